@@ -10,17 +10,19 @@ BROKEN = {
         JOIN messages m ON m.seq = s.source WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 0)""",
     "a fact without its episode": """SELECT count(*) FROM facts f
         WHERE f.network IN ('world', 'experience') AND NOT EXISTS (SELECT 1 FROM sources s
-        JOIN episodes e ON e.seq = s.source WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 2)""",
+        JOIN episodes e ON e.seq = s.source WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 2)
+        AND NOT EXISTS (SELECT 1 FROM sources s JOIN messages m ON m.seq = s.source
+        WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 0 AND m.state = 'curated')""",
     "a source of no fact": "SELECT count(*) FROM sources WHERE fact NOT IN (SELECT seq FROM facts)",
     "a mention of no fact or entity": """SELECT count(*) FROM mentions
         WHERE fact NOT IN (SELECT seq FROM facts) OR entity NOT IN (SELECT seq FROM entities)""",
     "a link to no fact": """SELECT count(*) FROM links
         WHERE source NOT IN (SELECT seq FROM facts) OR target NOT IN (SELECT seq FROM facts)""",
     "a derived message without facts, or an unread one with": """SELECT count(*) FROM messages m WHERE
-        (m.state = 'derived') != EXISTS
+        m.state != 'curated' AND (m.state = 'derived') != EXISTS
         (SELECT 1 FROM sources s WHERE s.bank = m.bank AND s.kind = 0 AND s.source = m.seq)""",
     "a derived message that is not in one episode": """SELECT count(*) FROM messages m WHERE
-        CASE m.state WHEN 'derived' THEN 1 ELSE 0 END !=
+        m.state != 'curated' AND CASE m.state WHEN 'derived' THEN 1 ELSE 0 END !=
         (SELECT count(*) FROM episode_messages e WHERE e.bank = m.bank AND e.message = m.seq)""",
     "two entities of one name": """SELECT count(*) FROM
         (SELECT 1 FROM entities GROUP BY bank, name HAVING count(*) > 1) AS repeated""",

@@ -55,6 +55,7 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.FactRequest: Offer(("GET", f"{BANK}/facts/{{fact}}"), None, "fact get", "get"),
     r.FactHistoryRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/history"), None, "fact history", "history"),
     r.UpdateFactRequest: Offer(("PATCH", f"{BANK}/facts/{{fact}}"), None, "fact update", "update"),
+    r.DeleteFactRequest: Offer(("DELETE", f"{BANK}/facts/{{fact}}"), None, "fact delete", "delete"),
     r.PinFactRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/pin"), None, "fact pin", "pin"),
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "bank list", "banks"),
@@ -92,7 +93,7 @@ NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.ReprocessRequest): OPERATORS,
     **{
         ("mcp", request): ONE_FACT
-        for request in (r.FactRequest, r.FactHistoryRequest, r.UpdateFactRequest, r.PinFactRequest)
+        for request in (r.FactRequest, r.FactHistoryRequest, r.UpdateFactRequest, r.DeleteFactRequest, r.PinFactRequest)
     },
     ("mcp", r.CreateKeyRequest): "a model must not create credentials",
     ("client", r.CreateBankRequest): "open() and every verb create the bank",

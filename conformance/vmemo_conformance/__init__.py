@@ -43,6 +43,7 @@ from vmemo_conformance.temporal_search import TemporalSearchConformance
 from vmemo_conformance.time_travel import TimeTravelConformance
 from vmemo_conformance.token_vectors import TokenVectorConformance
 from vmemo_conformance.two_stores import TwoStoreConformance
+from vmemo_conformance.user_decisions import UserDecisionConformance
 
 __all__ = ["StoreConformance"]
 
@@ -68,6 +69,7 @@ class StoreConformance(
     BankConformance,
     ProfileConformance,
     TwoStoreConformance,
+    UserDecisionConformance,
     QueueConformance,
     JobConformance,
     ReprocessConformance,

@@ -20,6 +20,7 @@ NAMES = """demo retain process recall context reflect inspect why opinions obser
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
+FACT = ("fact get", "fact history", "fact update", "fact delete", "fact pin", "fact unpin")
 KEYS = {"keys create", "keys list", "keys revoke"}
 BENCHMARK = {
     f"benchmark {name}"
@@ -39,10 +40,10 @@ def by_name(command: Command) -> str:
 
 
 def test_the_command_line_has_every_verb() -> None:
-    assert {command.name for command in COMMANDS} == {*NAMES, *BANK, *ENTITY, *KEYS, *BENCHMARK}
+    assert {command.name for command in COMMANDS} == {*NAMES, *BANK, *ENTITY, *FACT, *KEYS, *BENCHMARK}
     shown = help_of()
-    assert all(name in shown for name in (*NAMES, "bank", "entity", "keys", "benchmark"))
-    for name in (*BANK, *ENTITY, *KEYS, *BENCHMARK):
+    assert all(name in shown for name in (*NAMES, "bank", "entity", "fact", "keys", "benchmark"))
+    for name in (*BANK, *ENTITY, *FACT, *KEYS, *BENCHMARK):
         group, command = name.split()
         assert command in help_of(group)
 

@@ -91,7 +91,7 @@ async def snapshot(memory: Memory) -> Snapshot:
     profile = await memory.profile()
     return (
         sorted(message.content for message in await memory.messages(limit=1000)),
-        sorted(fact.text for fact in await memory.facts(limit=1000) if fact.expired_at is None),
+        sorted((fact.text, fact.pinned) for fact in await memory.facts(limit=1000) if fact.expired_at is None),
         sorted((entity.name, entity.aliases) for entity in await memory.entities(limit=1000)),
         sorted(merge.undone_at is None for merge in await memory.merges()),
         (profile.name, profile.background),

@@ -71,6 +71,23 @@ async def _replace(memory: Memory) -> object:
     return await memory.replace_messages(request, replaced)
 
 
+async def _fact(memory: Memory, text: str) -> str:
+    found = [fact.id for fact in await memory.facts(limit=1000) if text in fact.text and fact.expired_at is None]
+    return found[0] if found else "missing"
+
+
+async def _update(memory: Memory) -> object:
+    return await memory.update(await _fact(memory, NOTES[1]), "Robert Hale lives in Bergen.", "for a test")
+
+
+async def _delete(memory: Memory) -> object:
+    return await memory.delete(await _fact(memory, SECRET))
+
+
+async def _pin(memory: Memory) -> object:
+    return await memory.pin(await _fact(memory, NOTES[2]))
+
+
 VERBS = {
     "retain": Verb(lambda m, _: m.retain(NEW, document="new"), adds=NEW),
     "retain later": Verb(lambda m, _: m.add_messages(NEW, document="new"), adds=NEW),
@@ -79,6 +96,9 @@ VERBS = {
     "reflect": Verb(lambda m, _: m.reflect("Where did Anna Kowalski meet Robert Hale?"), llm=True),
     "forget document": Verb(lambda m, _: m.forget(document="secret"), removes=(SECRET,)),
     "forget entity": Verb(lambda m, _: m.forget(entity="Zephyrine Quill"), removes=(SECRET,)),
+    "update fact": Verb(lambda m, _: _update(m)),
+    "delete fact": Verb(lambda m, _: _delete(m), removes=(SECRET,)),
+    "pin fact": Verb(lambda m, _: _pin(m)),
     "reprocess": Verb(lambda m, _: m.reprocess()),
     "maintain": Verb(lambda m, _: m.maintain()),
     "merge": Verb(lambda m, _: m.merge_entities("Anna Kowalski", "Robert Hale", "for a test")),

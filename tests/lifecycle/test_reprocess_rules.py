@@ -7,7 +7,7 @@ from vmemo.lifecycle.reprocess_rules import (
     is_formed,
     kept_change,
     kept_entities,
-    kept_opinion,
+    kept_fact,
     pending_copy,
     seed_entities,
 )
@@ -48,24 +48,24 @@ def test_facts_of_the_same_messages_stand_for_a_fact_or_else_those_of_its_episod
     assert found.successors([FactId("forgotten")]) == []
 
 
-def test_what_stands_for_the_basis_stands_for_an_observation_and_kept_opinions_for_themselves() -> None:
+def test_what_stands_for_the_basis_stands_for_an_observation_and_kept_facts_for_themselves() -> None:
     fact, kept = a_fact("tulips", messages=[M1]), an_opinion("Tulips are fine.")
     observation = a_fact("She gardens.", network="observation", basis=[fact.id, kept.id])
     found = ReprocessRecords(
-        opinions=[kept],
+        kept=[kept],
         behind={each.id: each for each in (fact, kept, observation)},
         new_facts={M1: [FactId("new")]},
     )
     assert set(found.successors([observation.id])) == {"new", kept.id}
 
 
-def test_a_kept_opinion_has_the_entities_of_the_same_names_and_supersedes_kept_opinions_only() -> None:
+def test_a_kept_fact_has_the_entities_of_the_same_names_and_supersedes_kept_facts_only() -> None:
     old, new = an_entity("Caroline", id="old"), an_entity("CAROLINE", id="new")
     gone = an_entity("Bergen", id="bergen")
     first = an_opinion(supersedes=FactId("extracted"), episodes=[EpisodeId("e")], basis=[FactId("f")])
     second = an_opinion(supersedes=first.id, entities=[mention_of(old, "Caro"), mention_of(gone)])
-    found = ReprocessRecords(opinions=[first, second], entities=[old, gone], new_entities=[new])
-    kept = [kept_opinion(each, found) for each in (first, second)]
+    found = ReprocessRecords(kept=[first, second], entities=[old, gone], new_entities=[new])
+    kept = [kept_fact(each, found) for each in (first, second)]
     assert [each.supersedes for each in kept] == [None, first.id]
     assert [each.episodes for each in kept] == [(), ()]
     assert [(mention.id, mention.name_in_text) for mention in kept[1].entities] == [("new", "Caro"), ("bergen", "")]

@@ -117,6 +117,14 @@ def test_writes_are_visible_to_the_library(server: LiveServer, database: str, tm
             assert [each.reason for each in await client.merges()] == ["the same one"]
             assert await client.undo_merge(merge.id)
             assert sorted(names) == sorted(entity.name for entity in await client.entities())
+            [hen] = (await client.retain("I have a hen.", speaker="Ana", document="hens", ttl=3600)).derived
+            grey = await client.update(hen, "Ana has a grey hen.", "she said so")
+            assert (await client.get(grey.short_id)).reason == "she said so"
+            assert grey.expires_at is not None
+            assert (await client.pin(grey.id)).pinned
+            assert not (await client.unpin(grey.id)).pinned
+            assert [fact.id for fact in await client.history(hen)] == [hen, grey.id]
+            assert (await client.delete(grey.id)).facts == 2
             assert (await client.maintain()).optimised
             assert len((await client.reprocess()).derived) > 0
             assert (await client.forget(document="lines")).messages == 2
@@ -152,6 +160,11 @@ def test_open_creates_the_bank_and_reads_do_not(server: LiveServer) -> None:
 
 INVALID_CALLS: Sequence[Callable[[Memory | Client, Path], object]] = [
     lambda memory, folder: memory.why_sync("nothing"),
+    lambda memory, folder: memory.get_sync("nothing"),
+    lambda memory, folder: memory.update_sync("nothing", " "),
+    lambda memory, folder: memory.delete_sync("nothing"),
+    lambda memory, folder: memory.pin_sync("nothing"),
+    lambda memory, folder: memory.retain_sync("x", ttl=0),
     lambda memory, folder: memory.recall_sync(""),
     lambda memory, folder: memory.recall_sync("x", max_tokens=0),
     lambda memory, folder: memory.recall_sync("x", networks=["dreams"]),  # pyright: ignore[reportArgumentType]

@@ -190,6 +190,11 @@ export class Vmemo {
     return this.request("PATCH /v1/banks/{bank}/facts/{fact}", { path: { fact }, body: { text, reason } }, options);
   }
 
+  /** Delete one fact with what rests on it, and the messages that state nothing else. */
+  delete(fact: string, options: CallOptions = {}): Promise<schema.Forgotten> {
+    return this.request("DELETE /v1/banks/{bank}/facts/{fact}", { path: { fact } }, options);
+  }
+
   /** Pin a fact, so that maintenance never closes it, or unpin it. */
   pin(fact: string, pinned = true, options: CallOptions = {}): Promise<schema.Fact> {
     return this.request("PUT /v1/banks/{bank}/facts/{fact}/pin", { path: { fact }, body: { pinned } }, options);

@@ -178,7 +178,7 @@ export interface Episode {
 
 /** The analysis of the question, the candidates of each channel, and the work of the reranker. */
 export interface Explanation {
-  type: "temporal" | "update" | "multi-hop" | "preference" | "assistant" | "count" | "ordering" | "summary" | "contradiction" | "instruction" | "factual" | "general";
+  type: "temporal" | "update" | "multi-hop" | "preference" | "assistant" | "count" | "ordering" | "summary" | "change" | "contradiction" | "instruction" | "factual" | "general";
   tense: "present" | "past" | "former";
   profile: boolean;
   during: Interval | null;
@@ -186,6 +186,7 @@ export interface Explanation {
   unresolved_time: string | null;
   problem: string | null;
   parts: string[];
+  links: string[];
   entities: Mention[];
   weights: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;
   candidates: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;
@@ -327,6 +328,8 @@ export interface Job {
 
 /** The result of maintenance. */
 export interface Maintained {
+  /** messages that had expired and were forgotten */
+  forgotten: number;
   /** episodes that became part of another */
   joined: number;
   /** episodes whose narrative was shortened */
@@ -393,6 +396,10 @@ export interface Message {
 
 /** A message to store. Storing the same line under the same document again has no effect. */
 export interface NewMessage {
+  /** Forget it after this time: seconds, or an ISO 8601 duration. */
+  ttl?: string | number | null;
+  /** Forget it after this time; in place of `ttl`. */
+  expires_at?: string | Date | null;
   content: string;
   role?: "user" | "assistant" | "system" | "tool";
   /** The speaker's name. */
@@ -800,7 +807,7 @@ export interface Routes {
     body: ForgetContentRequest;
     response: Forgotten;
   };
-  /** Join related episodes, shorten old ones, close faded facts, and optimise the indexes. */
+  /** Forget expired messages, join and shorten episodes, close faded facts, and optimise the indexes. */
   "POST /v1/banks/{bank}/maintain": {
     query: undefined;
     body: undefined;
@@ -847,6 +854,12 @@ export interface Routes {
     query: undefined;
     body: FactText;
     response: Fact;
+  };
+  /** Delete one fact with what rests on it, and the messages that state nothing else. */
+  "DELETE /v1/banks/{bank}/facts/{fact}": {
+    query: undefined;
+    body: undefined;
+    response: Forgotten;
   };
   /** List all versions of a fact, oldest first. */
   "GET /v1/banks/{bank}/facts/{fact}/history": {

@@ -50,6 +50,17 @@ test("retain accepts text, a message or a list, and recall finds them", async ()
   assert.ok(found.tokens <= 100);
 });
 
+test("one fact can be read, updated, pinned and deleted", async () => {
+  const bank = memory.bank("facts");
+  const [id = ""] = (await bank.retain({ content: "Tom lives in Porto.", ttl: 3600 })).derived;
+  const newer = await bank.update(id, "Tom lives in Braga.", "he moved");
+  assert.equal((await bank.get(newer.id)).reason, "he moved");
+  assert.deepEqual((await all(bank.history(id))).map((fact) => fact.id), [id, newer.id]);
+  assert.deepEqual([(await bank.pin(newer.id)).pinned, (await bank.pin(newer.id, false)).pinned], [true, false]);
+  assert.equal((await bank.delete(newer.id)).messages, 1);
+  await assert.rejects(bank.get(newer.id), fails(404, "NotFound"));
+});
+
 test("a retain that does not wait returns with pending messages, and process derives their facts", async () => {
   const bank = memory.bank("later");
   const retained = await bank.retain("Eva paints boats.", { wait: false });

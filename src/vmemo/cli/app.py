@@ -58,7 +58,7 @@ _GROUPS = (
     CommandGroup(
         "fact",
         "Read, edit, pin and delete one fact.",
-        (fact.get, fact.history, fact.update, fact.pin, fact.unpin),
+        (fact.get, fact.history, fact.update, fact.delete, fact.pin, fact.unpin),
     ),
     CommandGroup(
         "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)

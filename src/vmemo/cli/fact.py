@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.forget import confirm_deletion, show_deleted
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import one_line, print_json, stdout
 from vmemo.cli.tables import fact_table
 from vmemo.cli.target import Target, run
@@ -19,13 +20,13 @@ FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id o
 @command("vmemo fact get 0f9a3c52", "vmemo fact get 0f9a3c52 --json", name="fact get")
 def get(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
     """Show one fact."""
-    _show(run(Target(db, bank), lambda memory: memory.get(fact)), as_json=as_json)
+    _show(run(Target(db, bank), lambda memory: memory.get(fact), embeds=False), as_json=as_json)
 
 
 @command("vmemo fact history 0f9a3c52", "vmemo fact history 0f9a3c52 --json", name="fact history")
 def history(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
     """Show all versions of a fact, oldest first."""
-    found = run(Target(db, bank), lambda memory: memory.history(fact))
+    found = run(Target(db, bank), lambda memory: memory.history(fact), embeds=False)
     if as_json:
         print_json({"facts": [each.model_dump(mode="json") for each in found]})
     else:
@@ -47,6 +48,20 @@ def update(
 ) -> None:
     """Write a new version of a fact; the old one is closed and stays in its history."""
     _show(run(Target(db, bank), lambda memory: memory.update(fact, text, reason)), as_json=as_json)
+
+
+@command("vmemo fact delete 0f9a3c52", "vmemo fact delete 0f9a3c52 --yes --json", name="fact delete")
+def delete(
+    fact: FactArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+    confirm_deletion(f"fact {one_line(fact)} from bank {one_line(bank)!r}", yes=yes)
+    show_deleted(run(Target(db, bank, llm), lambda memory: memory.delete(fact)), as_json=as_json)
 
 
 @command("vmemo fact pin 0f9a3c52", "vmemo fact pin 0f9a3c52 --json", name="fact pin")

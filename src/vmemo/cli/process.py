@@ -73,4 +73,5 @@ def maintain(
         print_json(done.model_dump(mode="json"))
     else:
         episodes = f"{counted(done.joined, 'episode')} joined, {done.shortened:,} shortened"
-        stdout().print(f"{episodes}, {counted(done.pruned, 'fact')} closed, indexes optimised")
+        expired = f"{counted(done.forgotten, 'expired message')} forgotten, " if done.forgotten else ""
+        stdout().print(f"{expired}{episodes}, {counted(done.pruned, 'fact')} closed, indexes optimised")

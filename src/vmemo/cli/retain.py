@@ -35,6 +35,7 @@ from vmemo.models.requests import MessageOptions
     'vmemo retain "I moved to Porto last Friday." --speaker Maya',
     "vmemo retain --file chat.jsonl --document chat-2024-05 --tag support",
     "cat notes.txt | vmemo retain - --document notes --meta source=notebook",
+    'vmemo retain "The door code is 4711." --ttl P1D',
     'vmemo retain "We moved the launch to May." --llm openai:gpt-5-mini',
     'a line of chat.jsonl: {"speaker": "Maya", "content": "Hello!", "timestamp": "2024-05-01T09:30Z"}',
 )
@@ -62,6 +63,13 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Forget it after this time: seconds, or an ISO 8601 duration (P30D)."),
+    ] = None,
+    expires_at: Annotated[
+        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Forget it after this time.")
+    ] = None,
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Store the words without deriving facts.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
@@ -75,6 +83,10 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         said["timestamp"] = timestamp
     content = _content(text, file, said)
     options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
+    if ttl is not None:
+        options["ttl"] = float(ttl) if ttl.replace(".", "", 1).isdigit() else ttl
+    if expires_at is not None:
+        options["expires_at"] = expires_at
     retained = run(
         Target(db, bank, llm, embedder),
         lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),

@@ -129,6 +129,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.FactRequest: Route(_GET, "facts/{fact}", Fact),
     r.FactHistoryRequest: Route(_GET, "facts/{fact}/history", Page[Fact], _items),
     r.UpdateFactRequest: Route("PATCH", "facts/{fact}", Fact),
+    r.DeleteFactRequest: Route("DELETE", "facts/{fact}", Forgotten),
     r.PinFactRequest: Route("PUT", "facts/{fact}/pin", Fact),
     r.StatusRequest: Route(_GET, "", Status),
     r.ProfileRequest: Route(_GET, "profile", Profile),

@@ -1,44 +1,38 @@
-"""Forgetting: deletes messages with everything that rests on them, in one commit.
-
-Work grows with what is deleted. Two searches may read more: the messages that name a forgotten entity are looked for
-in all messages whose words no fact repeats, and a name is looked for in the facts about its entity until one uses it.
-"""
+"""Forgetting: deletes messages, or one fact, with everything that rests on them, in one commit."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
+from typing import Protocol, runtime_checkable
 
 from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle import forget_rules as rules
 from vmemo.lifecycle.entity_merges import observation_job
-from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
-from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Message, MessageId, MessageState, new_id
+from vmemo.lifecycle.forget_reader import ForgetReader
+from vmemo.models import (
+    BankId,
+    Message,
+    MessageId,
+    new_id,
+)
 from vmemo.models.auth import CompletedRequest, no_request
-from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewJob
+from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewJob
 from vmemo.models.results import Forgotten
-from vmemo.models.search import ExpandRequest, RevisionEdge, RevisionQuery, Scope
-from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Scrubber, Store
-from vmemo.ports.paging import paged
+from vmemo.models.select import EpisodeSelect, MessageSelect
+from vmemo.ports import Embedder, Scrubber, Store
 from vmemo.ports.renewal import renewed
 
-PAGE = 1000
-"""Facts or messages that are read together when names are looked for."""
 LEASE_SECONDS = 5.0
 """Seconds until the hold of a process that died ends; a living one renews it while it reads records."""
 WAIT_SECONDS = 60.0
 """Seconds that another process's hold is waited for."""
 HOLD_PAUSE = 0.02
 """Seconds between two attempts to hold a bank."""
-UNREPEATED: tuple[MessageState, ...] = ("pending", "grouped", "extracted", "raw")
-"""States of messages whose words no fact repeats."""
 
 
 async def forget(
@@ -62,6 +56,17 @@ async def forget(
         return replace(made, changes=replace(made.changes, completes=completing(made.counts)))
 
     return await _commit_held(store, bank, plan)
+
+
+@runtime_checkable
+class _Cache(Protocol):
+    def clear(self) -> None: ...
+
+
+def clear_cache(embedder: Embedder) -> None:
+    """Remove forgotten texts from the embedder's cache, if it has one."""
+    if isinstance(embedder, _Cache):
+        embedder.clear()
 
 
 async def replace_messages(
@@ -179,14 +184,19 @@ class ForgetPlan:
 async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> ForgetPlan:
     """Return what forgetting a target changes, without changing anything."""
     revision = await store.revision(bank)
-    reader = _Reader(store, bank)
+    reader = ForgetReader(store, bank)
     entity, about = await reader.entity(target), await reader.about(target)
-    gone = await reader.targeted(target, entity, about)
-    reach = await reader.reach(gone, about)
+    versions = await reader.versions(target)
+    gone = await reader.targeted(target, entity, about) if target.fact is None else await reader.sole_sources(versions)
+    reach = await reader.reach(gone, about, versions)
+    curated = rules.sources_of(versions) - gone
     names = await reader.names(reach, entity)
     requeued = await store.messages(bank, MessageSelect(ids=sorted(reach.requeued)))
     waiting = any(message.state != "raw" for message in requeued)
     described = await reader.described(reach, names.kept.keys())
+    # A deleted observation is not formed again at once.
+    described -= {mention.id for fact in versions if fact.network == "observation" for mention in fact.entities}
+    shrunk = await reader.without(curated, reach)
     successors = await reader.successors(reach)
     reopened, rewired = rules.reopen(reach.facts, successors, await reader.revisions(reach))
     jobs = await store.jobs(bank, ["extract", "observe"])
@@ -194,6 +204,9 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         bank=bank,
         revision=revision,
         requeued=[message.id for message in requeued],
+        curated=sorted(curated),
+        without_context=await reader.without_context(reach),
+        episodes=[episode for episode in shrunk.values() if episode is not None],
         entities=list(names.changed.values()),
         merges=list(names.changed_merges.values()),
         mentions=[replace(mention, name_in_text="") for mention in names.unsaid],
@@ -201,7 +214,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         rewired=rewired,
         deleted=Deletions(
             messages=sorted(gone),
-            episodes=sorted(reach.episodes),
+            episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
             facts=sorted(reach.facts),
             entities=sorted(names.deleted),
             mentions=names.unsaid,
@@ -223,155 +236,3 @@ def _counts(changes: Changes) -> Forgotten:
         entities=len(deleted.entities),
         requeued=len(changes.requeued),
     )
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Reads of the records of one bank."""
-
-    store: Store
-    bank: BankId
-
-    async def entity(self, target: ForgetTarget) -> Entity | None:
-        if target.entity is None:
-            return None
-        found = first_of(await self.store.entities(self.bank, EntitySelect(ids=[target.entity])))
-        if found is None:
-            raise NotFound(f"There is no entity {target.entity!r} in this bank. Nothing was forgotten.")
-        return found
-
-    async def about(self, target: ForgetTarget) -> list[Fact]:
-        """Return the facts that mention a forgotten entity."""
-        if target.entity is None:
-            return []
-        return await self.store.facts(self.bank, FactSelect(entities=[target.entity]))
-
-    async def targeted(self, target: ForgetTarget, entity: Entity | None, about: Sequence[Fact]) -> set[MessageId]:
-        """Return the messages to delete."""
-        if entity is not None:
-            return rules.sources_of(about) | await self._naming((entity.name, *entity.aliases))
-        if target.document is not None:
-            held = await self.store.messages(self.bank, MessageSelect(document=target.document))
-            if not held:
-                raise NotFound(f"There is no document {target.document!r} in this bank. Nothing was forgotten.")
-            return {message.id for message in held}
-        found = {message.id for message in await self.store.messages(self.bank, MessageSelect(ids=target.messages))}
-        missing = [id for id in target.messages if id not in found]
-        if missing:
-            raise NotFound(f"There is no message {missing[0]!r} in this bank. Nothing was forgotten.")
-        return found
-
-    async def _naming(self, names: Iterable[str]) -> set[MessageId]:
-        """Return the messages that hold one of an entity's names and whose words no fact repeats."""
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
-        return {
-            message.id
-            for state in UNREPEATED
-            async for message in self._messages(state)
-            if pattern.search(message.content)
-        }
-
-    def _messages(self, state: MessageState | None = None) -> AsyncIterator[Message]:
-        return paged(
-            lambda after: self.store.messages(self.bank, MessageSelect(after=after, state=state, limit=5 * PAGE))
-        )
-
-    async def reach(self, gone: AbstractSet[MessageId], about: Sequence[Fact]) -> rules.Reach:
-        """Follow forgotten messages and facts to everything that rests on them."""
-        reach = rules.Reach(gone)
-        quoting = await self.store.facts(self.bank, FactSelect(context=sorted(gone)))
-        edge = gone | reach.follow((), await self._with_dependents([*about, *quoting], reach.facts))
-        while edge:
-            episodes = await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(edge)))
-            stated = await self.store.facts(self.bank, FactSelect(messages=sorted(edge)))
-            edge = reach.follow(episodes, await self._with_dependents(stated, reach.facts))
-        return reach
-
-    async def _with_dependents(self, facts: Iterable[Fact], known: Mapping[FactId, Fact]) -> list[Fact]:
-        """Return the facts that are not known, with those that rest on them, directly or not."""
-        found: dict[FactId, Fact] = {}
-        edge = [fact for fact in facts if fact.id not in known]
-        while edge:
-            found |= {fact.id: fact for fact in edge}
-            resting = await self.store.facts(self.bank, FactSelect(basis=[fact.id for fact in edge]))
-            edge = [fact for fact in resting if fact.id not in found and fact.id not in known]
-        return list(found.values())
-
-    async def successors(self, reach: rules.Reach) -> list[Fact]:
-        """Return the remaining facts that replaced a lost one, or one that a lost one replaced."""
-        replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
-        return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
-
-    async def revisions(self, reach: rules.Reach) -> Sequence[RevisionEdge]:
-        """Return the links to the facts that lost ones replaced."""
-        replaced = {edge.older for edge in await self._revisions(reach.facts) if edge.newer in reach.facts}
-        return await self._revisions(replaced - reach.facts.keys())
-
-    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[RevisionEdge]:
-        query = RevisionQuery(scope=Scope(bank=self.bank, include_expired=True), facts=sorted(facts))
-        if not query.facts:
-            return ()
-        return (await self.store.expand(ExpandRequest(bank=self.bank, revisions=query))).revisions
-
-    async def described(self, reach: rules.Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
-        """Return the remaining entities with an observation that is deleted, or outdated."""
-        if not kept:
-            return set()
-        current = await self.store.facts(
-            self.bank, FactSelect(entities=sorted(kept), networks=("observation",), current=True)
-        )
-        return rules.describes([*reach.facts.values(), *current], kept)
-
-    async def names(self, reach: rules.Reach, forgotten: Entity | None) -> RemainingNames:
-        """Return what is left of the entities that lost facts, and of names that nobody goes by any more."""
-        ids = sorted({mention.id for fact in reach.facts.values() for mention in fact.entities})
-        merges = await self.store.merges(self.bank)
-        records = NameRecords(
-            lost=reach.facts,
-            touched=await self.store.entities(self.bank, EntitySelect(ids=ids)),
-            forgotten=None if forgotten is None else forgotten.id,
-            mentions=await self.store.mentions(self.bank, ids, named=True),
-            merges=merges,
-            living=await self._living(merges),
-        )
-        wanted = records.wanted_names()
-        left = records.remaining({id: await self._used(id, names, reach.facts) for id, names in wanted.items()})
-        separated = left.current(await self.store.entities(self.bank, EntitySelect(with_not_aliases=True)))
-        names = left.not_aliases(separated)
-        if not names:
-            return left
-        owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names)))
-        names -= owned_names(names, left.current(owners))
-        return left.without_not_aliases(separated, names - await self._held(names, reach.gone))
-
-    async def _living(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
-        """Return the entities of merges that exist."""
-        ids = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
-        return {entity.id for entity in await self.store.entities(self.bank, EntitySelect(ids=sorted(ids)))}
-
-    async def _used(self, entity: EntityId, names: Iterable[str], lost: Mapping[FactId, Fact]) -> set[str]:
-        """Return the names that the remaining facts about an entity use, case-folded."""
-        missing = {name.casefold() for name in names}
-        found: set[str] = set()
-        facts = paged(lambda after: self.store.facts(self.bank, FactSelect(entities=[entity], after=after, limit=PAGE)))
-        async for fact in facts:
-            if fact.id not in lost:
-                text = fact.text.casefold()
-                found |= {name for name in missing if name in text}
-                missing -= found
-            if not missing:
-                break
-        return found
-
-    async def _held(self, names: AbstractSet[str], gone: AbstractSet[MessageId]) -> set[str]:
-        """Return the names that a remaining message holds, or that its speaker goes by."""
-        found: set[str] = set()
-        if not names:
-            return found
-        async for message in self._messages():
-            if message.id not in gone:
-                line = f"{message.speaker or ''}\n{message.content}".casefold()
-                found |= {name for name in names - found if name.casefold() in line}
-            if len(found) == len(names):
-                break
-        return found

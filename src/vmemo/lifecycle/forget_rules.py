@@ -15,6 +15,8 @@ from vmemo.lifecycle.reprocess_rules import is_formed
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.models.results import Job
 from vmemo.models.search import RevisionEdge
+from vmemo.retain.episodes import describe_episode
+from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
 
 
 @dataclass
@@ -22,6 +24,8 @@ class Reach:
     """The records that forgetting some messages reaches: facts and episodes to delete, messages to process again."""
 
     gone: AbstractSet[MessageId]
+    kept: set[MessageId] = field(default_factory=set[MessageId])
+    """Messages that are not processed again, because the user edited, deleted or pinned one of their facts."""
     requeued: set[MessageId] = field(default_factory=set[MessageId])
     episodes: dict[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
     facts: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
@@ -32,9 +36,21 @@ class Reach:
         self.episodes |= found[0]
         self.facts |= found[1]
         members = {message for episode in found[0].values() for message in episode.messages}
-        reached = (members | sources_of(found[1].values())) - self.gone - self.requeued
+        reached = (members | sources_of(found[1].values())) - self.gone - self.kept - self.requeued
         self.requeued |= reached
         return reached
+
+
+def may_quote(fact: Fact) -> bool:
+    """Return True for a fact in which a model may have used other messages of the episode than those that state it."""
+    return fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned
+
+
+def sole_sources(deleted: Iterable[Fact], stated: Iterable[Fact]) -> set[MessageId]:
+    """Return the messages that state nothing but deleted facts; `stated` are all facts that they state."""
+    lost = {fact.id: fact for fact in deleted}
+    others = sources_of(fact for fact in stated if fact.id not in lost)
+    return sources_of(lost.values()) - others
 
 
 def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
@@ -101,3 +117,9 @@ def shrink(episode: Episode, remaining: Mapping[MessageId, Message]) -> Episode 
     times = [message.timestamp for message in left]
     ids = tuple(message.id for message in left)
     return episode.model_copy(update={"messages": ids, "started_at": min(times), "ended_at": max(times)})
+
+
+def redescribe(episode: Episode, remaining: Mapping[MessageId, Message]) -> Episode | None:
+    """Return a shrunk episode with a title and a narrative of its remaining messages alone."""
+    shrunk = shrink(episode, remaining)
+    return None if shrunk is None else describe_episode(shrunk, [remaining[id] for id in shrunk.messages])

@@ -1,4 +1,4 @@
-"""Maintenance of a bank: join episodes that belong together, shorten old ones, close faded facts, optimise indexes.
+"""Maintenance of a bank: forget expired messages, join and shorten episodes, close faded facts, optimise indexes.
 
 Every step is committed by itself, so that maintenance can stop anywhere and be run again. Messages are never changed.
 """
@@ -10,20 +10,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
+from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.lifecycle.join_episodes import join
 from vmemo.lifecycle.shorten_episodes import LENGTHY, TOGETHER, shorten, with_narratives
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, FactId, RetentionScore, utc_now
 from vmemo.models.base import shifted
-from vmemo.models.changes import Changes, FactClosure, Lease, NewJob
+from vmemo.models.changes import Changes, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.results import Maintained
-from vmemo.models.select import Condensable, EpisodeSelect
+from vmemo.models.select import Condensable, EpisodeSelect, MessageSelect
 from vmemo.models.setting_groups import MaintenanceSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost, require_lease
 
 PAGE = 500
-"""Facts that are read together."""
+"""Facts or messages that are read together."""
 PAIRS = 50
 """Pairs of episodes that are read together."""
 ENOUGH = 5
@@ -41,6 +42,7 @@ async def maintain(
     """Maintain a bank. With a lease it is the work of a job, which is finished and queued for the next time."""
     work = _Maintenance(bank, context, lease, now or utc_now())
     done = Maintained(
+        forgotten=await work.forget_expired(),
         joined=await work.join() if settings.join else 0,
         shortened=await work.shorten(settings.shorten_after) if settings.shorten_after is not None else 0,
         pruned=await work.prune(settings.fade_below, settings.half_life) if settings.fade_below is not None else 0,
@@ -81,6 +83,16 @@ class _Maintenance:
         """Renew the lease, or raise LeaseLost."""
         if self.lease is not None:
             await require_lease(self.lease, self.context)
+
+    async def forget_expired(self) -> int:
+        """Forget the messages that have expired, with everything that rests on them; return how many."""
+        store, count = self.context.store, 0
+        while gone := await store.messages(self.bank, MessageSelect(expiring_until=self.now, limit=PAGE)):
+            await self.require_lease()
+            clear_cache(self.context.embedder)
+            await forget(store, self.bank, ForgetTarget(messages=[message.id for message in gone]))
+            count += len(gone)
+        return count
 
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""

@@ -1,7 +1,8 @@
 """Reprocessing: a bank is derived again in a staging bank, which then takes its place in one commit.
 
 The staging bank is hidden and holds copies of all messages. What messages do not state is kept: opinions that
-reflection formed, with their confidence history, and what is known about the names of entities.
+reflection formed, with their confidence history, decisions of the user on single facts, and what is known about the
+names of entities.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from vmemo.lifecycle.reprocess_rules import (
     is_formed,
     kept_change,
     kept_entities,
-    kept_opinion,
+    kept_fact,
     pending_copy,
     seed_entities,
     seed_merges,
 )
+from vmemo.lifecycle.user_decisions import UserDecisions, drop_outdated, user_decisions
 from vmemo.models import (
     Bank,
     BankId,
@@ -101,18 +103,24 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
     if staging is None:
         return False
     name = BankId(staging.bank.id)
+    await drop_outdated(store, bank, name)
     revision, replaced = await store.revision(name), await store.revision(bank)
     if (await store.status(name)).pending or await store.jobs(name, ["process", "extract"]):
         return False
-    records = await _load(store, bank, name)
-    opinions = [kept_opinion(opinion, records) for opinion in records.opinions]
-    entities, unused = kept_entities(records, opinions)
+    decisions = await user_decisions(store, bank, name)
+    records = await _load(store, bank, name, decisions)
+    facts = [kept_fact(fact, records) for fact in records.kept]
+    entities, unused = kept_entities(records, facts)
     unused_merges = [merge.id for merge in await store.merges(name) if merge.entity in unused]
     changes = Changes(
         bank=name,
         revision=revision,
         entities=entities,
-        facts=await _embedded(opinions, embedder),
+        curated=sorted(decisions.curated),
+        facts=await _embedded(facts, embedder),
+        links=decisions.links(),
+        closures=decisions.closures(),
+        pinned=decisions.pins(),
         confidence_history=[kept_change(change, records) for change in records.history],
         deleted=Deletions(entities=unused, merges=unused_merges),
         rename=Rename(to=bank, revision=replaced),
@@ -126,21 +134,21 @@ async def _embedded(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
-async def _load(store: Store, bank: BankId, staging: BankId) -> ReprocessRecords:
+async def _load(store: Store, bank: BankId, staging: BankId, decisions: UserDecisions) -> ReprocessRecords:
     opinions = [
         fact
         async for fact in paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
         if is_formed(fact)
     ]
-    kept = {opinion.id for opinion in opinions}
-    history = [change for change in await store.confidence_changes(bank) if change.opinion in kept] if kept else []
-    grounds = {id for opinion in opinions for id in opinion.basis} | {
-        id for change in history for id in change.evidence
-    }
+    formed = {opinion.id for opinion in opinions}
+    history = [change for change in await store.confidence_changes(bank) if change.opinion in formed] if formed else []
+    kept = [*opinions, *decisions.kept]
+    grounds = {id for fact in kept for id in fact.basis} | {id for change in history for id in change.evidence}
     behind = await _behind(store, bank, grounds)
     new_facts, beside = await _new_facts(store, staging, behind.values()) if grounds else ({}, {})
     return ReprocessRecords(
-        opinions=opinions,
+        kept=kept,
+        counterparts=decisions.counterparts,
         history=history,
         behind=behind,
         entities=[

@@ -11,8 +11,9 @@ from vmemo.text.names.fold import fold_name, folded_names
 
 
 def pending_copy(message: Message) -> Message:
-    """Return the message as it is to be processed again; one that is kept verbatim stays so."""
-    return message.model_copy(update={"state": "raw" if message.state == "raw" else "pending", "error": None})
+    """Return the message as it is to be processed again; one that is kept verbatim, or was curated, stays so."""
+    state = message.state if message.state in ("raw", "curated") else "pending"
+    return message.model_copy(update={"state": state, "error": None})
 
 
 def seed_merges(merges: Iterable[MergeRecord]) -> list[MergeRecord]:
@@ -36,10 +37,12 @@ def seed_entities(entities: Sequence[Entity], merges: Sequence[MergeRecord]) -> 
 class ReprocessRecords:
     """The records of a bank and of its staging bank that decide what is kept."""
 
-    opinions: Sequence[Fact] = ()
-    """Formed opinions of the bank, closed ones included."""
+    kept: Sequence[Fact] = ()
+    """Facts of the bank that stay as they are: formed opinions, and facts that the user decided on; closed ones too."""
+    counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """Facts of the staging bank by the facts of the bank that they repeat, of those that kept facts replaced."""
     history: Sequence[ConfidenceChange] = ()
-    """The confidence changes of these opinions."""
+    """The confidence changes of kept opinions."""
     behind: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     """Facts of the bank that opinions and confidence changes rest on, directly or not."""
     entities: Sequence[Entity] = ()
@@ -53,10 +56,10 @@ class ReprocessRecords:
     def successors(self, facts: Iterable[FactId]) -> list[FactId]:
         """Return what stands for facts of the bank in the staging bank.
 
-        A kept opinion stands for itself. For another fact stand the facts of the same messages, or else those of the
+        A kept fact stands for itself. For another fact stand the facts of the same messages, or else those of the
         same episode; for one without messages, what stands for the facts behind it.
         """
-        kept = {opinion.id for opinion in self.opinions}
+        kept = {fact.id for fact in self.kept}
         found: dict[FactId, None] = {}
         seen, edge = set[FactId](), list(facts)
         while edge:
@@ -82,17 +85,19 @@ def is_formed(fact: Fact) -> bool:
     return fact.network == "opinion" and (not fact.episodes or bool(fact.basis))
 
 
-def kept_opinion(opinion: Fact, records: ReprocessRecords) -> Fact:
-    """Return an opinion as the staging bank knows it: its basis, its entities and what it replaced."""
-    kept = {each.id for each in records.opinions}
-    basis = tuple(fact for fact in records.successors(opinion.basis) if fact != opinion.id)
-    return opinion.model_copy(
+def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
+    """Return a fact as the staging bank knows it: its basis, its entities and what it replaced."""
+    known = {**records.counterparts, **{each.id: each for each in records.kept}}
+    basis = tuple(id for id in records.successors(fact.basis) if id != fact.id)
+    replaced = None if fact.supersedes is None else known.get(fact.supersedes)
+    return fact.model_copy(
         update={
             "basis": basis,
-            "entities": _kept_mentions(opinion.entities, records),
+            "entities": _kept_mentions(fact.entities, records),
             "episodes": (),
+            "context": "",
             "context_from": None,
-            "supersedes": opinion.supersedes if opinion.supersedes in kept else None,
+            "supersedes": None if replaced is None else replaced.id,
         }
     )
 
@@ -128,13 +133,13 @@ def _counterparts(entities: Sequence[Entity], records: ReprocessRecords) -> dict
     return {id: entity for id, entity in found.items() if entity is not None}
 
 
-def kept_entities(records: ReprocessRecords, opinions: Sequence[Fact]) -> tuple[list[Entity], list[EntityId]]:
+def kept_entities(records: ReprocessRecords, facts: Sequence[Fact]) -> tuple[list[Entity], list[EntityId]]:
     """Return the entities to save in the staging bank, and those of it to delete.
 
-    Entities that only kept opinions mention come along. Names that were found to be another's stay so for the entity of
+    Entities that only kept facts mention come along. Names that were found to be another's stay so for the entity of
     the same name. What was given to the staging bank in advance and is mentioned nowhere is deleted.
     """
-    mentioned = {mention.id for opinion in opinions for mention in opinion.entities}
+    mentioned = {mention.id for fact in facts for mention in fact.entities}
     there = {entity.id for entity in records.new_entities}
     saved = {entity.id: entity for entity in records.entities if entity.id in mentioned - there}
     separated = [entity for entity in records.entities if entity.not_aliases]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound
 from vmemo.lifecycle import entity_merges
@@ -32,7 +31,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import MessageSelect
-from vmemo.ports import BankNotFound, Embedder, dimension_of
+from vmemo.ports import BankNotFound, dimension_of
 from vmemo.retain.pipeline import prepare, stored_of
 from vmemo.retain.redact import redact_messages
 from vmemo.transfer import files
@@ -51,19 +50,18 @@ async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
         # Pending messages may mention the entity too.
         await _process_pending(session)
         target = replace(target, entity=await entity_id(session, request.entity))
-    _clear_cache(session.context.embedder)
+    return await forget_target(session, target)
+
+
+async def forget_target(session: MemorySession, target: ForgetTarget) -> Forgotten:
+    """Delete a target, and process again the messages that shared an episode with deleted ones."""
+    forgetting.clear_cache(session.context.embedder)
     forgotten = await forgetting.forget(session.store, session.bank, target, completed=session.completed)
-    if request.bank or forgotten.requeued:
-        await _after_forget(session, request)
-    return forgotten
-
-
-async def _after_forget(session: MemorySession, request: ForgetRequest) -> None:
-    """Process again the messages that shared an episode with deleted ones."""
-    if request.bank:
+    if target.bank:
         session.runtime.open_banks.discard(session.bank)
-    else:
+    elif forgotten.requeued:
         await _process_pending(session)
+    return forgotten
 
 
 async def _process_pending(session: MemorySession) -> None:
@@ -79,21 +77,10 @@ async def replace_messages(session: MemorySession, request: RetainRequest, remov
     messages = prepare(given, infer=request.infer)
     wanted = MessageSelect(ids=[message.id for message in messages])
     before = {message.id for message in await session.store.messages(session.bank, wanted)}
-    _clear_cache(session.context.embedder)
+    forgetting.clear_cache(session.context.embedder)
     await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
     after = {message.id for message in await session.store.messages(session.bank, wanted)}
     return await derive_stored(session, request, stored_of(messages, after - before, redacted=redacted))
-
-
-@runtime_checkable
-class _Cache(Protocol):
-    def clear(self) -> None: ...
-
-
-def _clear_cache(embedder: Embedder) -> None:
-    """Remove forgotten texts from the embedder's cache, if it has one."""
-    if isinstance(embedder, _Cache):
-        embedder.clear()
 
 
 async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) -> Merge:
@@ -119,7 +106,10 @@ async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> Entit
 async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:
     """Run maintenance."""
     await session.open()
-    return await maintenance.maintain(session.bank, session.context, session.context.settings.maintenance)
+    done = await maintenance.maintain(session.bank, session.context, session.context.settings.maintenance)
+    if done.forgotten:
+        await _process_pending(session)
+    return done
 
 
 async def schedule_maintenance(session: MemorySession, hours: float | None, banks: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ def new_messages(content: object, options: MessageOptions) -> tuple[list[NewMess
     """Return the messages to store, and those that have no text.
 
     Role and timestamp of the options apply to texts and mappings that have none, the speaker to those of the options'
-    role. The document, tags and metadata also apply to messages, whose own values take precedence.
+    role. The document, tags, metadata and expiry also apply to messages, whose own values take precedence.
     """
     defaults = MessageDefaults.of(options)
     found = [(number, _own_values(item, defaults)) for number, item in enumerate(_items(content), start=1)]
@@ -45,7 +45,9 @@ def _items(content: object) -> Sequence[object]:
 
 
 def _with_defaults(message: NewMessage, defaults: MessageDefaults) -> NewMessage:
+    own = message.ttl is not None or message.expires_at is not None
     update = {
+        **({} if own else {"ttl": defaults.ttl, "expires_at": defaults.expires_at}),
         "document": message.document or defaults.document,
         "tags": tuple(dict.fromkeys((*message.tags, *defaults.tags))),
         "metadata": {**defaults.metadata, **message.metadata},

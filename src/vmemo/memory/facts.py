@@ -1,14 +1,24 @@
-"""The verbs of one fact: get, history, update and pin."""
+"""The verbs of one fact: get, history, update, delete and pin."""
 
 from __future__ import annotations
 
 from vmemo.lifecycle.edit_facts import FactEditor
+from vmemo.memory.administration import forget_target
 from vmemo.memory.inspect import by_any_id
 from vmemo.memory.session import MemorySession
 from vmemo.models import Fact, FactId
-from vmemo.models.requests import FactHistoryRequest, FactRequest, PinFactRequest, UpdateFactRequest
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.requests import (
+    DeleteFactRequest,
+    FactHistoryRequest,
+    FactRequest,
+    PinFactRequest,
+    UpdateFactRequest,
+)
+from vmemo.models.results import Forgotten
 from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import FactSelect
+from vmemo.retain.redact import redact_text
 
 
 async def get(session: MemorySession, request: FactRequest) -> Fact:
@@ -21,7 +31,18 @@ async def get(session: MemorySession, request: FactRequest) -> Fact:
 async def update(session: MemorySession, request: UpdateFactRequest) -> Fact:
     """Write a new version of a fact."""
     fact = await _stored_fact(session, request.fact)
-    return await _editor(session).update(fact.id, request.text, request.reason)
+    redactor = session.context.redactor
+    reason = await redact_text(request.reason, redactor) if request.reason else ""
+    return await _editor(session).update(fact.id, await redact_text(request.text, redactor), reason)
+
+
+async def delete(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
+    """Delete a fact, or a message that was recalled verbatim."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    if isinstance(found, Fact):
+        return await forget_target(session, ForgetTarget(fact=found.id))
+    return await forget_target(session, ForgetTarget(messages=[found.id]))
 
 
 async def pin(session: MemorySession, request: PinFactRequest) -> Fact:

@@ -43,6 +43,7 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.FactRequest: facts.get,
     r.FactHistoryRequest: facts.history,
     r.UpdateFactRequest: facts.update,
+    r.DeleteFactRequest: facts.delete,
     r.PinFactRequest: facts.pin,
     r.StatusRequest: inspect.status,
     r.BanksRequest: inspect.banks,

@@ -124,6 +124,9 @@ class Verbs(ABC):
         With `infer=False` messages are kept for recall by their words alone. With `wait=False` the call returns once
         they are stored and queued. Storing the same lines under the same document again has no effect.
 
+        With `ttl`, a timedelta or seconds, or `expires_at`, messages and their facts are not recalled after that time,
+        whatever the options of the recall, and `maintain()` forgets them.
+
         If deriving fails, the error is raised. The messages are stored and queued all the same: their ids are the
         error's `stored`, and the next `retain()` or `process()`, or a worker, processes them. Do not retain them again.
         """
@@ -224,6 +227,15 @@ class Verbs(ABC):
         """
         return await self.run(r.UpdateFactRequest.of({"fact": fact, "text": text, "reason": reason or ""}))
 
+    async def delete(self, fact: FactId | str) -> Forgotten:
+        """Delete one fact, with the versions that `update()` closed and with what rests on it, as `forget()` does.
+
+        A message that states nothing else is forgotten too. Another one stays as the source of its other facts; it is
+        no longer recalled by its words, and `reprocess()` keeps those facts as they are. A fact that the deleted one
+        had replaced is current again.
+        """
+        return await self.run(r.DeleteFactRequest.of({"fact": fact}))
+
     async def pin(self, fact: FactId | str, pinned: bool = True) -> Fact:
         """Pin a fact, or unpin it, and return it. Maintenance never closes a pinned fact.
 
@@ -317,7 +329,7 @@ class Verbs(ABC):
         return await self.run(r.JobsRequest())
 
     async def maintain(self) -> Maintained:
-        """Join episodes on one topic, shorten old ones, close faded facts, and optimise the indexes."""
+        """Forget expired messages, join and shorten episodes, close faded facts, and optimise the indexes."""
         return await self.run(r.MaintainRequest())
 
     async def reprocess(self) -> Retained:
@@ -355,6 +367,7 @@ class Verbs(ABC):
     get_sync = twin(get)
     history_sync = twin(history)
     update_sync = twin(update)
+    delete_sync = twin(delete)
     pin_sync = twin(pin)
     unpin_sync = twin(unpin)
     status_sync = twin(status)

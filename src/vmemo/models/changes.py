@@ -274,6 +274,8 @@ class Changes:
     """Facts that are believed and true again: their ends are removed."""
     rewired: Mapping[FactId, FactId | None] = field(default_factory=dict[FactId, FactId | None])
     """Stored facts that replace another fact than before, or none."""
+    without_context: Sequence[NewFact] = ()
+    """Stored facts that lose the message they were extracted with as context."""
     pinned: Mapping[FactId, bool] = field(default_factory=dict[FactId, bool])
     """Stored facts to pin, or to unpin."""
     expiries: Mapping[FactId, datetime | None] = field(default_factory=dict[FactId, datetime | None])
@@ -325,6 +327,7 @@ class Changes:
                 self.successors,
                 self.reopened,
                 self.rewired,
+                self.without_context,
                 self.pinned,
                 self.expiries,
                 self.confidence,
@@ -356,6 +359,7 @@ class ForgetTarget:
     messages: Sequence[MessageId] = ()
     document: str | None = None
     entity: EntityId | None = None
+    fact: FactId | None = None
     bank: bool = False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -92,6 +92,7 @@ class Fact(Record):
             tags=message.tags,
             metadata=message.metadata,
             engine="verbatim",
+            expires_at=message.expires_at,
         )
 
     @property
@@ -121,6 +122,11 @@ class Fact(Record):
         if self.confidence is not None and self.network != "opinion":
             raise ValueError("confidence belongs to opinions only")
         return self
+
+
+def first_expiry(times: Iterable[datetime | None]) -> datetime | None:
+    """Return when what rests on facts and messages with these expiries expires: with the first of them."""
+    return min((time for time in times if time is not None), default=None)
 
 
 class ConfidenceChange(Record):

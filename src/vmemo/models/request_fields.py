@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import (
@@ -16,10 +16,11 @@ from pydantic import (
     Strict,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Name, in_words, json_object
+from vmemo.models.base import Instant, Name, in_words, json_object, shifted
 
 MAX_BATCH = 100_000
 """Messages in one retain."""
@@ -95,6 +96,13 @@ def _duration(value: object) -> object:
     raise ValueError(f"must be a timedelta or an ISO 8601 duration such as P30D, not {value!r:.60}")
 
 
+def _time_to_live(value: object) -> object:
+    """Accept durations, and numbers of seconds."""
+    if isinstance(value, timedelta | str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise ValueError(f"must be a timedelta, seconds or an ISO 8601 duration such as P30D, not {value!r:.60}")
+
+
 def _positive(value: timedelta) -> timedelta:
     if value <= timedelta(0):
         raise ValueError(f"must be longer than nothing, not {value}")
@@ -126,6 +134,12 @@ QueryText = Annotated[
 Tokens = Annotated[Count, Field(le=MAX_TOKENS)]
 Nodes = Literal["low", "mid", "high"] | Annotated[Count, Field(le=MAX_NODES)]
 HalfLife = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive)]
+TimeToLive = Annotated[
+    timedelta,
+    BeforeValidator(_time_to_live),
+    AfterValidator(_positive),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "duration"}, {"type": "number", "exclusiveMinimum": 0}]}),
+]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(json_object)]
 ComparableMetadata = Annotated[Metadata, AfterValidator(_comparable)]
 NewMessageId = Annotated[Name, AfterValidator(_printable)]
@@ -134,3 +148,22 @@ AnswerSchema = Annotated[
     type[BaseModel] | dict[str, JsonValue], WithJsonSchema({"type": "object", "additionalProperties": True})
 ]
 """The shape of an answer: a Pydantic model, or a JSON schema."""
+
+
+class Expiry(Request):
+    """The time after which a message and its facts are no longer recalled, and maintenance forgets them."""
+
+    ttl: TimeToLive | None = Field(
+        default=None, description="Forget it after this time: seconds, or an ISO 8601 duration.", examples=["P30D"]
+    )
+    expires_at: Instant | None = Field(default=None, description="Forget it after this time; in place of `ttl`.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.ttl is not None and self.expires_at is not None:
+            raise ValueError("give either ttl or expires_at, not both")
+        return self
+
+    def expiry(self, now: datetime) -> datetime | None:
+        """Return the time of the expiry of what is stored now."""
+        return self.expires_at if self.ttl is None else shifted(now, self.ttl.total_seconds())

@@ -32,6 +32,7 @@ from vmemo.models.request_fields import (
     AnswerSchema,
     ComparableMetadata,
     Count,
+    Expiry,
     Flag,
     HalfLife,
     Metadata,
@@ -57,9 +58,11 @@ class MessageOptions(TypedDict, total=False):
     timestamp: datetime | str
     tags: Sequence[str]
     metadata: Mapping[str, JsonValue]
+    ttl: timedelta | float | str
+    expires_at: datetime | str
 
 
-class MessageDefaults(Request):
+class MessageDefaults(Expiry):
     """The validated form of `MessageOptions`."""
 
     document: Name | None = None
@@ -70,7 +73,7 @@ class MessageDefaults(Request):
     metadata: Metadata = Field(default_factory=dict)
 
 
-class NewMessage(Request):
+class NewMessage(Expiry):
     """A message to store. Storing the same line under the same document again has no effect."""
 
     content: Content = Field(examples=["I moved to Lisbon last week."])
@@ -331,6 +334,12 @@ class UpdateFactRequest(FactText, Returns[Fact]):
     """Write a new version of a fact, and return it; the old one is closed and stays in its history."""
 
     fact: Name = Field(description="The id of a current fact, or of a message that was recalled verbatim.")
+
+
+class DeleteFactRequest(Request, Returns[Forgotten]):
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
 
 class PinState(Request):

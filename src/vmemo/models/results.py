@@ -182,6 +182,7 @@ class Forgotten(Record):
 class Maintained(Record):
     """The result of maintenance."""
 
+    forgotten: int = Field(default=0, description="messages that had expired and were forgotten")
     joined: int = Field(default=0, description="episodes that became part of another")
     shortened: int = Field(default=0, description="episodes whose narrative was shortened")
     pruned: int = Field(default=0, description="facts that were closed because their retention score is low")

@@ -10,6 +10,7 @@ from vmemo.llm.prompt_files import load_prompt
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
+from vmemo.models.facts import first_expiry
 from vmemo.models.observation_support import is_true
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context
@@ -155,6 +156,7 @@ class _ProfileWriter:
             recorded_at=now,
             entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
             basis=statement.basis,
+            expires_at=first_expiry(facts[id].expires_at for id in statement.basis),
             metadata=_coverage(update),
             engine=f"{self.llm.name}/{load_prompt(PROMPTS, 'observe').label}",
         )

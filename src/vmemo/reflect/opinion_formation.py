@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, FactClosure, NewFact
+from vmemo.models.facts import first_expiry
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Context
 from vmemo.reflect.answer_checks import AnswerChecks
@@ -162,8 +163,8 @@ class _OpinionUpdate:
 
     held: dict[FactId, Fact]
     used: dict[FactId, set[FactId]]
-    existing: Set[str]
-    """Ids of the facts and messages that were not forgotten meanwhile."""
+    existing: Mapping[str, datetime | None]
+    """The expiry, by id, of the facts and messages that were not forgotten meanwhile."""
     step: float
     """Change of confidence by one assessment."""
     new: list[NewFact] = field(default_factory=list[NewFact])
@@ -182,7 +183,7 @@ class _OpinionUpdate:
         message_ids = {id for each in formed for id in each.fact.messages}
         facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
         messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
-        existing = {str(each.id) for each in (*facts, *messages)}
+        existing = {str(each.id): each.expires_at for each in (*facts, *messages)}
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
         return _OpinionUpdate({fact.id: fact for fact in held}, used, existing, context.settings.opinions.step)
 
@@ -206,7 +207,9 @@ class _OpinionUpdate:
             return _Revision(
                 opinion=same, stance="reinforce", evidence=basis, reason="The same opinion was formed again."
             )
-        kept = fact.model_copy(update={"basis": basis, "messages": messages, "supersedes": replaced})
+        expiry = first_expiry(self.existing[id] for id in (*basis, *messages))
+        update = {"basis": basis, "messages": messages, "supersedes": replaced, "expires_at": expiry}
+        kept = fact.model_copy(update=update)
         self.new.append(NewFact(fact=kept, embedding=formed.embedding, tokens=formed.tokens))
         if replaced is not None:
             # A question asked as of an earlier date must not close the opinion before it started.

@@ -150,6 +150,13 @@ def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: Vectors) ->
     )
 
 
+def describe_episode(episode: Episode, messages: Sequence[Message]) -> Episode:
+    """Return the episode with a title and a narrative from these messages, the longest of which come first."""
+    longest = sorted(range(len(messages)), key=lambda at: -len(messages[at].content))
+    narrative = _narrative(messages, sorted(longest[:NARRATIVE_MESSAGES]))
+    return episode.model_copy(update={"title": _title(messages[longest[0]]), "narrative": narrative})
+
+
 def _by_centrality(messages: Sequence[Message], vectors: Vectors) -> list[int]:
     """Return the indexes of messages, the most central first, with short messages weighted down."""
     weight = np.array([min(len(message.content), 120) / 120 for message in messages])

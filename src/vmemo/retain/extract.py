@@ -18,6 +18,7 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import split_by_topics
+from vmemo.retain.expiry import inherit_expiry
 from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, extraction_lines
 from vmemo.retain.group import GROUPING_BATCH, group_messages
 from vmemo.retain.known_facts import known_facts
@@ -95,7 +96,7 @@ async def extract_episode(
             episodes = split_by_topics(episode, pending, extraction.topics)
             changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
             jobs = await _follow_up(changes, context, observe_at)
-            changes = await close_outdated_observations(changes, context.store)
+            changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
             processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, VmemoError, named
-from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId
+from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
@@ -27,6 +27,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
+from vmemo.retain.expiry import inherit_expiry
 from vmemo.retain.outdated_observations import close_outdated_observations
 from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes
 
@@ -43,8 +44,9 @@ def prepare(messages: Sequence[NewMessage], *, infer: bool) -> list[Message]:
 
 def _values(message: NewMessage) -> dict[str, object]:
     """Return the fields that were given; the message's defaults apply to the others."""
-    values = ((name, getattr(message, name)) for name in NewMessage.model_fields)
-    return {name: value for name, value in values if value is not None}
+    values = {name: getattr(message, name) for name in NewMessage.model_fields if name != "ttl"}
+    values["expires_at"] = message.expiry(utc_now())
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _key(message: NewMessage, seen: Counter[Hashable]) -> str | None:
@@ -174,7 +176,7 @@ async def derive(
         episodes += await place_messages(bank, stream, vectors, context, before)
     episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)
-    changes = await close_outdated_observations(changes, context.store)
+    changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
     processed = replace(
         changes,
         pending=[message.id for message in messages],

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 
 from vmemo.models import Fact
 from vmemo.models.base import Name
-from vmemo.models.requests import FactText, PinFactRequest, PinState, UpdateFactRequest
+from vmemo.models.requests import DeleteFactRequest, FactText, PinFactRequest, PinState, UpdateFactRequest
+from vmemo.models.results import Forgotten
 from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, WriteBank
 from vmemo.server.paths import ExactRoute
-from vmemo.server.responses import BODY_ERRORS, READ_ERRORS, CursorPage, page, record
+from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, READ_ERRORS, CursorPage, page, record
 
 router = APIRouter(prefix="/v1/banks/{bank}/facts/{fact}", tags=["facts"], route_class=ExactRoute)
 
@@ -26,6 +27,12 @@ async def update(session: WriteBank, fact: Name, body: FactText, idempotency: Id
     """Write a new version of a fact; the old one is closed and stays in its history."""
     request = UpdateFactRequest(fact=fact, text=body.text, reason=body.reason)
     return await idempotency.run(session, request, record)
+
+
+@router.delete("", response_model=Forgotten, responses=LLM_ERRORS)
+async def delete(session: WriteBank, fact: Name, idempotency: Idempotent) -> Response:
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+    return await idempotency.run(session, DeleteFactRequest(fact=fact), record)
 
 
 @router.get("/history", response_model=CursorPage[Fact], responses=READ_ERRORS)

@@ -82,7 +82,7 @@ async def forget(session: WriteBank, body: ForgetContentRequest, idempotency: Id
 
 @router.post("/maintain", response_model=Maintained, responses=BODY_ERRORS)
 async def maintain(session: WriteBank, idempotency: Idempotent) -> Response:
-    """Join related episodes, shorten old ones, close faded facts, and optimise the indexes."""
+    """Forget expired messages, join and shorten episodes, close faded facts, and optimise the indexes."""
     return await idempotency.run(session, MaintainRequest(), record)
 
 

@@ -108,7 +108,8 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     bank, new = state.seq, [item.fact for item in changes.facts]
     batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
     deleted = changes.deleted
-    purges = bool(deleted.mentions or deleted.entities or deleted.facts or changes.embeddings or changes.erase)
+    removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
+    purges = bool(removed or changes.embeddings or changes.erase)
     revision = message_rows.bump(connection, bank, purge=purges)
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = merge_rows.reserved(connection, bank) if undone else {}
@@ -130,6 +131,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
         deletions.erase_copies(connection, bank, changes, index)
     _delete(connection, bank, changes, index)
     deletions.requeue(connection, bank, changes.requeued, index)
+    deletions.drop_context(connection, bank, changes.without_context, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         unrepeated = frozenset(changes.unrepeated)

@@ -6,16 +6,17 @@ Everything here runs inside the caller's one transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, Table, delete, select, update
 
 from vmemo.models import BankId, FactId, MessageId
-from vmemo.models.changes import Changes
+from vmemo.models.changes import Changes, NewFact
 from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
 from vmemo.stores.sql.batch_rows import seqs_of
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import dump, names_of
-from vmemo.stores.sql.schema import facts, jobs, links, mentions, merges, messages, moves, sources
+from vmemo.stores.sql.schema import CONTEXT, facts, jobs, links, mentions, merges, messages, moves, sources
 from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.sql.selects import UNPROCESSED, WORDLESS
 
@@ -66,6 +67,19 @@ def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: 
     index.add_words(connection, bank, [(seq, content) for seq, content in connection.execute(repeated).all()])
     processed = messages.c.state.not_in(("raw", "curated"))
     connection.execute(update(messages).where(*found, processed).values(state="pending"))
+
+
+def drop_context(connection: Connection, bank: int, changed: Sequence[NewFact], index: SearchIndex) -> None:
+    """Remove the context of facts, from their rows and from the word index."""
+    known = seqs_of(connection, facts, bank, (item.fact.id for item in changed))
+    if not known:
+        return
+    index.drop_facts(connection, bank, list(known.values()))
+    own = sources.c.bank == bank, sources.c.kind == CONTEXT, among(sources.c.fact, known.values())
+    connection.execute(delete(sources).where(*own))
+    connection.execute(update(facts).where(conditions.rows(facts, bank, known.values())).values(context=""))
+    bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
+    index.add_facts(connection, bank, [(known[item.fact.id], item) for item in bare if item.fact.id in known])
 
 
 def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:

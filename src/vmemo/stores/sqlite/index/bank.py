@@ -175,15 +175,18 @@ class BankIndex:
         return mask
 
     def current(self, now: int) -> Mask:
-        """Facts that are believed and true now."""
-        return (self.column("expired") == LATEST) & (self.column("invalid") > now) & (self.column("expires") > now)
+        """Facts that are believed and true now, and have not expired."""
+        return self._true(now) & (self.column("expires") > now)
+
+    def _true(self, now: int) -> Mask:
+        return (self.column("expired") == LATEST) & (self.column("invalid") > now)
 
     def _visible(self, scope: Scope, now: int) -> Mask:
         invalid, expired = self.column("invalid"), self.column("expired")
         if scope.at_time is None and scope.known_at is None:
             if scope.include_expired:
                 return np.ones(self.count, np.bool_)
-            return self.current(now) if scope.former is None else self.current(now) | self._former(scope.former)
+            return self._true(now) if scope.former is None else self._true(now) | self._former(scope.former)
         mask = np.ones(self.count, np.bool_)
         if scope.known_at is None:
             # The current belief decides: a fact that expired without an end was never true.
