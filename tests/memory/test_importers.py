@@ -101,6 +101,15 @@ def test_edges_of_zep_are_facts_and_invalidated_ones_are_closed() -> None:
         ]
 
 
+def test_imported_facts_survive_reprocess() -> None:
+    with _memory() as memory:
+        memory.import_from_sync(FIXTURES / "zep.json")
+        before = [(fact.text, fact.valid_at, fact.invalid_at, fact.expired_at) for fact in memory.facts_sync()]
+        memory.reprocess_sync()
+        after = [(fact.text, fact.valid_at, fact.invalid_at, fact.expired_at) for fact in memory.facts_sync()]
+        assert after == before
+
+
 def test_an_archive_of_hindsight_brings_its_facts_and_texts(tmp_path: Path) -> None:
     with _memory() as memory:
         imported = memory.import_from_sync(_file("hindsight", tmp_path))

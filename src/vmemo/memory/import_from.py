@@ -73,12 +73,12 @@ async def _store(session: MemorySession, messages: Sequence[Message]) -> Retaine
 
 
 async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], engine: str) -> Retained:
-    """Store facts that the bank does not have, each with a message in its words."""
+    """Store facts that the bank does not have, each with a message in its words that is not processed again."""
     context, bank = session.context, session.bank
     messages = [
         # A line that is said later may have the same words: it is not this one.
-        message.model_copy(update={"state": "derived", "key": None})
-        for message in prepare([each.message for each in stated], infer=True)
+        message.model_copy(update={"state": "curated", "key": None, "expires_at": fact.expires_at})
+        for message, fact in zip(prepare([each.message for each in stated], infer=True), stated, strict=True)
     ]
     by_id = {message.id: (message, fact) for message, fact in zip(messages, stated, strict=True)}
     while True:
@@ -106,7 +106,7 @@ def _with_observations(changes: Changes, session: MemorySession) -> Changes:
 
 
 def _ended(fact: Fact, stated: StatedFact) -> Fact:
-    return fact.model_copy(update={"expired_at": stated.expired_at})
+    return fact.model_copy(update={"expired_at": stated.expired_at, "expires_at": stated.expires_at})
 
 
 def _draft(message: Message, stated: StatedFact) -> FactDraft:

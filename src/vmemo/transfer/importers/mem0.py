@@ -32,7 +32,7 @@ class Mem0Memory(ForeignModel):
     categories: tuple[str, ...] | None = None
     created_at: Instant
     updated_at: Instant | None = None
-    expiration_date: str | None = None
+    expiration_date: Instant | None = None
 
 
 def read(file: ForeignFile) -> ForeignRecords:
@@ -54,10 +54,7 @@ def _memories(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
 def _fact(place: Place, memory: Mem0Memory) -> StatedFact:
     """Return a memory as a fact; one of an agent without a user is the agent's own experience."""
     own = memory.user_id is None and memory.agent_id is not None
-    ids = {
-        name: getattr(memory, name)
-        for name in ("user_id", "agent_id", "app_id", "run_id", "actor_id", "expiration_date")
-    }
+    ids = {name: getattr(memory, name) for name in ("user_id", "agent_id", "app_id", "run_id", "actor_id")}
     message = place.message(
         without_none(
             {
@@ -72,4 +69,9 @@ def _fact(place: Place, memory: Mem0Memory) -> StatedFact:
             }
         )
     )
-    return StatedFact(message=message, network="experience" if own else "world", valid_at=memory.created_at)
+    return StatedFact(
+        message=message,
+        network="experience" if own else "world",
+        valid_at=memory.created_at,
+        expires_at=memory.expiration_date,
+    )

@@ -82,6 +82,8 @@ class StatedFact:
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
     expired_at: datetime | None = None
+    expires_at: datetime | None = None
+    """The time after which it is not recalled any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
