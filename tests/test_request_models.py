@@ -29,7 +29,6 @@ Interface = Literal["rest", "mcp", "cli", "client"]
 INTERFACES: tuple[Interface, ...] = ("rest", "mcp", "cli", "client")
 BANK = "/v1/banks/{bank}"
 OPERATORS = "maintenance of a bank is up to its operators, not to a model"
-ONE_FACT = "single facts are edited through the other interfaces"
 TUNING = "tunes or debugs a query, which a model should not decide"
 
 
@@ -52,11 +51,11 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.ReflectRequest: Offer(("POST", f"{BANK}/reflect"), "reflect", "reflect", "reflect"),
     r.ForgetRequest: Offer(("POST", f"{BANK}/forget"), "forget", "forget", "forget"),
     r.WhyRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/why"), "why", "why", "why"),
-    r.FactRequest: Offer(("GET", f"{BANK}/facts/{{fact}}"), None, "fact get", "get"),
-    r.FactHistoryRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/history"), None, "fact history", "history"),
-    r.UpdateFactRequest: Offer(("PATCH", f"{BANK}/facts/{{fact}}"), None, "fact update", "update"),
-    r.DeleteFactRequest: Offer(("DELETE", f"{BANK}/facts/{{fact}}"), None, "fact delete", "delete"),
-    r.PinFactRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/pin"), None, "fact pin", "pin"),
+    r.FactRequest: Offer(("GET", f"{BANK}/facts/{{fact}}"), "why", "fact get", "get"),
+    r.FactHistoryRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/history"), "why", "fact history", "history"),
+    r.UpdateFactRequest: Offer(("PATCH", f"{BANK}/facts/{{fact}}"), "edit_memory", "fact update", "update"),
+    r.DeleteFactRequest: Offer(("DELETE", f"{BANK}/facts/{{fact}}"), "forget", "fact delete", "delete"),
+    r.PinFactRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/pin"), "edit_memory", "fact pin", "pin"),
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "bank list", "banks"),
     r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "status", "profile", "profile"),
@@ -91,10 +90,6 @@ NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.JobsRequest): OPERATORS,
     ("mcp", r.MaintainRequest): OPERATORS,
     ("mcp", r.ReprocessRequest): OPERATORS,
-    **{
-        ("mcp", request): ONE_FACT
-        for request in (r.FactRequest, r.FactHistoryRequest, r.UpdateFactRequest, r.DeleteFactRequest, r.PinFactRequest)
-    },
     ("mcp", r.CreateKeyRequest): "a model must not create credentials",
     ("client", r.CreateBankRequest): "open() and every verb create the bank",
     ("client", r.CreateKeyRequest): "keys belong to the server, not to a bank",
@@ -151,7 +146,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
     ("mcp", r.FactsRequest): {
         "with_embeddings": "a model can't read embeddings",
         "instructions": "browse lists the kind `instructions`",
-        "pinned": ONE_FACT,
+        "pinned": "browse lists the kind `pinned`",
     },
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
     ("cli", r.PinFactRequest): {"pinned": "`vmemo fact unpin` unpins"},
@@ -265,11 +260,12 @@ def test_every_field_of_a_message_is_offered(interface: Interface, openapi: dict
         case "rest":
             assert set(openapi["components"]["schemas"]["NewMessage"]["properties"]) == fields
         case "mcp":
-            # A model names the document and the tags once for all messages; ids and metadata are for programs.
+            # A model names these once for all messages; ids, metadata and lengths of time are for programs.
+            shared = {"document", "tags", "expires_at"}
             properties: Any = TOOLS["retain"].definition(Principal()).input_schema["properties"]
             own = set(properties["messages"]["items"]["properties"])
-            assert own | {"document", "tags"} == fields - {"id", "metadata"}
-            assert {"document", "tags"} <= set(properties)
+            assert own | shared == fields - {"id", "metadata", "ttl"}
+            assert shared <= set(properties)
         case "cli":
             # Files of messages hold ids; a text on the command line gets one.
             assert {MESSAGE_OPTIONS.get(name, name) for name in fields - {"id"}} <= cli_fields("retain")

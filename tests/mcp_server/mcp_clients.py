@@ -61,6 +61,14 @@ CASES: Mapping[str, ToolCase] = {
         lambda results: {"fact": first_id(results["recall"])},
         r"Messages:\n- \[[-0-9a-f]+\] 2026-04-01 .* in 'chat-1': .*Lisbon",
     ),
+    "edit_memory": ToolCase(
+        lambda results: {
+            "fact": first_id(results["recall"]),
+            "text": "Ana lives in Lisbon now.",
+            "pinned": True,
+        },
+        r"\n- \[[-0-9a-f]+\] \d{4}-\d\d-\d\d \(pinned\) Ana lives in Lisbon now\.$",
+    ),
     "context": ToolCase(lambda _: {"query": "Where does Ana live?", "user": "Ana"}, r"# \w+(.|\n)*Lisbon"),
     "reflect": ToolCase(lambda _: {"query": "Where does Ana live?"}, "Lisbon"),
     "browse": ToolCase(

@@ -23,8 +23,10 @@ from vmemo.mcp.tools import TOOLS
 from vmemo.models.auth import Permission
 
 CONNECTIONS = [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-QUOTE_MEMORY = {"recall", "context", "reflect", "why", "browse", "status", "set_profile"}
-WRITE = {"retain", "forget", "delete_bank", "set_profile"}
+QUOTE_MEMORY = {"recall", "edit_memory", "context", "reflect", "why", "browse", "status", "set_profile"}
+WRITE = {"retain", "edit_memory", "forget", "delete_bank", "set_profile"}
+NOT_IDEMPOTENT = {"retain", "reflect", "edit_memory"}
+"""Tools that may change something again when they are called again."""
 DESTRUCTIVE = {"forget", "delete_bank"}
 NAME_BANKS = {"list_banks", "delete_bank"}
 MAX_TOKENS = 1800
@@ -143,4 +145,4 @@ def test_annotations_describe_the_effects_of_a_tool() -> None:
             # The protocol's defaults are destructive and open; a tool that only reads needs no other hint.
             assert reads or annotations.destructive_hint == (tool.name in DESTRUCTIVE), tool.name
             assert annotations.open_world_hint is False
-            assert reads or bool(annotations.idempotent_hint) == (tool.name not in {"retain", "reflect"}), tool.name
+            assert reads or bool(annotations.idempotent_hint) == (tool.name not in NOT_IDEMPOTENT), tool.name

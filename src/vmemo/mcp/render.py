@@ -19,6 +19,8 @@ def fact_line(fact: Fact) -> str:
     marks = [fact.network] if fact.network in ("opinion", "observation") else []
     if fact.confidence is not None:
         marks.append(f"confidence {fact.confidence:.2f}")
+    if fact.pinned:
+        marks.append("pinned")
     if fact.instruction:
         marks.append("instruction")
     if fact.invalid_at is not None:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from vmemo.mcp.tool import Tool, ToolArguments
 from vmemo.mcp.tools.banks import delete_bank, list_banks, set_profile, status
-from vmemo.mcp.tools.inspect import browse, why
+from vmemo.mcp.tools.inspect import browse, edit_memory, why
 from vmemo.mcp.tools.messages import forget, retain
 from vmemo.mcp.tools.query import context, recall, reflect
 
-_ALL = (recall, retain, context, reflect, why, browse, forget, status, set_profile, list_banks, delete_bank)
+_ALL = (
+    *(recall, retain, context, reflect, why, edit_memory, browse, forget),
+    *(status, set_profile, list_banks, delete_bank),
+)
 # Each tool validates its own type of arguments before it runs.
 TOOLS: Mapping[str, Tool[ToolArguments]] = {tool.name: tool for tool in _ALL}  # pyright: ignore[reportAssignmentType]
 """The tools by name, the most used first."""

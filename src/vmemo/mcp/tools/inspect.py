@@ -1,32 +1,33 @@
-"""Tools that list what a bank holds and trace where a fact comes from."""
+"""Tools that list what a bank holds, trace where a fact comes from, and edit one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from vmemo.errors import NotFound
 from vmemo.mcp.render import entity_line, fact_line, message_line, quote
 from vmemo.mcp.tool import BankArguments, ToolContext, tool
 from vmemo.models import EntityId, Fact, FactId, MessageId
-from vmemo.models.base import Name
+from vmemo.models.base import Content, Name
 from vmemo.models.request_fields import LARGEST_PAGE
 
-RecordKind = Literal["messages", "facts", "instructions", "opinions", "observations", "entities"]
+RecordKind = Literal["messages", "facts", "pinned", "instructions", "opinions", "observations", "entities"]
 
 
 class WhyArguments(BankArguments):
     """Arguments of why."""
 
-    fact: Name = Field(description="Id")
+    fact: Name = Field(description="Id, as recall shows it")
 
 
 @tool("Trace a fact", "read")
 async def why(context: ToolContext, arguments: WhyArguments) -> str:
-    """Show where a fact comes from: its messages with their ids, the facts behind it, and what replaced it."""
+    """Show where a fact comes from: its messages with their ids, the facts behind it, and its other versions."""
     found = await context.memory.why(arguments.fact)
+    versions = await context.memory.history(found.fact.id)
     messages = {message.id: message for each in (found, *found.basis) for message in each.messages}
     changes = [
         f"- {each.stance}: confidence {each.before:.2f} to {each.after:.2f}: {each.reason}"
@@ -36,10 +37,37 @@ async def why(context: ToolContext, arguments: WhyArguments) -> str:
         "Messages:": [message_line(message) for message in messages.values()],
         "Based on:": [fact_line(each.fact) for each in found.basis],
         "Confidence changes:": changes,
-        "Replaced by:": [fact_line(fact) for fact in found.superseded_by],
+        "Versions, oldest first:": [fact_line(fact) for fact in versions if len(versions) > 1],
     }
     shown = [line for heading, lines in sections.items() if lines for line in (heading, *lines)]
     return quote(fact_line(found.fact), *shown)
+
+
+class EditArguments(BankArguments):
+    """Arguments of edit_memory."""
+
+    fact: Name = Field(description="Id, as recall shows it")
+    text: Content | None = Field(default=None, description="The corrected fact")
+    reason: str = Field(default="", max_length=1000)
+    pinned: bool | None = Field(default=None, description="True marks it as important, false removes the mark")
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Self:
+        if self.text is None and self.pinned is None:
+            raise ValueError("give text, pinned or both")
+        return self
+
+
+@tool("Edit a fact", "write")
+async def edit_memory(context: ToolContext, arguments: EditArguments) -> str:
+    """Correct or pin one fact. The old version stays in its history. Use it if the user names what is wrong with a
+    recalled fact; new information belongs into retain."""
+    id = arguments.fact
+    if arguments.text is not None:
+        id = (await context.memory.update(id, arguments.text, arguments.reason)).id
+    if arguments.pinned is not None:
+        id = (await context.memory.pin(id, arguments.pinned)).id
+    return quote(fact_line(await context.memory.get(id)))
 
 
 class BrowseArguments(BankArguments):
@@ -72,10 +100,10 @@ async def _page(context: ToolContext, arguments: BrowseArguments) -> tuple[list[
         case "entities":
             entities = await memory.entities(after=None if cursor is None else EntityId(cursor), limit=limit + 1)
             return [entity_line(each) for each in entities[:limit]], _next(entities, limit)
-        case "facts" | "instructions":
+        case "facts" | "pinned" | "instructions":
             after = None if cursor is None else FactId(cursor)
-            listed = arguments.kind == "instructions"
-            facts = await memory.facts(after=after, limit=limit + 1, instructions=listed)
+            pinned, instructions = arguments.kind == "pinned", arguments.kind == "instructions"
+            facts = await memory.facts(after=after, limit=limit + 1, pinned=pinned, instructions=instructions)
         case "opinions":
             facts = _after(await memory.opinions(), cursor)
         case "observations":

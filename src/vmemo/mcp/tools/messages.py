@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from vmemo.errors import InvalidInput
 from vmemo.mcp.render import counted, deleted_lines
 from vmemo.mcp.tool import BankArguments, StringList, Timestamp, ToolArguments, ToolContext, ToolEffects, tool
 from vmemo.models import Role
@@ -32,6 +33,7 @@ class RetainArguments(BankArguments):
     timestamp: Timestamp | None = Field(default=None, description="When it was said, ISO; default now")
     document: Name | None = Field(default=None, description="Source name; repeating a document stores nothing twice")
     tags: StringList = ()
+    expires_at: Timestamp | None = Field(default=None, description="When to forget it, ISO")
 
     @model_validator(mode="after")
     def _content_or_messages(self) -> Self:
@@ -42,7 +44,7 @@ class RetainArguments(BankArguments):
     def request(self) -> RetainRequest:
         """Return the request."""
         messages = self.messages or (MessageArguments(content=self.content, speaker=self.speaker),)
-        shared = {"document": self.document, "tags": self.tags}
+        shared = {"document": self.document, "tags": self.tags, "expires_at": self.expires_at}
         values = [
             {**message.model_dump(), "timestamp": message.timestamp or self.timestamp, **shared} for message in messages
         ]
@@ -76,15 +78,21 @@ def _retained(retained: Retained) -> str:
 class ForgetArguments(BankArguments):
     """Arguments of forget."""
 
+    fact: Name | None = Field(default=None, description="Id of one fact")
     messages: StringList = Field(default=(), description="Message ids from why or browse")
-    document: Name | None = None
+    document: Name | None = Field(default=None, description="Name of a source")
     entity: Name | None = Field(default=None, description="A person or thing: every message that mentions it")
 
 
 @tool("Forget", "write", effects=ToolEffects(destructive=True, idempotent=True))
 async def forget(context: ToolContext, arguments: ForgetArguments) -> str:
-    """Delete messages, a document or a person or thing, with all derived facts, for good. Give one of them. Only if the
-    user asks and confirms. To correct a fact, retain the correction."""
-    given = arguments.model_dump(exclude={"bank"})
-    deleted = await context.memory.run(ForgetContentRequest.of(given))
+    """Delete a fact, messages, a document or a person or thing, with all that rests on it, for good. Give one of them.
+    Only if the user asks and confirms. To correct a fact, use edit_memory."""
+    given = arguments.model_dump(exclude={"bank", "fact"})
+    if arguments.fact is None:
+        deleted = await context.memory.run(ForgetContentRequest.of(given))
+    elif any(given.values()):
+        raise InvalidInput("Name exactly one thing to forget: a fact, messages, a document or an entity.")
+    else:
+        deleted = await context.memory.delete(arguments.fact)
     return "\n".join(deleted_lines("for good", deleted))

@@ -23,9 +23,9 @@ class QueryArguments(BankArguments):
 
     query: QueryText = Field(description="A whole question with names, not keywords")
     entities: StringList = Field(default=(), description="Only facts about one of these names")
-    tags: StringList = ()
+    tags: StringList = Field(default=(), description="Only facts with all of these tags")
     after: Timestamp | None = Field(default=None, description="Only events from this ISO date on")
-    before: Timestamp | None = None
+    before: Timestamp | None = Field(default=None, description="Only events before this date")
     at_time: Timestamp | None = Field(default=None, description="Ask what was true on this date")
 
     def request_values(self) -> dict[str, object]:
@@ -57,7 +57,7 @@ class ContextArguments(BankArguments):
     """Arguments of context."""
 
     query: QueryText | None = Field(default=None, description="What the conversation is about")
-    user: Name | None = None
+    user: Name | None = Field(default=None, description="Name, if several people use the bank")
     max_tokens: Tokens = 2048
 
 
