@@ -158,6 +158,19 @@ def test_recent_facts_end_with_the_session_before() -> None:
         assert texts(memory.context_sync().recent) == [f"Maya: Remark number {n}." for n in (2, 1, 0)]
 
 
+def test_pinned_facts_are_in_every_context_until_they_are_closed_or_unpinned() -> None:
+    with memory_with(CONVERSATION) as memory:
+        [pinned] = [fact.id for fact in memory.facts_sync() if "peanuts" in fact.text]
+        memory.pin_sync(pinned)
+        for query in (None, "Who is allergic to peanuts?"):
+            context = memory.context_sync(query)
+            assert [fact.id for fact in context.pinned] == [pinned]
+            assert context.text.count("peanuts") == 1
+            assert f"# Pinned\n- [{context.pinned[0].short_id}] (said 6 February 2024) Maya: I climb" in context.text
+        memory.pin_sync(pinned, False)
+        assert memory.context_sync().pinned == ()
+
+
 # Users and banks
 
 

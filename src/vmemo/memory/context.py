@@ -19,6 +19,8 @@ from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.recall.instructions import MAX_INSTRUCTIONS, choose_instructions
 from vmemo.text.names.fold import fold_name, folded_names
 
+PINNED = FactSelect(pinned=True, current=True, newest_first=True, limit=100)
+"""The newest pinned facts that hold."""
 MAX_RECENT = 10
 """Newest facts that are considered."""
 SAMPLED_MESSAGES = 100
@@ -57,6 +59,7 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     candidates: dict[Section, Sequence[Hit]] = {
         "profile": _as_hits(await _profile(session, user)),
         "instructions": _as_hits(chosen),
+        "pinned": _as_hits(await _facts(session, PINNED)),
         "recent": _as_hits(recent),
         "relevant": found.hits if found else (),
     }
