@@ -90,8 +90,10 @@ def test_only_the_indexed_fields_are_searched(memory: Memory) -> None:
     store = VmemoStore(memory, fields=["title", "chapters[*].name"])
     store.put(ANA, "book", {"title": "Harbours", "chapters": [{"name": "Porto"}, {"name": "Cork"}], "note": "dull"})
     store.put(ANA, "film", {"title": "Deserts", "note": "splendid"}, index=["note"])
-    texts = {message.content for message in memory.bank("langgraph.memories.ana").messages_sync()}
-    assert texts == {"Harbours\nPorto\nCork", "splendid"}
+    store.put(ANA, "play", {"title": "Forests"}, index=[])
+    bank = memory.bank("langgraph.memories.ana")
+    assert {message.content for message in bank.messages_sync()} == {"Harbours\nPorto\nCork", "splendid", "…"}
+    assert len(bank.facts_sync()) == 2
 
 
 def test_a_search_covers_the_namespaces_under_its_prefix(store: VmemoStore) -> None:

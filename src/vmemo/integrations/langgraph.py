@@ -133,7 +133,7 @@ class VmemoStore(BaseStore):
         item = {"value": value, "created_at": created.isoformat(), "indexed": _indexed(op)}
         if document != _DOCUMENT + op.key:
             item["key"] = op.key
-        text = _text(value, op.index or self._fields) if _indexed(op) else ""
+        text = _text(value, self._fields if op.index is None else op.index or ())
         content = text if text.strip() else _WITHOUT_WORDS
         return {"content": content, "document": document, "timestamp": now, "metadata": {_ITEM: item}}
 
@@ -234,7 +234,8 @@ def _document(key: str) -> str:
 
 
 def _indexed(op: PutOp) -> bool:
-    return op.index is not False
+    """Return True if a query may find the item; both `index=False` and no fields exclude it."""
+    return op.index is None or bool(op.index)
 
 
 def _text(value: dict[str, JsonValue], fields: Sequence[str]) -> str:
