@@ -125,6 +125,18 @@ def test_events_and_memories_keep_their_metadata_and_time(memory: Memory) -> Non
     asyncio.run(check())
 
 
+def test_a_deleted_memory_is_not_found_again(memory: Memory) -> None:
+    async def check() -> None:
+        service = VmemoMemoryService(memory)
+        await service.add_session_to_memory(session(said("I live in Lisbon."), said("I play chess.")))
+        response = await service.search_memory(app_name="shop", user_id="ana", query="Lisbon")
+        for memory_id in (response.memories[0].id, response.memories[0].id, "unknown", None):
+            await service.delete_memory(app_name="shop", user_id="ana", memory_id=memory_id)
+        assert await found(service, "Where do I live? Lisbon? Do I play chess?") == ["User: I play chess."]
+
+    asyncio.run(check())
+
+
 def test_an_agent_loads_what_an_earlier_session_said(memory: Memory) -> None:
     call = types.Part(function_call=types.FunctionCall(name="load_memory", args={"query": "allergic"}))
     ScriptedGemini.replies.extend([call, types.Part(text="Apples.")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import cast
 from urllib.parse import quote
@@ -79,6 +80,12 @@ class VmemoMemoryService(BaseMemoryService):
             return SearchMemoryResponse()
         facts = {fact.id: fact for fact in (*found.instructions, *(hit.fact for hit in found.hits))}
         return SearchMemoryResponse(memories=[_entry(fact) for fact in facts.values()])
+
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Delete one memory, by the id that a search returned; nothing happens if there is none."""
+        if memory_id:
+            with suppress(NotFound):
+                await self.bank(app_name, user_id).delete(memory_id)
 
     async def _retain(
         self, bank: AnyMemory, messages: Sequence[Message], document: str | None, metadata: Mapping[str, object] | None
