@@ -163,7 +163,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
 def requests() -> Iterator[type[Request]]:
     """Yield every concrete request model."""
     for value in vars(r).values():
-        if isinstance(value, type) and issubclass(value, Request) and value.__module__ == r.__name__:
+        if isinstance(value, type) and issubclass(value, Request) and value.__module__.endswith("requests"):
             yield value
 
 

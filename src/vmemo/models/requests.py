@@ -15,16 +15,73 @@ from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.models.auth import Permission
 from vmemo.models.base import Content, Instant, Name, Text, utc_now
-from vmemo.models.entities import Entity, Merge
-from vmemo.models.facts import ConfidenceChange, Fact, Interval
-from vmemo.models.hits import Provenance
+from vmemo.models.entities import Merge
+from vmemo.models.facts import Interval
 from vmemo.models.ids import Budget, EntityId, Network, Role
-from vmemo.models.messages import Episode, Message
 from vmemo.models.profiles import FormerProfile, Profile
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
+from vmemo.models.record_requests import (
+    BanksRequest as BanksRequest,
+)
+from vmemo.models.record_requests import (
+    DeleteFactRequest as DeleteFactRequest,
+)
+from vmemo.models.record_requests import (
+    EntitiesRequest as EntitiesRequest,
+)
+from vmemo.models.record_requests import (
+    EpisodesRequest as EpisodesRequest,
+)
+from vmemo.models.record_requests import (
+    FactHistoryRequest as FactHistoryRequest,
+)
+from vmemo.models.record_requests import (
+    FactRequest as FactRequest,
+)
+from vmemo.models.record_requests import (
+    FactsRequest as FactsRequest,
+)
+from vmemo.models.record_requests import (
+    FactText as FactText,
+)
+from vmemo.models.record_requests import (
+    JobsRequest as JobsRequest,
+)
+from vmemo.models.record_requests import (
+    MergesRequest as MergesRequest,
+)
+from vmemo.models.record_requests import (
+    MessagesRequest as MessagesRequest,
+)
+from vmemo.models.record_requests import (
+    ObservationsRequest as ObservationsRequest,
+)
+from vmemo.models.record_requests import (
+    OpinionsRequest as OpinionsRequest,
+)
+from vmemo.models.record_requests import (
+    PageRequest as PageRequest,
+)
+from vmemo.models.record_requests import (
+    PinFactRequest as PinFactRequest,
+)
+from vmemo.models.record_requests import (
+    PinState as PinState,
+)
+from vmemo.models.record_requests import (
+    StatusRequest as StatusRequest,
+)
+from vmemo.models.record_requests import (
+    TrajectoryRequest as TrajectoryRequest,
+)
+from vmemo.models.record_requests import (
+    UpdateFactRequest as UpdateFactRequest,
+)
+from vmemo.models.record_requests import (
+    WhyRequest as WhyRequest,
+)
 from vmemo.models.request_fields import (
-    LARGEST_PAGE,
     MAX_BATCH,
     MAX_FILTERS,
     MAX_LOOKUPS,
@@ -45,7 +102,7 @@ from vmemo.models.request_fields import (
     Tokens,
     Weight,
 )
-from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Status
+from vmemo.models.results import Answer, Forgotten, Maintained, Retained, Status
 from vmemo.models.search import TagsMatch
 
 
@@ -303,116 +360,6 @@ class MaintainRequest(Request, Returns[Maintained]):
 
 class ReprocessRequest(Request, Returns[Retained]):
     """Derive everything from the messages again."""
-
-
-class WhyRequest(Request, Returns[Provenance]):
-    """Return the provenance of a fact."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
-
-
-class FactRequest(Request, Returns[Fact]):
-    """Return one fact."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
-
-
-class FactHistoryRequest(Request, Returns[list[Fact]]):
-    """Return all versions of a fact, oldest first."""
-
-    fact: Name = Field(description="The id of any version of the fact.")
-
-
-class FactText(Request):
-    """A fact's new text."""
-
-    text: Content = Field(description="The new text.", examples=["Ana lives in Porto."])
-    reason: Annotated[Text, Field(max_length=1000)] = Field(default="", description="The reason, which `why` shows.")
-
-
-class UpdateFactRequest(FactText, Returns[Fact]):
-    """Write a new version of a fact, and return it; the old one is closed and stays in its history."""
-
-    fact: Name = Field(description="The id of a current fact, or of a message that was recalled verbatim.")
-
-
-class DeleteFactRequest(Request, Returns[Forgotten]):
-    """Delete one fact with what rests on it, and the messages that state nothing else."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
-
-
-class PinState(Request):
-    """The new state of a pin."""
-
-    pinned: Flag = Field(default=True, description="True to pin the fact, False to unpin it.")
-
-
-class PinFactRequest(PinState, Returns[Fact]):
-    """Pin or unpin a fact, and return it; maintenance never closes a pinned one."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
-
-
-class StatusRequest(Request, Returns[Status]):
-    """Return the bank's counts, backlog and problems."""
-
-
-class BanksRequest(Request, Returns[list[str]]):
-    """Return the names of all banks."""
-
-
-class PageRequest(Request):
-    """One page of a list."""
-
-    after: Name | None = Field(default=None, description="The id of the last record of the page before.")
-    limit: Annotated[Count, Field(le=LARGEST_PAGE)] = Field(default=100, description="Records per page.")
-
-
-class MessagesRequest(PageRequest, Returns[list[Message]]):
-    """Return a page of messages in the order they were stored."""
-
-    document: Name | None = Field(default=None, description="Only messages of this document.")
-
-
-class EpisodesRequest(PageRequest, Returns[list[Episode]]):
-    """Return a page of episodes in the order they were stored."""
-
-
-class FactsRequest(PageRequest, Returns[list[Fact]]):
-    """Return a page of facts, including closed ones, in the order they were stored."""
-
-    instructions: Flag = Field(default=False, description="Only standing instructions of the user.")
-    pinned: Flag = Field(default=False, description="Only pinned facts.")
-    with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
-
-
-class EntitiesRequest(PageRequest, Returns[list[Entity]]):
-    """Return a page of entities in the order they were first seen."""
-
-
-class OpinionsRequest(Request, Returns[list[Fact]]):
-    """Return the current opinions."""
-
-
-class ObservationsRequest(Request, Returns[list[Fact]]):
-    """Return the current observations of one entity, or of all."""
-
-    entity: Name | None = Field(default=None, description="An entity's id or name.")
-
-
-class TrajectoryRequest(Request, Returns[list[ConfidenceChange]]):
-    """Return the confidence changes of an opinion."""
-
-    opinion: Name = Field(description="The id of an opinion.")
-
-
-class MergesRequest(Request, Returns[list[Merge]]):
-    """Return the merges of entities."""
-
-
-class JobsRequest(Request, Returns[list[Job]]):
-    """Return the queued jobs."""
 
 
 class CreateKeyRequest(Request):
