@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -37,6 +37,26 @@ STARTUP_SECONDS = 60.0
 """Seconds that a start or a stop may take."""
 _LOG = "server.log"
 
+if sys.platform == "win32":
+
+    def _uid_and_gid(name: str) -> tuple[int, int] | None:
+        raise Unsupported(f"EmbeddedPostgres does not run on Windows, not even as {name!r}. Use a server of your own.")
+
+else:
+    import pwd
+
+    def _uid_and_gid(name: str) -> tuple[int, int] | None:
+        """Return the account that the server runs as; None for the account of this process."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            account = pwd.getpwnam(name)
+        except KeyError as error:
+            raise InvalidInput(
+                f"PostgreSQL does not run as root, and there is no user {name!r} to run it as."
+            ) from error
+        return account.pw_uid, account.pw_gid
+
 
 class EmbeddedPostgres:
     """A server on a free port, with its files in a folder of its own that goes when it stops.
@@ -45,7 +65,7 @@ class EmbeddedPostgres:
     """
 
     def __init__(self, *, user: str = "nobody", settings: Mapping[str, str] | None = None) -> None:
-        self._account = _account(user)
+        self._account = _uid_and_gid(user)
         self._settings = {**SMALL, **(settings or {})}
         self._password = secrets.token_hex(12)
         self._folder: Path | None = None
@@ -135,7 +155,7 @@ class EmbeddedPostgres:
         if self._account is not None:
             binary = Path(shutil.copy(binary, folder))
             for path in (folder, binary):
-                os.chown(path, self._account.pw_uid, self._account.pw_gid)
+                os.chown(path, *self._account)
         place = ("--port", str(self._port), "--data-dir", str(folder / "data"), "--password", self._password)
         try:
             self._demand([binary, "start", "--name", "vmemo", *place])
@@ -178,8 +198,8 @@ class EmbeddedPostgres:
                 command,
                 env=self._environment(),
                 cwd=self._folder,
-                user=None if self._account is None else self._account.pw_uid,
-                group=None if self._account is None else self._account.pw_gid,
+                user=None if self._account is None else self._account[0],
+                group=None if self._account is None else self._account[1],
                 extra_groups=None if self._account is None else [],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -218,16 +238,6 @@ def _runnable() -> Generator[None]:
         yield
     except OSError as error:
         raise StoreError(f"PostgreSQL can't be run from the folder for temporary files: {error}.") from error
-
-
-def _account(name: str) -> pwd.struct_passwd | None:
-    """Return the account that the server runs as; None for the account of this process."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam(name)
-    except KeyError as error:
-        raise InvalidInput(f"PostgreSQL does not run as root, and there is no user {name!r} to run it as.") from error
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

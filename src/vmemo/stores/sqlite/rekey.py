@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from vmemo.errors import NotFound, StoreBusy, StoreError
+from vmemo.errors import NotFound, StoreBusy, StoreError, Unsupported
 from vmemo.stores.sqlite.connection import ConnectionFactory, UnrecognizedFile, connect_sqlcipher
 from vmemo.stores.sqlite.encryption import FileKey, new_salt, sqlcipher
 
@@ -29,6 +30,11 @@ def rekey_file(path: Path, old: FileKey | None, new: FileKey | None) -> bool:
 
     Raises StoreBusy, and changes nothing, while another connection has the file open.
     """
+    if sys.platform == "win32":
+        raise Unsupported(
+            "Windows does not replace a file that is open, as a change of the key must. Nothing was changed. "
+            "Export each bank, and import it into a new file with the other key."
+        )
     if not path.is_file():
         raise NotFound(f"There is no database {path}. Nothing was changed; correct its name.")
     path = path.resolve()
