@@ -27,8 +27,9 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
 
-# NAMES="adk crewai" tests some; without it, all.
+# NAMES="adk crewai" tests some; without it, all, and the wheel.
 integrations: $(VENV)/.dev
+	$(if $(NAMES),,$(BIN)/python -m scripts.check_wheel)
 	$(BIN)/python scripts/integrations.py $(NAMES)
 
 bench: $(VENV)/.core
@@ -36,7 +37,7 @@ bench: $(VENV)/.core
 	$(BIN)/vmemo benchmark speed
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/.pip:
 	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }

@@ -1,0 +1,49 @@
+"""Build the wheel, install it alone into a new environment and use it there: `python -m scripts.check_wheel`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.integrations import ROOT, run
+
+SNIPPET = """
+from vmemo import Memory
+with Memory(":memory:") as memory:
+    memory.retain_sync("I work at Fernhill Robotics.", speaker="Maya")
+    assert "Fernhill" in memory.context_sync("Where does Maya work?").text
+"""
+
+
+def commands(folder: Path) -> Sequence[list[str]]:
+    """Return the commands that build, install and use the wheel."""
+    environment = folder / "environment"
+    programs = environment / ("Scripts" if os.name == "nt" else "bin")
+    python = str(programs / "python")
+    install = ["uv", "pip", "install", "--quiet", "--python", python, "--constraint", str(ROOT / "constraints.txt")]
+    return (
+        ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder)],
+        ["uv", "venv", "--quiet", "--python", sys.executable, str(environment)],
+        [*install, "--find-links", str(folder), "vmemo"],
+        [python, "-c", SNIPPET],
+        [str(programs / "vmemo"), "demo"],
+    )
+
+
+def main() -> int:
+    """Run the commands until one fails; return the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands(Path(folder)):
+            status, output = run(command)
+            if status:
+                print(f"The wheel fails at: {' '.join(command)}\n{output}")
+                return status
+    print("wheel          PASS")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
