@@ -43,3 +43,13 @@ def test_the_snippet_of_the_client_runs(capsys: pytest.CaptureFixture[str]) -> N
     with live_server(":memory:") as server:
         snippet = snippet.replace("http://127.0.0.1:8000", server.url).replace("vmemo_…", server.key())
         assert "I just started at Anthropic." in printed(snippet, capsys)
+
+
+def test_links_are_absolute_and_lead_to_files_of_the_repository() -> None:
+    root, base = Path(__file__).parents[1], re.compile(r"https://[^/]+/vmemo/vmemo/(?:(?:blob|tree)/)?main/([^#]*)")
+    targets = re.findall(r"\]\(([^)\s]+)\)", README)
+    assert targets
+    for target in targets:
+        found = base.match(target)
+        assert found is not None, f"PyPI shows the README alone, so the link {target} must be absolute."
+        assert (root / found[1]).exists(), target
