@@ -28,18 +28,17 @@ export type ReflectEvent =
 export type ListQuery<R extends keyof Routes> = Omit<NonNullable<Routes[R]["query"]>, "cursor">;
 
 type ListRoute = { [R in keyof Routes]: Routes[R]["response"] extends schema.Page<unknown> ? R : never }[keyof Routes];
+type PromptRoute = { [R in keyof Routes]: "prompt" extends FormatOf<Routes[R]["query"]> ? R : never }[keyof Routes];
+type FormatOf<Query> = Query extends { format?: infer Format } ? Format : never;
 type TextRoute = { [R in keyof Routes]: Routes[R]["response"] extends string ? R : never }[keyof Routes];
 type ItemOf<R extends ListRoute> = Routes[R]["response"]["items"][number];
 
 const AUDIT = "GET /v1/audit";
 const REFLECT = "POST /v1/banks/{bank}/reflect";
+const RECALL = "POST /v1/banks/{bank}/recall";
+const RETRIEVE = "POST /v1/banks/{bank}/retrieve";
 const CONTEXT = "POST /v1/banks/{bank}/context";
-const READS: ReadonlySet<string> = new Set([
-  "POST /v1/banks/{bank}/recall",
-  "POST /v1/banks/{bank}/retrieve",
-  CONTEXT,
-]);
-
+const READS: ReadonlySet<string> = new Set([RECALL, RETRIEVE, CONTEXT]);
 const TEXTS: Record<TextRoute, true> = { "GET /metrics": true, "GET /v1/banks/{bank}/export": true };
 
 /** The memory of one bank on a vmemo server. */
@@ -84,7 +83,16 @@ export class Vmemo {
     fields: Omit<schema.RecallRequest, "query"> = {},
     options: CallOptions = {},
   ): Promise<schema.Recalled> {
-    return this.request("POST /v1/banks/{bank}/recall", { body: { ...fields, query } }, options);
+    return this.request(RECALL, { body: { ...fields, query } }, options);
+  }
+
+  /** Return what `recall` finds as text for a prompt, within `max_tokens`. */
+  recallPrompt(
+    query: string,
+    fields: Omit<schema.RecallRequest, "query"> = {},
+    options: CallOptions = {},
+  ): Promise<string> {
+    return this.request(RECALL, { query: { format: "prompt" }, body: { ...fields, query } }, options);
   }
 
   /** Return the `top_k` most relevant facts. */
@@ -93,7 +101,7 @@ export class Vmemo {
     fields: Omit<schema.RetrieveRequest, "query"> = {},
     options: CallOptions = {},
   ): Promise<schema.Recalled> {
-    return this.request("POST /v1/banks/{bank}/retrieve", { body: { ...fields, query } }, options);
+    return this.request(RETRIEVE, { body: { ...fields, query } }, options);
   }
 
   /**
@@ -251,12 +259,22 @@ export class Vmemo {
   }
 
   /** Send a request to any route of the server; `{bank}` in its path is the client's bank. */
+  request<R extends PromptRoute>(
+    route: R,
+    parts: RequestParts<R> & { query: { format: "prompt" } },
+    options?: CallOptions,
+  ): Promise<string>;
+  request<R extends keyof Routes>(
+    route: R,
+    parts?: RequestParts<R>,
+    options?: CallOptions,
+  ): Promise<Routes[R]["response"]>;
   async request<R extends keyof Routes>(
     route: R,
     parts: RequestParts<R> = {},
     options: CallOptions = {},
-  ): Promise<Routes[R]["response"]> {
-    return (await this.#transport.send(this.#call(route, parts), options)) as Routes[R]["response"];
+  ): Promise<string | Routes[R]["response"]> {
+    return (await this.#transport.send(this.#call(route, parts), options)) as string | Routes[R]["response"];
   }
 
   /** Iterate over all records of a route that returns pages. */
@@ -278,6 +296,8 @@ export class Vmemo {
     const [method = "", template = ""] = route.split(" ");
     const path = pathOf(template, { bank: this.bankName, ...parts.path });
     const reads = method === "GET" || READS.has(route);
-    return { method, path, query: parts.query, body: parts.body, reads, text: route in TEXTS };
+    const { query, body } = parts;
+    const prompt = query !== undefined && "format" in query && query.format === "prompt";
+    return { method, path, query, body, reads, text: prompt || route in TEXTS };
   }
 }

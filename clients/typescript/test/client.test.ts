@@ -84,6 +84,13 @@ test("context is one text within its budget", async () => {
   assert.deepEqual((await memory.context()).relevant, []);
 });
 
+test("recall and context are text if the format is that of prompts", async () => {
+  assert.match(await memory.recallPrompt("Where does Ana live?", { max_tokens: 100 }), /Lisbon/);
+  const parts = { query: { format: "prompt" as const }, body: { user: "Ana" } };
+  const text: string = await memory.request("POST /v1/banks/{bank}/context", parts);
+  assert.equal(text, (await memory.context(null, { user: "Ana" })).text);
+});
+
 test("retrieve returns as many facts as requested", async () => {
   assert.equal((await memory.retrieve("Lisbon", { top_k: 1 })).hits.length, 1);
 });
