@@ -12,11 +12,13 @@ from builders import WordEmbedder, open_memory, write_facts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from databases import store_at
 from vmemo import Fact, Hit, InvalidInput, Memory, Message, PromptContext, Settings
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models import FactId, Mention
+from vmemo.models import BankId, FactId, Mention
+from vmemo.models.base import new_id
 from vmemo.models.prompt_context import SECTIONS, ContextPrompt, Section
-from vmemo.testing.samples import a_fact
+from vmemo.testing.samples import a_fact, an_entity, store_entities
 
 START = datetime(2024, 2, 6, tzinfo=UTC)
 HEADINGS = ("# About", "# Standing", "# Pinned", "# Recent", "# Relevant")
@@ -206,6 +208,24 @@ def test_the_profile_has_the_observations_about_the_user(sqlite_url: str) -> Non
             context = memory.context_sync(user=user)
             assert (context.user, texts(context.profile)) == ("Maya", ["Maya likes tea."])
         assert f"# About Maya\n- [{observed[0].short_id}] Maya likes tea.\n" in context.text
+
+
+def test_a_name_that_two_people_have_needs_an_id_only_if_the_caller_gives_it(sqlite_url: str) -> None:
+    async def add_namesake() -> None:
+        store = store_at(sqlite_url)
+        await store.open()
+        await store_entities(store, an_entity("Maya", id=new_id(), type="PERSON"), bank=BankId("default"))
+        await store.close()
+
+    with memory_with(CONVERSATION, sqlite_url) as memory:
+        asyncio.run(add_namesake())
+        context = memory.context_sync()
+        assert (context.user, context.profile) == ("Maya", ())
+        assert texts(context.instructions) == [f"Maya: {DATES}"]
+        ids = [entity.id for entity in memory.entities_sync() if entity.name == "Maya"]
+        with pytest.raises(InvalidInput, match=f"2 entities are called 'Maya'; give the id .*{ids[0]}, {ids[1]}"):
+            memory.context_sync(user="Maya")
+        assert [memory.context_sync(user=id).user for id in ids] == ["Maya", "Maya"]
 
 
 def test_contexts_hold_nothing_of_other_banks(url: str) -> None:

@@ -92,21 +92,30 @@ async def _sources(session: MemorySession, facts: Sequence[Fact]) -> list[Messag
 
 
 async def _user(session: MemorySession, given: str | None, sources: Sequence[Message]) -> _User:
-    """Return the user with a name or an entity's id, or the only one who speaks in the bank."""
+    """Return the user with a name or an entity's id, or the only one who speaks in the bank.
+
+    If several entities have the name of the one who speaks, none of their profiles is certain to be the user's.
+    """
     store, bank = session.store, session.bank
     if given is None:
         first = await store.messages(bank, MessageSelect(limit=SAMPLED_MESSAGES))
         names = {message.speaker for message in (*first, *sources) if message.role == "user" and message.speaker}
         if len(names) != 1:
             return _User(None)
-        given = names.pop()
+        [name] = names
+        people = _people(await store.entities(bank, EntitySelect(names=[name])))
+        return _User(name, people[0] if len(people) == 1 else None)
     by_id = await store.entities(bank, EntitySelect(ids=[EntityId(given)]))
     named = by_id or await store.entities(bank, EntitySelect(names=[given]))
-    people = [entity for entity in named if entity.type == "PERSON"] or named
+    people = _people(named)
     if len(people) > 1:
         ids = ", ".join(entity.id for entity in people)
         raise InvalidInput(f"{len(people)} entities are called {given!r}; give the id of one as user: {ids}.")
     return _User(by_id[0].name if by_id else given, people[0] if people else None)
+
+
+def _people(named: list[Entity]) -> list[Entity]:
+    return [entity for entity in named if entity.type == "PERSON"] or named
 
 
 async def _profile(session: MemorySession, user: _User) -> list[Fact]:
