@@ -208,11 +208,10 @@ def _replace(path: str, command: StrReplace, files: Mapping[str, str]) -> FileCh
     if path not in files:
         raise ToolError(f"Error: The path {path} does not exist. Please provide a valid path.")
     text, old = files[path], command.old_str
-    starts = [start for start in range(len(text)) if text.startswith(old, start)] if old else []
-    if not starts:
+    numbers = _line_numbers(text, old)
+    if not numbers:
         raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
-    numbers = [text.count("\n", 0, start) + 1 for start in starts]
-    if len(starts) > 1:
+    if len(numbers) > 1:
         lines = ", ".join(map(str, numbers))
         raise ToolError(
             f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
@@ -222,6 +221,18 @@ def _replace(path: str, command: StrReplace, files: Mapping[str, str]) -> FileCh
     last = numbers[0] + command.new_str.count("\n") + CONTEXT_LINES
     snippet = _numbered(new.split("\n"), max(1, numbers[0] - CONTEXT_LINES), last)
     return FileChanges(f"The memory file has been edited.\n{snippet}", {path: new})
+
+
+def _line_numbers(text: str, part: str) -> list[int]:
+    """Return the lines in which a part of a text begins, in one pass over the text."""
+    numbers: list[int] = []
+    line, done = 1, 0
+    start = text.find(part) if part else -1
+    while start >= 0:
+        line += text.count("\n", done, start)
+        numbers.append(line)
+        done, start = start, text.find(part, start + len(part))
+    return numbers
 
 
 def _insert(path: str, command: Insert, files: Mapping[str, str]) -> FileChanges:
