@@ -69,7 +69,8 @@ class _Fields:
             case {"type": str(kind)}:
                 return self._type_of_kind(kind, schema)
             case _:
-                return "JsonValue"
+                # Accepts interfaces of other packages, which are no JsonValue for want of an index signature.
+                return "unknown" if self._only_sent else "JsonValue"
 
     def _type_of_kind(self, kind: str, schema: Schema) -> str:
         match kind:
@@ -79,10 +80,17 @@ class _Fields:
                 return "number"
             case "array":
                 return f"{'readonly ' if self.optional else ''}{_grouped(self.type_of(schema['items']))}[]"
+            case "object" if "properties" in schema:
+                return self._inline(schema)
             case "object":
                 return self._map(schema)
             case _:
                 return kind
+
+    def _inline(self, schema: Schema) -> str:
+        named = [f"{name}?: {self.type_of(about)}" for name, about in schema["properties"].items()]
+        # Of type any, so that interfaces of other packages fit.
+        return f"{{ {'; '.join([*named, '[key: string]: any'])} }}"
 
     def _map(self, schema: Schema) -> str:
         values: Schema | bool = schema.get("additionalProperties", True)

@@ -21,6 +21,7 @@ from vmemo.cli.app import app as command_line
 from vmemo.client import Client
 from vmemo.mcp.tools import TOOLS
 from vmemo.models import requests as r
+from vmemo.models.chat import IGNORED_KEYS
 from vmemo.models.request_fields import Request
 from vmemo.server import AppState, create_app
 from vmemo.testing import HashEmbedder
@@ -258,7 +259,8 @@ def test_every_field_of_a_message_is_offered(interface: Interface, openapi: dict
     fields = set(r.NewMessage.model_fields) - {"recorded_at"}
     match interface:
         case "rest":
-            assert set(openapi["components"]["schemas"]["NewMessage"]["properties"]) == fields
+            offered = set(openapi["components"]["schemas"]["NewMessage"]["properties"])
+            assert offered == fields | {"name", *IGNORED_KEYS}
         case "mcp":
             # A model names these once for all messages; ids, metadata and lengths of time are for programs.
             shared = {"document", "tags", "expires_at"}

@@ -115,6 +115,47 @@ def test_invalid_body_is_rejected_without_repeating_it(shared_server: LiveServer
         assert SECRET not in response.text
 
 
+CHAT: list[dict[str, object]] = [
+    {"role": "developer", "content": "Be brief.", "name": None},
+    {"role": "user", "name": "Ana", "content": [{"type": "text", "text": "I row"}, {"type": "image_url"}, "daily."]},
+    {"role": "assistant", "content": None, "refusal": None, "tool_calls": [{"id": "1", "type": "function"}]},
+    {"role": "assistant", "tool_calls": []},
+    {"role": "function", "content": "Noted.", "tool_call_id": "1", "speaker": "notes", "name": "note"},
+]
+
+
+def test_messages_of_chat_apis_are_stored_and_those_without_text_are_skipped(shared_server: LiveServer) -> None:
+    with shared_server.http(**{"Idempotency-Key": "chat"}) as client:
+        body = {"messages": CHAT}
+        retained = client.post("/v1/banks/chat/messages", json=body).json()
+        assert client.post("/v1/banks/chat/messages", json=body).json()["skipped"] == retained["skipped"]
+        stored = client.get("/v1/banks/chat/messages").json()["items"]
+        client.delete("/v1/banks/chat")
+    assert [each["what"] for each in retained["skipped"]] == ["message 3", "message 4"]
+    assert [(each["role"], each["speaker"], each["content"]) for each in stored] == [
+        ("system", None, "Be brief."),
+        ("user", "Ana", "I row\ndaily."),
+        ("tool", "notes", "Noted."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        (None, "body.messages.0.content: "),
+        ({}, "body.messages.0.content: "),
+        ({"role": "nobody", "tool_calls": []}, "body.messages.0.role: "),
+        ({"content": [5]}, "body.messages.0: each part of content must be text"),
+        ({"content": [{"text": 5}]}, "body.messages.0: each part of content must be text"),
+        ({"content": "x", "name": 5}, "body.messages.0: name must be text"),
+    ],
+)
+def test_invalid_messages_of_chat_apis_are_refused(shared_server: LiveServer, message: object, place: str) -> None:
+    with shared_server.http() as client:
+        response = client.post("/v1/banks/a/messages", json={"messages": [message, {"content": "I row."}]})
+    assert (response.status_code, response.json()["detail"].startswith(place)) == (422, True), response.text
+
+
 def test_lone_surrogate_in_a_query_is_replaced_as_in_the_library(shared_server: LiveServer) -> None:
     with shared_server.http() as client:
         response = client.post("/v1/banks/a/recall", content=b'{"query": "\\ud800"}', headers=JSON)

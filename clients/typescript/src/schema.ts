@@ -400,8 +400,9 @@ export interface NewMessage {
   ttl?: string | number | null;
   /** Forget it after this time; in place of `ttl`. */
   expires_at?: string | Date | null;
-  content: string;
-  role?: "user" | "assistant" | "system" | "tool";
+  /** Text, or a list of parts whose texts are joined. A message without text, such as a tool call, is skipped. */
+  content?: string | null | readonly (string | { type?: unknown; text?: string | null; [key: string]: any })[];
+  role?: "user" | "assistant" | "system" | "tool" | "developer" | "function" | null;
   /** The speaker's name. */
   speaker?: string | null;
   /** When it was said; the time of the call by default. */
@@ -409,11 +410,29 @@ export interface NewMessage {
   /** The conversation or file that it belongs to. */
   document?: string | null;
   /** Labels to filter recalls by. */
-  tags?: readonly string[];
+  tags?: readonly string[] | null;
   /** JSON values to filter recalls by. */
-  metadata?: Record<string, JsonValue>;
+  metadata?: Record<string, JsonValue> | null;
   /** An id of your own; a message with an id that exists already is not stored again. */
   id?: string | null;
+  /** The speaker's name, as chat APIs call it. */
+  name?: string | null;
+  /** Accepted, as in chat APIs, and not stored. */
+  tool_calls?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  function_call?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  tool_call_id?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  refusal?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  audio?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  annotations?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  type?: unknown;
+  /** Accepted, as in chat APIs, and not stored. */
+  status?: unknown;
 }
 
 /** A newer fact that replaced another or may have outdated it, and the revision model's probability. */

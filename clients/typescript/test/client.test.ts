@@ -50,6 +50,35 @@ test("retain accepts text, a message or a list, and recall finds them", async ()
   assert.ok(found.tokens <= 100);
 });
 
+test("retain accepts messages of chat APIs, and skips those without text", async () => {
+  interface ToolCall {
+    id: string;
+    type: "function";
+  }
+  const calls: ToolCall[] = [{ id: "1", type: "function" }];
+  const bank = memory.bank("chat");
+  const retained = await bank.retain([
+    { role: "developer", content: "Be brief." },
+    {
+      role: "user",
+      name: "Ana",
+      content: [
+        { type: "text", text: "I keep bees" },
+        { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } },
+        { type: "text", text: "in Porto." },
+      ],
+    },
+    { role: "assistant", content: null, tool_calls: calls },
+    { role: "tool", content: "Noted.", tool_call_id: "1" },
+  ]);
+  assert.deepEqual(retained.skipped, [{ what: "message 3", reason: "it has no text" }]);
+  assert.deepEqual((await all(bank.messages())).map(({ role, speaker, content }) => [role, speaker, content]), [
+    ["system", null, "Be brief."],
+    ["user", "Ana", "I keep bees\nin Porto."],
+    ["tool", null, "Noted."],
+  ]);
+});
+
 test("one fact can be read, updated, pinned and deleted", async () => {
   const bank = memory.bank("facts");
   const [id = ""] = (await bank.retain({ content: "Tom lives in Porto.", ttl: 3600 })).derived;

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message
-from vmemo.transfer.importers.chat import chat_values
+from vmemo.models.chat import chat_values
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""
@@ -74,20 +74,20 @@ def _messages(items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, obj
             raise InvalidInput(
                 f"{location} must be an object with role, speaker, content and timestamp. Nothing was retained."
             )
-        given = chat_values(values)
-        if given is not None:
-            yield _message(given, location, defaults)
+        try:
+            given = chat_values(values)
+            if given is not None:
+                yield _message(given, defaults)
+        except InvalidInput as error:
+            raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
 
 
-def _message(given: Mapping[str, object], location: str, defaults: Mapping[str, object]) -> Message:
+def _message(given: Mapping[str, object], defaults: Mapping[str, object]) -> Message:
     values = {**defaults, **given}
     if values.get("role") != defaults.get("role"):
         # The speaker that the command names is not that of the other side.
         values["speaker"] = given.get("speaker")
-    try:
-        return Message.of(values)
-    except InvalidInput as error:
-        raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
+    return Message.of(values)
 
 
 def split_text(text: str) -> Iterator[str]:

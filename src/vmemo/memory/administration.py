@@ -73,14 +73,16 @@ async def _process_pending(session: MemorySession) -> None:
 async def replace_messages(session: MemorySession, request: RetainRequest, removed: Sequence[str]) -> Retained:
     """Store messages and forget others in one commit, then derive facts."""
     await session.open()
-    given, redacted = await redact_messages(request.messages, session.context.redactor)
+    given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = prepare(given, infer=request.infer)
     wanted = MessageSelect(ids=[message.id for message in messages])
     before = {message.id for message in await session.store.messages(session.bank, wanted)}
     forgetting.clear_cache(session.context.embedder)
     await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
     after = {message.id for message in await session.store.messages(session.bank, wanted)}
-    return await derive_stored(session, request, stored_of(messages, after - before, redacted=redacted))
+    return await derive_stored(
+        session, request, stored_of(messages, after - before, skipped=request.skipped, redacted=redacted)
+    )
 
 
 async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) -> Merge:

@@ -7,33 +7,31 @@ from typing import TypeAlias, cast
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message
+from vmemo.models.chat import ChatMessage, chat_values
 from vmemo.models.requests import MessageDefaults, MessageOptions, NewMessage
-from vmemo.models.results import Skipped
-from vmemo.transfer.importers.chat import ChatMessage, chat_values
 
 RetainContent: TypeAlias = str | Message | ChatMessage | Sequence[str | Message | ChatMessage]
 
 
-def new_messages(content: object, options: MessageOptions) -> tuple[list[NewMessage], list[Skipped]]:
-    """Return the messages to store, and those that have no text.
+def new_messages(content: object, options: MessageOptions) -> list[NewMessage | ChatMessage]:
+    """Return the messages to store; those without text, such as tool calls, are returned as they are.
 
     Role and timestamp of the options apply to texts and mappings that have none, the speaker to those of the options'
     role. The document, tags, metadata and expiry also apply to messages, whose own values take precedence.
     """
     defaults = MessageDefaults.of(options)
-    found = [(number, _own_values(item, defaults)) for number, item in enumerate(_items(content), start=1)]
-    skipped = [Skipped(what=f"message {number}", reason="it has no text") for number, own in found if own is None]
-    return [_with_defaults(own, defaults) for _, own in found if own is not None], skipped
+    found = [_own_values(item, defaults) for item in _items(content)]
+    return [_with_defaults(own, defaults) if isinstance(own, NewMessage) else own for own in found]
 
 
 def single_message(content: object, options: MessageOptions) -> NewMessage:
     """Return the one message to store; raise InvalidInput for a list."""
     if not isinstance(content, str | Message | Mapping):
         raise InvalidInput(f"Pass one text or Message, not {type(content).__name__}; retain() takes lists.")
-    messages, _ = new_messages(cast("object", content), options)
-    if not messages:
+    [message] = new_messages(cast("object", content), options)
+    if not isinstance(message, NewMessage):
         raise InvalidInput("The message has no text: its content is empty, or holds no part of type text.")
-    return messages[0]
+    return message
 
 
 def _items(content: object) -> Sequence[object]:
@@ -55,7 +53,7 @@ def _with_defaults(message: NewMessage, defaults: MessageDefaults) -> NewMessage
     return message.model_copy(update=update)
 
 
-def _own_values(item: object, defaults: MessageDefaults) -> NewMessage | None:
+def _own_values(item: object, defaults: MessageDefaults) -> NewMessage | ChatMessage:
     if isinstance(item, Message):
         # A timestamp that was not given must not become part of the line's identity.
         given = {"id", *(item.model_fields_set & NewMessage.model_fields.keys())}
@@ -68,10 +66,10 @@ def _own_values(item: object, defaults: MessageDefaults) -> NewMessage | None:
     raise InvalidInput(f"A list of content must hold texts, Messages and dicts, not {type(item).__name__}.")
 
 
-def _from_chat(item: ChatMessage, defaults: MessageDefaults) -> NewMessage | None:
+def _from_chat(item: ChatMessage, defaults: MessageDefaults) -> NewMessage | ChatMessage:
     values = chat_values(item)
     if values is None:
-        return None
+        return item
     values = {**_given(defaults, "role", "timestamp"), **values}
     if values.get("role", "user") == defaults.role:
         values = {**_given(defaults, "speaker"), **values}

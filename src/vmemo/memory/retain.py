@@ -31,9 +31,11 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
     """
     await session.open()
-    given, redacted = await redact_messages(request.messages, session.context.redactor)
+    given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
-    stored = await pipeline.store_messages(session.bank, messages, session.store, session.completed, redacted=redacted)
+    stored = await pipeline.store_messages(
+        session.bank, messages, session.store, session.completed, skipped=request.skipped, redacted=redacted
+    )
     return await derive_stored(session, request, stored)
 
 

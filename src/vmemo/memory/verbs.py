@@ -30,7 +30,7 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
-from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Skipped, Status
+from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
 from vmemo.sync import twin, twin_stream
 
 R = TypeVar("R")
@@ -103,7 +103,7 @@ class Verbs(ABC):
 
         With `infer=False` they are kept for recall by their words alone.
         """
-        return await self._retain(*new_messages(content, options), infer=infer, wait=False)
+        return await self._retain(new_messages(content, options), infer=infer, wait=False)
 
     async def add_exchange(
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
@@ -130,15 +130,15 @@ class Verbs(ABC):
         If deriving fails, the error is raised. The messages are stored and queued all the same: their ids are the
         error's `stored`, and the next `retain()` or `process()`, or a worker, processes them. Do not retain them again.
         """
-        return await self._retain(*new_messages(content, options), infer=infer, wait=wait)
+        return await self._retain(new_messages(content, options), infer=infer, wait=wait)
 
     async def _retain(
-        self, messages: Sequence[NewMessage], skipped: Sequence[Skipped] = (), *, infer: bool = True, wait: bool = True
+        self, messages: Sequence[NewMessage | ChatMessage], *, infer: bool = True, wait: bool = True
     ) -> Retained:
         retained = await self.run(r.RetainRequest.of({"messages": messages, "infer": infer, "wait": wait}))
         if retained.problem is not None:
             raise retained.problem.to_error(retained.stored)
-        return retained.model_copy(update={"skipped": (*skipped, *retained.skipped)}) if skipped else retained
+        return retained
 
     async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
         """Derive facts from all pending messages, including those that failed before.

@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Self, TypedDict
+from typing import Annotated, Any, Self, TypedDict, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, InstanceOf, JsonValue, Strict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    Strict,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.models.auth import Permission
 from vmemo.models.base import Content, Instant, Name, Text, utc_now
+from vmemo.models.chat import ChatMessage, chat_values, describe_chat_form
 from vmemo.models.entities import Merge
 from vmemo.models.facts import Interval
 from vmemo.models.ids import Budget, EntityId, Network, Role
@@ -102,7 +117,7 @@ from vmemo.models.request_fields import (
     Tokens,
     Weight,
 )
-from vmemo.models.results import Answer, Forgotten, Maintained, Retained, Status
+from vmemo.models.results import Answer, Forgotten, Maintained, Retained, Skipped, Status
 from vmemo.models.search import TagsMatch
 
 
@@ -133,6 +148,8 @@ class MessageDefaults(Expiry):
 class NewMessage(Expiry):
     """A message to store. Storing the same line under the same document again has no effect."""
 
+    model_config = ConfigDict(json_schema_extra=describe_chat_form)
+
     content: Content = Field(examples=["I moved to Lisbon last week."])
     role: Role = "user"
     speaker: Name | None = Field(default=None, description="The speaker's name.", examples=["Ana"])
@@ -149,24 +166,62 @@ class NewMessage(Expiry):
     """The time from which the bank knows the message, for imported history; the time of the call by default."""
 
 
-def _not_empty(messages: tuple[NewMessage, ...]) -> tuple[NewMessage, ...]:
+def _from_chat(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Return a message, also one in the form of chat APIs; None if it has no text."""
+    if not isinstance(value, Mapping):
+        # A list with null in it is a mistake, and no list with a message that has no text.
+        return validate({} if value is None else value)
+    given = cast("ChatMessage", value)
+    values = chat_values(given)
+    if values is not None:
+        return validate(values)
+    # The other fields follow the same rules.
+    validate(chat_values({**given, "content": "no text"}))
+    return None
+
+
+def _to_chat(value: object, serialize: SerializerFunctionWrapHandler) -> object:
+    return {"content": None} if value is None else serialize(value)
+
+
+GivenMessage = Annotated[NewMessage | None, WrapValidator(_from_chat), WrapSerializer(_to_chat)]
+"""A message to store; None if it was one in the form of chat APIs without text, such as a tool call."""
+
+
+def _not_empty(messages: tuple[GivenMessage, ...]) -> tuple[GivenMessage, ...]:
     # A minimum length would also be reported where single messages are invalid.
     if not messages:
         raise ValueError("there is nothing to retain: the list is empty")
     return messages
 
 
+def _describe_messages(schema: dict[str, Any]) -> None:
+    # Null is no message; None stands for messages without text.
+    schema |= {"minItems": 1, "items": schema["items"]["anyOf"][0]}
+
+
 class RetainRequest(Request, Returns[Retained]):
     """Store messages, in the order they were said, and derive facts from them."""
 
-    messages: Annotated[tuple[NewMessage, ...], AfterValidator(_not_empty)] = Field(
-        max_length=MAX_BATCH, json_schema_extra={"minItems": 1}
+    messages: Annotated[tuple[GivenMessage, ...], AfterValidator(_not_empty)] = Field(
+        max_length=MAX_BATCH, json_schema_extra=_describe_messages
     )
     infer: Flag = Field(default=True, description="Derive facts; False keeps messages for recall by their words alone.")
     wait: Flag = Field(
         default=True,
         description="Derive facts before returning; False returns when the messages are stored and queued.",
     )
+
+    @property
+    def texts(self) -> list[NewMessage]:
+        """The messages that have text."""
+        return [message for message in self.messages if message is not None]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """Reports of the messages that have none."""
+        numbers = [number for number, message in enumerate(self.messages, start=1) if message is None]
+        return [Skipped(what=f"message {number}", reason="it has no text") for number in numbers]
 
 
 class ProcessRequest(Request, Returns[Retained]):

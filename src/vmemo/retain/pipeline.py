@@ -63,23 +63,29 @@ async def store_messages(
     store: Store,
     completed: Callable[[Retained], CompletedRequest | None] = no_request,
     *,
+    skipped: Sequence[Skipped] = (),
     redacted: int = 0,
 ) -> Retained:
     """Store messages, and the request that this completes; existing messages are reported as skipped."""
 
     def report(stored: AbstractSet[str]) -> Retained:
-        return stored_of(messages, stored, redacted=redacted)
+        return stored_of(messages, stored, skipped=skipped, redacted=redacted)
 
     return report(await store.append(bank, messages, completes=lambda stored: completed(report(stored))))
 
 
-def stored_of(messages: Sequence[Message], stored: AbstractSet[str], *, redacted: int = 0) -> Retained:
-    """Return the report of messages, some of which were stored."""
-    skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
+def stored_of(
+    messages: Sequence[Message], stored: AbstractSet[str], *, skipped: Sequence[Skipped] = (), redacted: int = 0
+) -> Retained:
+    """Return the report of messages, some of which were stored; `skipped` are others that never were messages."""
+    existing = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
     fresh = [message for message in messages if message.id in stored]
     waiting = sum(message.state == "pending" for message in fresh)
     return Retained(
-        stored=tuple(message.id for message in fresh), skipped=tuple(skipped), pending=waiting, redacted=redacted
+        stored=tuple(message.id for message in fresh),
+        skipped=(*skipped, *existing),
+        pending=waiting,
+        redacted=redacted,
     )
 
 

@@ -18,7 +18,13 @@ RETAIN = _examples(
             {"content": "I moved to Lisbon last week.", "speaker": "Ana", "document": "chat-2026-11-15"},
             {"content": "How do you like it there?", "role": "assistant", "document": "chat-2026-11-15"},
         ]
-    }
+    },
+    chat_api={
+        "messages": [
+            {"role": "user", "name": "Ana", "content": [{"type": "text", "text": "I moved to Lisbon last week."}]},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function"}]},
+        ]
+    },
 )
 RECALL = _examples(question={"query": "Where does Ana live?", "max_tokens": 1000, "budget": "low"})
 RETRIEVE = _examples(past={"query": "Where did Ana live?", "top_k": 5, "at_time": "2026-01-01T00:00:00Z"})
