@@ -139,6 +139,7 @@ def test_a_json_file_is_read_as_chat_messages(invoke: Run, tmp_path: Path, wrapp
     arguments = ("--speaker", "Ana", "--timestamp", "2024-05-01", "--no-infer")
     result = invoke("retain", "--file", str(file), *arguments, "--db", db)
     assert result.exit_code == 0, result.output
+    assert "skipped message 2: it has no text" in result.stdout
     said = [(message["speaker"], message["content"], message["timestamp"]) for message in messages(invoke, db)]
     assert said == [("Ana", "I like tea.", "2024-05-01T00:00:00Z"), ("Bo", "Noted.", "2024-05-01T00:00:00Z")]
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message
-from vmemo.models.chat import chat_values
+from vmemo.models.chat import ChatMessage, chat_values
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""
@@ -23,10 +23,10 @@ def from_stdin() -> list[str]:
     return list(split_text(_decoded(sys.stdin.buffer.read(), "standard input")))
 
 
-def from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Message]:
+def from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Message | ChatMessage]:
     """Return the messages of a JSON or JSON Lines file, or the chunks of a text file.
 
-    `defaults` fills missing fields of messages. Messages without text, such as tool calls, are left out.
+    `defaults` fills missing fields of messages. Messages without text, such as tool calls, are returned as they are.
     """
     text = _decoded(path.read_bytes(), str(path))
     if path.suffix not in (".json", ".jsonl"):
@@ -37,7 +37,7 @@ def from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Me
 
 def parse_lines(text: str, source: str) -> list[Message]:
     """Return the messages of JSON Lines."""
-    return list(_messages(_lines(text, source), {}))
+    return [message for message in _messages(_lines(text, source), {}) if isinstance(message, Message)]
 
 
 def _lines(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
@@ -68,7 +68,9 @@ def _parsed(text: str, location: str) -> JsonValue:
     return parsed
 
 
-def _messages(items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, object]) -> Iterator[Message]:
+def _messages(
+    items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, object]
+) -> Iterator[Message | ChatMessage]:
     for location, values in items:
         if not isinstance(values, dict):
             raise InvalidInput(
@@ -76,8 +78,7 @@ def _messages(items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, obj
             )
         try:
             given = chat_values(values)
-            if given is not None:
-                yield _message(given, defaults)
+            yield values if given is None else _message(given, defaults)
         except InvalidInput as error:
             raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
 

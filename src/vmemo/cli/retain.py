@@ -28,6 +28,7 @@ from vmemo.cli.output import counted, one_line, print_json, stdout
 from vmemo.cli.progress import with_progress
 from vmemo.cli.target import Target, run
 from vmemo.models import Role
+from vmemo.models.chat import ChatMessage
 from vmemo.models.requests import MessageOptions
 
 
@@ -98,15 +99,15 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         show(retained)
 
 
-def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message]:
+def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message | ChatMessage]:
     if (text is None) == (file is None):
         raise typer.BadParameter("Give either a text, or - for standard input, or --file.", param_hint="TEXT")
     given = from_stdin() if text == "-" else [text] if text is not None else from_file(Path(file or ""), said)
-    return [item if isinstance(item, Message) else Message.of({**said, "content": item}) for item in given]
+    return [Message.of({**said, "content": item}) if isinstance(item, str) else item for item in given]
 
 
 async def _watched(
-    memory: Memory, content: list[Message], options: MessageOptions, *, infer: bool, shown: bool
+    memory: Memory, content: list[Message | ChatMessage], options: MessageOptions, *, infer: bool, shown: bool
 ) -> Retained:
     """Retain everything in one call, so that repeated lines of a document stay distinct, with progress."""
     return await with_progress(
