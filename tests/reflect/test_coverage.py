@@ -16,6 +16,7 @@ from vmemo.models import FactId, MessageId
 from vmemo.reflect.condense import condense
 from vmemo.reflect.coverage import asked_speaker, cover_sessions, interleave
 from vmemo.reflect.date_math import describe_differences, wrong_length
+from vmemo.reflect.fact_times import times_of
 from vmemo.reflect.sources import Source
 from vmemo.text.questions.yes_no import opposite_statements
 
@@ -283,6 +284,15 @@ def test_a_date_without_a_year_is_completed_by_the_time_of_its_message() -> None
     ]
     pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the draft", "the review"])
     assert [pair.partition(":")[0] for pair in pairs] == ["From F1 (10 July 2024) to F2 (2 August 2024)"]
+
+
+@pytest.mark.parametrize(
+    "said", ["The exam is on 22 April.", "I had until 22 April.", "On 22 April the exam took place."]
+)
+def test_a_date_without_a_year_is_the_nearest_one_to_its_mention(said: str) -> None:
+    for mentioned in (datetime(2024, 4, 1, tzinfo=UTC), datetime(2024, 5, 20, tzinfo=UTC)):
+        fact = dated(f"User: {said}").model_copy(update={"mentioned_at": mentioned})
+        assert {time.period.last for time in times_of(fact, mentioned).events} == {date(2024, 4, 22)}
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vmemo.models import Fact
 from vmemo.models.facts import COMPUTED_DATE
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
-from vmemo.text.temporal.calendar_units import add_days
+from vmemo.text.temporal.calendar_units import add_days, make_date
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
 
 MAX_REFERRED = 4
@@ -71,6 +71,15 @@ class FactTimes:
         return self.main or FactTime("mentioned", self.mentioned)
 
 
+class _TextTime(NamedTuple):
+    """A time that a text mentions, as search reads it (`likely`) and as an answer may state it."""
+
+    relative: bool
+    certain: bool
+    likely: FactTime
+    time: FactTime
+
+
 def times_of(fact: Fact, asked_at: datetime) -> FactTimes:
     """Return the times of a fact on the calendar of a question."""
     mentioned = FactTime("on", _day(_local_date(fact.mentioned_at, asked_at)))
@@ -78,10 +87,13 @@ def times_of(fact: Fact, asked_at: datetime) -> FactTimes:
     text = fact.text.partition(": ")[2] if verbatim else fact.text
     own_words = not (verbatim and fact.network == "experience")
     likely = _times_in(text[:MAX_SCANNED], fact.mentioned_at)
-    found = [(relative, time) for relative, certain, time in likely if not relative or (certain and own_words)]
+    found = [(each.relative, each.time) for each in likely if not each.relative or (each.certain and own_words)]
     happened = _event_time(fact)
-    if verbatim and happened in [time for *_, time in likely] and happened not in [time for _, time in found]:
-        happened = None
+    if verbatim:
+        # The event time is one that retain read in the text, in the year that it took to be likely.
+        happened = next((each.time for each in likely if each.likely == happened), happened)
+        if happened in [each.time for each in likely] and happened not in [time for _, time in found]:
+            happened = None
     today = FactTime("on", _day(fact.mentioned_at.astimezone(UTC).date()))
     if (True, today) in found:
         found = [(relative, mentioned if time == today else time) for relative, time in found]
@@ -135,15 +147,26 @@ def _event_time(fact: Fact) -> FactTime | None:
 
 
 @lru_cache(maxsize=1024)
-def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, bool, FactTime]]:
-    """Return the times in a text, and for each if it is relative and certain. Cached: a fact is shown several times."""
-    found = [(each, _resolve(each, reference)) for each in find_statement_times(text, reference)]
-    # A computed date stands for the words before it, unless these name the beginning or the end of a longer time.
-    return tuple(
-        (each.relative and not _MONTH_AND_DAY.search(each.text), each.certain, time)
-        for each, time in found
-        if time.kind != "on" or not text.startswith(COMPUTED_DATE, each.end)
-    )
+def _times_in(text: str, reference: datetime) -> Sequence[_TextTime]:
+    """Return the times in a text. Cached: a fact is shown several times."""
+    found: list[_TextTime] = []
+    for each in find_statement_times(text, reference):
+        likely = _resolve(each, reference)
+        # A computed date stands for the words before it, unless these name the beginning or the end of a longer time.
+        if likely.kind == "on" and text.startswith(COMPUTED_DATE, each.end):
+            continue
+        without_year = each.relative and bool(_MONTH_AND_DAY.search(each.text))
+        time = _nearest_year(likely, reference.date()) if without_year and not each.certain else likely
+        found.append(_TextTime(each.relative and not without_year, each.certain, likely, time))
+    return tuple(found)
+
+
+def _nearest_year(time: FactTime, mentioned: date) -> FactTime:
+    """Return the time in the year in which it is closest to its mention."""
+    length = (time.period.last - time.period.first).days
+    starts = [make_date(mentioned.year + n, time.period.first.month, time.period.first.day) for n in (-1, 0, 1)]
+    closest = min((start for start in starts if start), key=lambda start: abs((start - mentioned).days), default=None)
+    return time if closest is None else FactTime(time.kind, DateSpan(closest, add_days(closest, length)))
 
 
 def _resolve(expression: TimeExpression, reference: datetime) -> FactTime:
