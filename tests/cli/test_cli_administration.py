@@ -162,3 +162,18 @@ def test_doctor_completes_a_scrub_that_a_reader_delayed(invoke: Run, db: str) ->
     assert checks(result)["scrub"][0] == "ok"
     assert b"caraway" not in Path(db).read_bytes()
     assert checks(invoke("doctor", "--db", db, "--json"))["scrub"][1] == "no deleted text is left in the file"
+
+
+def test_webhooks_are_added_listed_and_deleted(invoke: Run, db: str) -> None:
+    address = "https://app.example/hook"
+    added = invoke("webhook", "add", address, "--event", "retained", "--db", db)
+    assert added.exit_code == 0, added.output
+    assert added.stdout.startswith("whsec_")
+    [listed] = json.loads(invoke("webhook", "list", "--db", db, "--json").stdout)["webhooks"]
+    assert (listed["url"], listed["events"], "secret" in listed) == (address, ["retained"], False)
+    assert address in invoke("webhook", "list", "--db", db).stdout
+    assert invoke("webhook", "delete", listed["id"], "--db", db).exit_code == 0
+    assert "There are no webhooks." in invoke("webhook", "list", "--db", db).stdout
+    refused = invoke("webhook", "add", "http://app.example/hook", "--db", db)
+    assert refused.exit_code != 0
+    assert "must start with https://" in refused.stderr

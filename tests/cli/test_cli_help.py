@@ -22,6 +22,7 @@ BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 FACT = ("fact get", "fact history", "fact update", "fact delete", "fact pin", "fact unpin")
 KEYS = {"keys create", "keys list", "keys revoke"}
+WEBHOOK = ("webhook add", "webhook list", "webhook delete")
 BENCHMARK = {
     f"benchmark {name}"
     for name in "sample locomo longmemeval beam ours engines ablation speed retain load updates dates".split()
@@ -40,10 +41,10 @@ def by_name(command: Command) -> str:
 
 
 def test_the_command_line_has_every_verb() -> None:
-    assert {command.name for command in COMMANDS} == {*NAMES, *BANK, *ENTITY, *FACT, *KEYS, *BENCHMARK}
+    assert {command.name for command in COMMANDS} == {*NAMES, *BANK, *ENTITY, *FACT, *KEYS, *WEBHOOK, *BENCHMARK}
     shown = help_of()
     assert all(name in shown for name in (*NAMES, "bank", "entity", "fact", "keys", "benchmark"))
-    for name in (*BANK, *ENTITY, *FACT, *KEYS, *BENCHMARK):
+    for name in (*BANK, *ENTITY, *FACT, *KEYS, *WEBHOOK, *BENCHMARK):
         group, command = name.split()
         assert command in help_of(group)
 

@@ -19,7 +19,7 @@ from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 LOCAL_ONLY = {
     *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
-    *("run_once", "completing", "replace_messages"),
+    *("run_once", "completing", "replace_messages", "import_from"),
 }
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
@@ -125,6 +125,10 @@ def test_writes_are_visible_to_the_library(server: LiveServer, database: str, tm
             assert not (await client.unpin(grey.id)).pinned
             assert [fact.id for fact in await client.history(hen)] == [hen, grey.id]
             assert (await client.delete(grey.id)).facts == 2
+            webhook = await client.add_webhook("https://app.example/hook", ["forgotten"])
+            assert webhook.secret.startswith("whsec_")
+            assert await client.webhooks() == [webhook.public()]
+            assert await client.delete_webhook(webhook.id) == webhook.public()
             assert (await client.maintain()).optimised
             assert len((await client.reprocess()).derived) > 0
             assert (await client.forget(document="lines")).messages == 2
@@ -181,6 +185,10 @@ INVALID_CALLS: Sequence[Callable[[Memory | Client, Path], object]] = [
     lambda memory, folder: memory.forget_sync(document="none"),
     lambda memory, folder: memory.merge_entities_sync("Ann", "Bob"),
     lambda memory, folder: memory.undo_merge_sync("none"),
+    lambda memory, folder: memory.add_webhook_sync("http://app.example"),
+    lambda memory, folder: memory.add_webhook_sync("https://10.0.0.1/hook"),
+    lambda memory, folder: memory.add_webhook_sync("https://app.example", []),
+    lambda memory, folder: memory.delete_webhook_sync("none"),
     lambda memory, folder: memory.add_background_sync("You are tall."),
     lambda memory, folder: memory.import_bank_sync(folder / "none.jsonl"),
     lambda memory, folder: memory.import_bank_sync(folder / "missing.jsonl"),

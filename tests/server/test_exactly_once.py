@@ -220,13 +220,24 @@ async def pin_fact(memory: Memory) -> r.Request:
     return r.PinFactRequest(fact=await one_fact(memory))
 
 
+async def add_webhook(memory: Memory) -> r.Request:
+    return r.AddWebhookRequest(url="https://app.example/hook")
+
+
+async def delete_webhook(memory: Memory) -> r.Request:
+    return r.DeleteWebhookRequest(webhook=(await memory.add_webhook("https://app.example/hook")).id)
+
+
 async def retain(memory: Memory) -> r.Request:
     return RETAIN
 
 
 @pytest.mark.parametrize(
     "make_request",
-    [retain, forget, merge, undo_merge, profile, create, background, delete, update_fact, delete_fact, pin_fact],
+    [
+        *(retain, forget, merge, undo_merge, profile, create, background, delete, update_fact, delete_fact, pin_fact),
+        *(add_webhook, delete_webhook),
+    ],
     ids=lambda each: each.__name__,
 )
 def test_effect_of_a_write_is_stored_with_its_response(

@@ -24,7 +24,7 @@ def operations(server: LiveServer) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def least_permission(server: LiveServer, method: str, path: str, secrets: dict[str, str]) -> str:
     """Return the least permission that a route accepts."""
-    url = path.format(bank="a", fact="none", opinion="none", merge="none", key="none")
+    url = path.format(bank="a", fact="none", opinion="none", merge="none", webhook="none", key="none")
     kind = "application/x-ndjson" if path.endswith("/import") else "application/json"
     for name, secret in {NO_KEY: None, **secrets}.items():
         with server.http(secret) as client:

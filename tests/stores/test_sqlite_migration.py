@@ -49,7 +49,7 @@ from vmemo.testing.samples import (
 )
 from vmemo.text.tokens import terms
 
-NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles"}
+NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles", "webhooks"}
 ADDED = {"banks": ("shadow_of", "engine"), "entities": ("strangers",), "mentions": ("said",)}
 """Columns that came with 0003."""
 
@@ -152,7 +152,7 @@ def test_upgrading_the_second_schema_keeps_its_data_and_queues_pending_messages(
 def test_upgrading_the_third_schema_keeps_its_data_and_starts_the_profile_history(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     _, kept = older(path, "0003", unread=["orchids"])
-    assert NEW - tables(path) == {"profiles"}
+    assert NEW - tables(path) == {"profiles", "webhooks"}
     assert kept.bank is not None
     first, second = kept.bank.profile, Profile(name="somebody", background="I grow orchids.")
 

@@ -9,6 +9,14 @@ export interface Page<T> {
   next: string | null;
 }
 
+/** Add a webhook, and return it with its signing secret, which is shown only once. */
+export interface AddWebhookRequest {
+  /** An https:// URL. */
+  url: string;
+  /** The events to deliver. */
+  events?: readonly ("retained" | "revised" | "forgotten")[];
+}
+
 /** An answer of reflect, its evidence and its cost. */
 export interface Answer {
   query: string;
@@ -77,7 +85,7 @@ export interface BackgroundRequest {
 
 /** Queued jobs of one kind: waiting, running, failed and to be tried again, and the last error. */
 export interface Backlog {
-  kind: "process" | "extract" | "opinions" | "observe" | "maintain";
+  kind: "process" | "extract" | "opinions" | "observe" | "maintain" | "webhook";
   waiting: number;
   running: number;
   failed: number;
@@ -314,7 +322,7 @@ export interface Interval {
 export interface Job {
   id: number;
   bank: string;
-  kind: "process" | "extract" | "opinions" | "observe" | "maintain";
+  kind: "process" | "extract" | "opinions" | "observe" | "maintain" | "webhook";
   key: string;
   detail: Record<string, JsonValue>;
   asked: number;
@@ -694,6 +702,18 @@ export interface RetrieveRequest {
   top_k?: number;
 }
 
+/** A webhook with the secret that signs its deliveries. */
+export interface SignedWebhook {
+  id: string;
+  url: string;
+  events: ("retained" | "revised" | "forgotten")[];
+  created_at: string;
+  /** the time at which the receiver answered 410 Gone */
+  disabled_at: string | null;
+  /** the signing secret, whsec_ and base64; it is shown only once */
+  secret: string;
+}
+
 /** Input that was not stored, and the reason. */
 export interface Skipped {
   what: string;
@@ -738,6 +758,16 @@ export interface Usage {
   output_tokens: number;
   embedded_texts: number;
   cost: number;
+}
+
+/** An address that is notified of changes to the facts of a bank. */
+export interface Webhook {
+  id: string;
+  url: string;
+  events: ("retained" | "revised" | "forgotten")[];
+  created_at: string;
+  /** the time at which the receiver answered 410 Gone */
+  disabled_at: string | null;
 }
 
 /** Every route: its query parameters, body and response. */
@@ -957,6 +987,24 @@ export interface Routes {
     query: undefined;
     body: undefined;
     response: Page<Job>;
+  };
+  /** List the webhooks, oldest first, without their secrets. */
+  "GET /v1/banks/{bank}/webhooks": {
+    query: undefined;
+    body: undefined;
+    response: Page<Webhook>;
+  };
+  /** Add a webhook, and return it with its signing secret, which is shown only once. */
+  "POST /v1/banks/{bank}/webhooks": {
+    query: undefined;
+    body: AddWebhookRequest;
+    response: SignedWebhook;
+  };
+  /** Delete a webhook with its queued deliveries. */
+  "DELETE /v1/banks/{bank}/webhooks/{webhook}": {
+    query: undefined;
+    body: undefined;
+    response: Webhook;
   };
   /** Report that the process runs, without using the database. */
   "GET /health": {

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import bank, entity, fact, keys
+from vmemo.cli import bank, entity, fact, keys, webhook
 from vmemo.cli.command import Command, CommandGroup, command
 from vmemo.cli.context import context
 from vmemo.cli.demo import demo
@@ -62,6 +62,11 @@ _GROUPS = (
     ),
     CommandGroup(
         "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)
+    ),
+    CommandGroup(
+        "webhook",
+        "Add, list and delete webhooks: addresses that are notified of changed facts.",
+        (webhook.add, webhook.list_webhooks, webhook.delete),
     ),
 )
 _COMMANDS = (

@@ -32,6 +32,7 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Request, Returns
 from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
+from vmemo.models.webhooks import SignedWebhook, Webhook
 
 R = TypeVar("R")
 Item = TypeVar("Item")
@@ -147,6 +148,9 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.MergeEntitiesRequest: Route(_POST, "merges", Merge),
     r.UndoMergeRequest: Route("DELETE", "merges/{merge}", _Id, _entity),
     r.JobsRequest: Route(_GET, "jobs", Page[Job], _items),
+    r.WebhooksRequest: Route(_GET, "webhooks", Page[Webhook], _items),
+    r.AddWebhookRequest: Route(_POST, "webhooks", SignedWebhook),
+    r.DeleteWebhookRequest: Route("DELETE", "webhooks/{webhook}", Webhook),
     r.MaintainRequest: Route(_POST, "maintain", Maintained),
     r.ReprocessRequest: Route(_POST, "reprocess", Retained),
 }

@@ -63,6 +63,12 @@ class JobRunner:
         if job.kind == "maintain":
             await maintain(job.bank, self.context, self.context.settings.maintenance, lease=lease)
             return Retained()
+        if job.kind == "webhook":
+            # Importing an HTTP client takes as long as the rest of the package.
+            from vmemo.jobs.webhook_delivery import deliver  # noqa: PLC0415
+
+            await deliver(job, store, self.context.settings, lease)
+            return Retained()
         if llm is None:
             raise Unsupported(f"A job of kind {job.kind!r} needs a language model; pass llm= to Memory.")
         match job.kind:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
-from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain
+from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain, webhooks
 from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
@@ -63,6 +63,9 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.MergeEntitiesRequest: administration.merge_entities,
     r.UndoMergeRequest: administration.undo_merge,
     r.JobsRequest: inspect.jobs,
+    r.WebhooksRequest: webhooks.list_webhooks,
+    r.AddWebhookRequest: webhooks.add,
+    r.DeleteWebhookRequest: webhooks.delete,
     r.MaintainRequest: administration.maintain,
     r.ReprocessRequest: administration.reprocess,
 }

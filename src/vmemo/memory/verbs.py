@@ -31,6 +31,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
+from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent
 from vmemo.sync import twin, twin_stream
 
 R = TypeVar("R")
@@ -328,6 +329,25 @@ class Verbs(ABC):
         """Return the queued jobs, oldest first, with their errors and the time of the next attempt."""
         return await self.run(r.JobsRequest())
 
+    async def webhooks(self) -> list[Webhook]:
+        """Return the webhooks of the bank, oldest first, without their secrets."""
+        return await self.run(r.WebhooksRequest())
+
+    async def add_webhook(
+        self, url: str, events: Sequence[WebhookEvent] = ("retained", "revised", "forgotten")
+    ) -> SignedWebhook:
+        """Notify a URL of retained, revised and forgotten facts, or of some of these events.
+
+        The result has the secret that signs deliveries, which is not shown again. Workers deliver: those of
+        `vmemo serve` and `vmemo worker`, or `work()`. Only https URLs of public hosts are accepted, unless the
+        setting `webhook_private` allows others.
+        """
+        return await self.run(r.AddWebhookRequest.of({"url": url, "events": tuple(events)}))
+
+    async def delete_webhook(self, webhook: str) -> Webhook:
+        """Delete a webhook, given by its id, with its queued deliveries, and return it."""
+        return await self.run(r.DeleteWebhookRequest.of({"webhook": webhook}))
+
     async def maintain(self) -> Maintained:
         """Forget expired messages, join and shorten episodes, close faded facts, and optimise the indexes."""
         return await self.run(r.MaintainRequest())
@@ -386,6 +406,9 @@ class Verbs(ABC):
     merge_entities_sync = twin(merge_entities)
     undo_merge_sync = twin(undo_merge)
     jobs_sync = twin(jobs)
+    webhooks_sync = twin(webhooks)
+    add_webhook_sync = twin(add_webhook)
+    delete_webhook_sync = twin(delete_webhook)
     maintain_sync = twin(maintain)
     reprocess_sync = twin(reprocess)
     export_sync = twin(export)

@@ -32,6 +32,7 @@ from vmemo.models.auth import CompletedRequest
 from vmemo.models.base import ALIASED, Instant, Record
 from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, TokenVectors, Vector
+from vmemo.models.webhooks import SignedWebhook
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +195,8 @@ class Rename:
 
     A bank that has the name is replaced. The commit is refused if that bank holds a message which the hidden bank
     lacks, or if its revision is another than `revision`, where that is given. A bank that was derived from the one it
-    replaces takes over its profile, the history of its profile, its age and its costs.
+    replaces takes over its profile, the history of its profile, its age, its costs and its webhooks, with the
+    deliveries that are queued.
     """
 
     to: BankId
@@ -217,9 +219,10 @@ class Deletions:
     merges: Sequence[str] = ()
     jobs: Sequence[int] = ()
     """Queued jobs by number; their leases are lost."""
+    webhooks: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        """Return True if memories are deleted; jobs are none."""
+        """Return True if memories are deleted; jobs and webhooks are none."""
         return bool(self.messages or self.episodes or self.facts or self.entities or self.mentions or self.merges)
 
 
@@ -297,6 +300,11 @@ class Changes:
     note: NoteChange | None = None
     rename: Rename | None = None
     spending: Sequence[Spending] = ()
+
+    webhooks: Sequence[SignedWebhook] = ()
+    """Webhooks to add. A commit also queues a delivery of its events for every webhook that wants them."""
+    disabled_webhooks: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """Webhooks that get no more events, by the time of that."""
 
     jobs: Sequence[NewJob] = ()
     finished: Sequence[Lease] = ()

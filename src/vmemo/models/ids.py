@@ -42,9 +42,9 @@ raw: stored without facts, for verbatim recall; curated: one of its facts was ed
 neither processed again nor recalled by its words."""
 Verdict = Literal["add", "merge", "supersede", "duplicate"]
 Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
-JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]
+JobKind = Literal["process", "extract", "opinions", "observe", "maintain", "webhook"]
 """process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
-maintain: maintenance of the bank."""
+maintain: maintenance of the bank; webhook: the delivery of one event."""
 HitStatus = Literal["current", "maybe_outdated", "former"]
 """current; maybe_outdated: a newer fact may replace it; former: it held before, or is no longer believed."""
 CauseKind = Literal["causes", "caused_by", "enables", "prevents"]

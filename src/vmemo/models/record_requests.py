@@ -19,6 +19,7 @@ from vmemo.models.request_fields import (
     Returns,
 )
 from vmemo.models.results import Forgotten, Job, Status
+from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent, WebhookUrl
 
 
 class WhyRequest(Request, Returns[Provenance]):
@@ -129,3 +130,22 @@ class MergesRequest(Request, Returns[list[Merge]]):
 
 class JobsRequest(Request, Returns[list[Job]]):
     """Return the queued jobs."""
+
+
+class WebhooksRequest(Request, Returns[list[Webhook]]):
+    """Return the webhooks, oldest first."""
+
+
+class AddWebhookRequest(Request, Returns[SignedWebhook]):
+    """Add a webhook, and return it with its signing secret, which is shown only once."""
+
+    url: WebhookUrl = Field(description="An https:// URL.", examples=["https://app.example/hooks/vmemo"])
+    events: tuple[WebhookEvent, ...] = Field(
+        default=("retained", "revised", "forgotten"), min_length=1, max_length=3, description="The events to deliver."
+    )
+
+
+class DeleteWebhookRequest(Request, Returns[Webhook]):
+    """Delete a webhook with its queued deliveries, and return it."""
+
+    webhook: Name = Field(description="The id of a webhook.")

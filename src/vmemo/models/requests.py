@@ -37,10 +37,16 @@ from vmemo.models.profiles import FormerProfile, Profile
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.record_requests import (
+    AddWebhookRequest as AddWebhookRequest,
+)
+from vmemo.models.record_requests import (
     BanksRequest as BanksRequest,
 )
 from vmemo.models.record_requests import (
     DeleteFactRequest as DeleteFactRequest,
+)
+from vmemo.models.record_requests import (
+    DeleteWebhookRequest as DeleteWebhookRequest,
 )
 from vmemo.models.record_requests import (
     EntitiesRequest as EntitiesRequest,
@@ -92,6 +98,9 @@ from vmemo.models.record_requests import (
 )
 from vmemo.models.record_requests import (
     UpdateFactRequest as UpdateFactRequest,
+)
+from vmemo.models.record_requests import (
+    WebhooksRequest as WebhooksRequest,
 )
 from vmemo.models.record_requests import (
     WhyRequest as WhyRequest,

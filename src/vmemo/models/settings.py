@@ -116,6 +116,10 @@ class Settings(Checked):
     """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
     redact: Annotated[Literal["secrets", "none"] | Redactor, Env("VMEMO_REDACT")] = "secrets"
     """Redaction of messages before they are stored: of secrets, none, or by a function from text to text."""
+    webhook_private: Annotated[bool, Env("VMEMO_WEBHOOK_PRIVATE")] = False
+    """Let webhooks reach loopback and private addresses, as receivers on the same machine or network need."""
+    webhook_timeout: Annotated[Positive, Env("VMEMO_WEBHOOK_TIMEOUT")] = 10.0
+    """Seconds that one delivery to a webhook may take."""
     connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
     """Maximum connections of this process to a PostgreSQL server."""
     fusion: FusionSettings = field(default_factory=FusionSettings)

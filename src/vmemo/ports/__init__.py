@@ -29,6 +29,7 @@ from vmemo.ports.store import (
     Search,
     Store,
 )
+from vmemo.ports.webhooks import WebhookStore
 from vmemo.ports.work import Queue, Scrubber, WorkNotifier
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "TimeReader",
     "TokenCounter",
     "TokenEmbedder",
+    "WebhookStore",
     "WorkNotifier",
     "dimension_of",
     "encodings",

@@ -28,7 +28,7 @@ from vmemo.server.middleware import (
 from vmemo.server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo.server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo.server.request_body import BodyLimitMiddleware, DrainMiddleware
-from vmemo.server.routes import banks, facts, inspect, messages, query, system
+from vmemo.server.routes import banks, facts, inspect, messages, query, system, webhooks
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which a machine reaches itself."""
@@ -74,7 +74,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    for routes in (banks, messages, query, facts, inspect, system, hindsight, pages):
+    for routes in (banks, messages, query, facts, inspect, webhooks, system, hindsight, pages):
         app.include_router(routes.router)
     if chosen.mcp:
         _add_mcp(app, state, chosen)

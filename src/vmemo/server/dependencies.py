@@ -105,7 +105,7 @@ async def open_session(
     """Open a bank for a request, and write the audit entry of a write."""
     request.state.interface, request.state.bank = interface, bank
     memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
-    if permission != "read":
+    if permission != "read" and request.method not in ("GET", "HEAD"):
         await begin_write(request, interface, bank)
     return RequestSession(principal, bank, memory)
 

@@ -37,4 +37,5 @@ PROFILE = _examples(profile={"name": "Mira", "disposition": {"skepticism": 4}, "
 BACKGROUND = _examples(background={"snippet": "You grew up in Colorado."})
 UPDATE_FACT = _examples(correction={"text": "Ana lives in Porto.", "reason": "She moved."})
 MERGE_ENTITIES = _examples(entities={"keep": "Ana Sousa", "absorb": "Ana", "reason": "She said so."})
+ADD_WEBHOOK = _examples(webhook={"url": "https://app.example/hooks/vmemo", "events": ["retained", "forgotten"]})
 CREATE_KEY = _examples(agent={"name": "the support agent", "banks": ["support-*"], "permission": "write"})

@@ -16,6 +16,7 @@ TAGS: list[dict[str, str]] = [
     {"name": "query", "description": "Recall facts by relevance, or get an answer with citations."},
     {"name": "facts", "description": "Read, edit, pin and delete one fact."},
     {"name": "inspect", "description": "List facts, episodes, entities, opinions and jobs, and trace their sources."},
+    {"name": "webhooks", "description": "Notify other systems of retained, revised and forgotten facts."},
     {"name": "server", "description": "Health, API keys, metrics and the audit log."},
 ]
 

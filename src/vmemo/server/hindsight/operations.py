@@ -29,6 +29,7 @@ _TYPES: Mapping[JobKind, str] = {
     "opinions": "consolidation",
     "observe": "consolidation",
     "maintain": "maintenance",
+    "webhook": "webhook_delivery",
 }
 
 

@@ -2,6 +2,7 @@
 
 from vmemo.models import Profile
 from vmemo.models.requests import (
+    AddWebhookRequest,
     BackgroundRequest,
     ContextRequest,
     CreateKeyRequest,
@@ -19,6 +20,7 @@ from vmemo.models.requests import (
 BODIES = (
     *(RetainRequest, ProcessRequest, RecallRequest, RetrieveRequest, ReflectRequest, ForgetContentRequest),
     *(ContextRequest, Profile, BackgroundRequest, MergeEntitiesRequest, FactText, PinState, CreateKeyRequest),
+    AddWebhookRequest,
 )
 # The models defer building their validators to keep `import vmemo` fast. FastAPI needs them when a route is defined; if
 # it builds them on first use, pydantic warns of the alias that FastAPI gives to every body.

@@ -44,7 +44,7 @@ from vmemo.stores.sql import schema
 PARTITIONS = 16
 """Partitions of a new database. Changing the number later requires moving every row."""
 
-WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes"})
+WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes", "webhooks"})
 """Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
 
 search = MetaData()
@@ -170,6 +170,11 @@ def create(connection: Connection, partitions: int = PARTITIONS) -> None:
     for name in made.tables:
         if name not in WHOLE:
             _divide(connection, name, partitions)
+
+
+def create_table(connection: Connection, name: str) -> None:
+    """Make one table that stays in one piece."""
+    _tables().tables[name].create(connection)
 
 
 def _tables() -> MetaData:

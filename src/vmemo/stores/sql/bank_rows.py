@@ -14,7 +14,7 @@ from vmemo.models import Bank, BankId, FormerProfile, Profile, new_id, utc_now
 from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
-from vmemo.stores.sql import auth_rows, message_rows, queue
+from vmemo.stores.sql import auth_rows, message_rows, queue, webhook_rows
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import bank_of, instant, micros
 from vmemo.stores.sql.schema import banks, messages, profiles, spending
@@ -96,7 +96,7 @@ def _lacks_messages(connection: Connection, bank: int, replaced: int) -> bool:
 
 
 def _inherited(connection: Connection, state: BankState, replaced: BankState) -> dict[str, object]:
-    """Hand over the history and costs of the replaced bank; return the columns that are taken over.
+    """Hand over the history, costs and webhooks of the replaced bank; return the columns that are taken over.
 
     Both counters continue from the larger ones, so that no commit begun before succeeds, and every index is rebuilt.
     """
@@ -112,6 +112,7 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
     spent = [Spending.of({name: value for name, value in cost.items() if name != "bank"}) for cost in costs]
     queue.spend(connection, state.seq, spent)
     connection.execute(update(profiles).where(profiles.c.bank == replaced.seq).values(bank=state.seq))
+    webhook_rows.hand_over(connection, state.seq, replaced.seq)
     return {**counters, "profile": row.profile, "created_at": row.created_at}
 
 

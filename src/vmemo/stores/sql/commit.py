@@ -19,6 +19,7 @@ from vmemo.stores.sql import (
     message_rows,
     queue,
     statistics,
+    webhook_rows,
 )
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
@@ -154,13 +155,14 @@ def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIn
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
-    """Write records that no search depends on: failures, former profiles, access counts and spending."""
+    """Write records that no search depends on: failures, former profiles, access counts, spending and webhooks."""
     for failure in changes.failures:
         message_rows.record_failure(connection, bank, failure)
     if changes.former_profiles:
         bank_rows.keep_profiles(connection, bank, changes.former_profiles)
     statistics.touch(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
+    webhook_rows.save(connection, bank, changes)
 
 
 def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
@@ -173,4 +175,4 @@ def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
         queue.fail(connection, bank, failure)
     for lease in changes.released:
         queue.release(connection, bank, lease)
-    queue.enqueue(connection, bank, changes.jobs)
+    queue.enqueue(connection, bank, [*changes.jobs, *webhook_rows.deliveries(connection, bank, changes)])

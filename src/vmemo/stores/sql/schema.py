@@ -343,6 +343,21 @@ merges = Table(
 )
 """Merges: bare names, or an absorbed entity as JSON with the numbers of the facts that mentioned it."""
 
+webhooks = Table(
+    "webhooks",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    _required("url"),
+    _required("secret"),
+    _required("events"),
+    _moment("created_at"),
+    _moment("disabled_at", nullable=True),
+    UniqueConstraint("bank", "id"),
+    sqlite_autoincrement=True,
+)
+
 notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
 
 fact_index = Table(

@@ -35,6 +35,7 @@ from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyC
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import AppendCompletion, HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
@@ -46,6 +47,7 @@ from vmemo.stores.sql import (
     queue,
     reads,
     statistics,
+    webhook_rows,
 )
 from vmemo.stores.sql.commit import BankHeld, commit
 from vmemo.stores.sql.database import Database
@@ -253,6 +255,10 @@ class SqlStore(Generic[D]):
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         """Return the former profiles of the bank, oldest first."""
         return await self._read(bank, bank_rows.former_profiles)
+
+    async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
+        """Return the webhooks of a bank, oldest first."""
+        return await self._read(bank, webhook_rows.listed)
 
     async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
         """Store an API key under the hash of its secret, unless that hash is stored already."""

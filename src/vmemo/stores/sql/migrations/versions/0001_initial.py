@@ -9,7 +9,7 @@ from vmemo.stores.sql.schema import fact_index, metadata
 revision = "0001"
 down_revision = None
 
-LATER = frozenset({"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles"})
+LATER = frozenset({"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles", "webhooks"})
 """Tables that later versions add."""
 
 
