@@ -10,10 +10,11 @@ from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 from vmemo import Memory
-from vmemo.errors import NotFound, Unsupported
+from vmemo.errors import EmbeddingFailed, NotFound
 from vmemo.models import Bank
 from vmemo.models.search import Vectors
-from vmemo.ports import Context, TextKind
+from vmemo.ports import Context, Embedder, TextKind
+from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings, build, build_store, database_url
 
 R = TypeVar("R")
@@ -71,7 +72,9 @@ class _StoredSpace:
     dimension: int
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        raise Unsupported(f"This command does not embed texts; the bank was written with {self.name!r}.")
+        raise EmbeddingFailed(
+            f"This command embeds no texts, and the bank was written with {self.name!r}. Run `vmemo process` with it."
+        )
 
 
 def run(
@@ -89,11 +92,15 @@ def run(
 
 
 async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires: Requires, *, embeds: bool) -> R:
-    space = None
+    space: Embedder | None = None
     if requires != "nothing":
         banks = await require_banks(target, *([target.bank] if requires == "bank" else []))
-        if not embeds:
-            space = next(_StoredSpace(bank.embedder, bank.dimension) for bank in banks if bank.id == target.bank)
+        stored = next((bank for bank in banks if bank.id == target.bank), None)
+        # The packaged embedder is always at hand, and forgetting derives again what had other sources.
+        if not embeds and stored is not None:
+            packaged = PackagedEmbedder()
+            is_packaged = stored.embedder == packaged.name
+            space = packaged if is_packaged else _StoredSpace(stored.embedder, stored.dimension)
     # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.
     memory = Memory(target.url, target.bank, embedder=space, settings=target.settings())
     try:
