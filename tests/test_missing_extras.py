@@ -59,6 +59,12 @@ def request(method: str, path: str) -> Use:
     return use
 
 
+def hide(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let imports of a module fail, and of its parts that other tests imported."""
+    for name in {module, *(name for name in sys.modules if name.startswith(f"{module}."))}:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
 def load(integration: str) -> Use:
     def use(url: str) -> None:
         sys.modules.pop(f"vmemo.integrations.{integration}", None)
@@ -96,7 +102,7 @@ def test_every_extra_is_tried() -> None:
 
 
 def test_the_toolset_without_pydantic_ai_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    hide("pydantic_ai", monkeypatch)
     with pytest.raises(MissingExtra, match=r"pip install 'vmemo\[pydantic-ai\]'"):
         load("pydantic_ai")("")
 
@@ -106,7 +112,7 @@ def test_a_missing_extra_is_an_error_with_the_install_command(
     extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, use = USES[extra]
-    monkeypatch.setitem(sys.modules, module, None)
+    hide(module, monkeypatch)
     with pytest.raises(MissingExtra, match=rf"pip install ['\"]vmemo\[{extra}\]['\"]"):
         use(f"sqlite:///{tmp_path / 'memory.db'}")
 

@@ -151,7 +151,7 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
     ("metadata", nested(64), "metadata: must not be nested more than 64 levels deep"),
     ("metadata", nested(250), "metadata: must not be nested more than 64 levels deep"),
     ("metadata", {LONE: 1}, f"metadata: must be JSON in valid Unicode|{UNICODE}"),
-    ("tag", ["trip"], "There is no option 'tag'; there are document, role, speaker"),
+    ("tag", ["trip"], "There is no option 'tag'; there are ttl, expires_at, document"),
 ]
 
 
