@@ -102,7 +102,6 @@ RETAINED: list[tuple[object, str]] = [
     ({"role": "boss", "content": "x"}, "'user', 'assistant', 'system' or 'tool'"),
     ({"content": "x", "contnet": "y"}, "There is no option 'contnet'"),
     ({"content": "x", "timestamp": NAIVE}, "datetime\\(..., tzinfo=UTC\\), or value.astimezone\\(\\) for local time"),
-    ([{"role": "assistant", "tool_calls": []}], "the list is empty"),
     (["fine", LONE], UNICODE),
 ]
 

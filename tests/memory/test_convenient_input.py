@@ -155,3 +155,10 @@ def test_times_are_given_as_iso_text_or_aware_datetimes(time: str | datetime) ->
         assert memory.retrieve_sync("kettle", at_time=time, now=time).hits
         assert not memory.retrieve_sync("kettle", at_time="2024-02-29").hits
         assert not memory.retrieve_sync("kettle", known_at="2024-02-29").hits
+
+
+def test_a_list_of_tool_calls_alone_is_skipped_and_stores_nothing() -> None:
+    with open_memory(":memory:") as memory:
+        done = memory.retain_sync([{"role": "assistant", "content": None, "tool_calls": []}])
+        assert [each.what for each in done.skipped] == ["message 1"]
+        assert memory.messages_sync() == []

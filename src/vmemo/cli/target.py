@@ -14,7 +14,6 @@ from vmemo.errors import EmbeddingFailed, NotFound
 from vmemo.models import Bank
 from vmemo.models.search import Vectors
 from vmemo.ports import Context, Embedder, TextKind
-from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings, build, build_store, database_url
 
 R = TypeVar("R")
@@ -73,7 +72,8 @@ class _StoredSpace:
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         raise EmbeddingFailed(
-            f"This command embeds no texts, and the bank was written with {self.name!r}. Run `vmemo process` with it."
+            f"This command embeds no texts, and the bank was written with {self.name!r}. What was to be deleted is "
+            "deleted; `vmemo process` with that embedder derives again what had other sources."
         )
 
 
@@ -98,7 +98,7 @@ async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires:
         stored = next((bank for bank in banks if bank.id == target.bank), None)
         # The packaged embedder is always at hand, and forgetting derives again what had other sources.
         if not embeds and stored is not None:
-            packaged = PackagedEmbedder()
+            packaged = target.context(replace(target.settings(), llm=None, embedder=None)).embedder
             is_packaged = stored.embedder == packaged.name
             space = packaged if is_packaged else _StoredSpace(stored.embedder, stored.dimension)
     # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.

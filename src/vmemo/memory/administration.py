@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, NotFound
+from vmemo.errors import InvalidInput, LLMFailed, NotFound
 from vmemo.lifecycle import entity_merges
 from vmemo.lifecycle import forget as forgetting
 from vmemo.lifecycle import maintain as maintenance
@@ -66,7 +66,7 @@ async def forget_target(session: MemorySession, target: ForgetTarget) -> Forgott
 
 async def _process_pending(session: MemorySession) -> None:
     """Process pending messages. A model's failure must not prevent forgetting; `status()` reports it."""
-    with suppress(LLMFailed, EmbeddingFailed):
+    with suppress(LLMFailed):
         await process(session, ProcessRequest())
 
 
