@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rich.progress import Progress as RichProgress
-from rich.progress import TaskID
+from rich.progress import Progress as RichProgress, TaskID
 from rich.table import Table
 from rich.text import Text
 

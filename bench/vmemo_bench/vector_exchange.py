@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vmemo.ports import Embedder, TokenEmbedder
-from vmemo.providers import PackagedEmbedder, export_missing
-from vmemo.providers import import_vectors as import_into_cache
+from vmemo.providers import PackagedEmbedder, export_missing, import_vectors as import_into_cache
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import location_in_file
 from vmemo_bench.case_run import retain_sessions

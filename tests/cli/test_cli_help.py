@@ -10,8 +10,7 @@ from functools import cache
 import pytest
 from typer.testing import CliRunner
 
-from vmemo.cli.app import COMMANDS as OWN_COMMANDS
-from vmemo.cli.app import app
+from vmemo.cli.app import COMMANDS as OWN_COMMANDS, app
 from vmemo.cli.command import Command
 from vmemo_bench.command import benchmark
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
 from tokenizers.normalizers import BertNormalizer

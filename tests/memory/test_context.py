@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import hypothesis
 import pytest
 from builders import WordEmbedder, open_memory, write_facts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from databases import store_at
 from vmemo import Fact, Hit, InvalidInput, Memory, Message, PromptContext, Settings

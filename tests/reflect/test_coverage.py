@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import JsonValue
 from reflect_fixtures import NOON, answers_in_turn, asked_fields, memory_with_model, retain_lines, said, says, shown
 

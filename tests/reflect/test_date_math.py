@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from vmemo import Fact, Memory, Message

@@ -17,8 +17,7 @@ from vmemo import Memory, StoreBusy
 from vmemo.auth.errors import RequestInProgress
 from vmemo.auth.idempotency import IdempotentRequest, StoredResponse, run_once
 from vmemo.auth.service import CLAIM_LEASE
-from vmemo.models import Profile
-from vmemo.models import requests as r
+from vmemo.models import Profile, requests as r
 from vmemo.models.auth import ClaimedRequest, IdempotencyClaim
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Answer, Forgotten, Status

@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vmemo.errors import EmbeddingFailed
 from vmemo.ports import Embedder, TextKind

@@ -45,8 +45,7 @@ from vmemo.text.questions import (
     unresolved_times,
     yes_no,
 )
-from vmemo.text.temporal import annotation, cjk_times, clauses, parser, tense_cues, tokenizer
-from vmemo.text.temporal import find as find_times
+from vmemo.text.temporal import annotation, cjk_times, clauses, find as find_times, parser, tense_cues, tokenizer
 
 NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
 SPEAKERS = ("Anna", "Will Smith")

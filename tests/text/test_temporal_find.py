@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vmemo.errors import InvalidInput
 from vmemo.text.temporal import TimeExpression, find_times

@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from vmemo.text.temporal import annotate, find_times, format_interval
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import Progress, TaskID
 
-from vmemo import MigrationProgress, MigrationReport, MovedBank
-from vmemo import migrate as move
+from vmemo import MigrationProgress, MigrationReport, MovedBank, migrate as move
 from vmemo.cli.command import command
 from vmemo.cli.options import AsJson
 from vmemo.cli.output import counted, one_line, print_json, progress, stderr, stdout

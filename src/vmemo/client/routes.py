@@ -26,8 +26,8 @@ from vmemo.models import (
     Message,
     Profile,
     Provenance,
+    requests as r,
 )
-from vmemo.models import requests as r
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Request, Returns

@@ -16,13 +16,15 @@ from vmemo.integrations import AnyMemory, missing_extra
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-    from anthropic.types.beta import BetaMemoryTool20250818Command as Command
-    from anthropic.types.beta import BetaMemoryTool20250818CreateCommand as Create
-    from anthropic.types.beta import BetaMemoryTool20250818DeleteCommand as Delete
-    from anthropic.types.beta import BetaMemoryTool20250818InsertCommand as Insert
-    from anthropic.types.beta import BetaMemoryTool20250818RenameCommand as Rename
-    from anthropic.types.beta import BetaMemoryTool20250818StrReplaceCommand as StrReplace
-    from anthropic.types.beta import BetaMemoryTool20250818ViewCommand as View
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818Command as Command,
+        BetaMemoryTool20250818CreateCommand as Create,
+        BetaMemoryTool20250818DeleteCommand as Delete,
+        BetaMemoryTool20250818InsertCommand as Insert,
+        BetaMemoryTool20250818RenameCommand as Rename,
+        BetaMemoryTool20250818StrReplaceCommand as StrReplace,
+        BetaMemoryTool20250818ViewCommand as View,
+    )
 except ImportError as error:
     raise missing_extra("The Anthropic SDK", "anthropic") from error
 

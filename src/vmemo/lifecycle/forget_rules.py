@@ -7,8 +7,7 @@ or summarises the forgotten text is left.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 
 from vmemo.lifecycle.reprocess_rules import is_formed

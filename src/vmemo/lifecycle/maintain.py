@@ -5,8 +5,7 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 

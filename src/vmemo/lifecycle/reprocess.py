@@ -7,8 +7,7 @@ names of entities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from hashlib import sha256
 
 from vmemo.errors import NotFound

@@ -6,8 +6,7 @@ they are. A pin passes to the new fact that repeats the pinned one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 
 from vmemo.lifecycle.reprocess_rules import is_formed

@@ -9,10 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound
-from vmemo.lifecycle import entity_merges
-from vmemo.lifecycle import forget as forgetting
-from vmemo.lifecycle import maintain as maintenance
-from vmemo.lifecycle import reembed as reembedding
+from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance, reembed as reembedding
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import entity_id
 from vmemo.memory.retain import derive, derive_stored, process

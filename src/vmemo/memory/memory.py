@@ -17,8 +17,7 @@ from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
-from vmemo.models import BankId
-from vmemo.models import requests as r
+from vmemo.models import BankId, requests as r
 from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained

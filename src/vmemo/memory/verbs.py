@@ -24,8 +24,8 @@ from vmemo.models import (
     MessageId,
     Profile,
     Provenance,
+    requests as r,
 )
-from vmemo.models import requests as r
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Returns

@@ -7,8 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as time_of_day
+from datetime import UTC, date, datetime, time as time_of_day, timedelta
 from functools import cache
 from typing import Annotated, Self, TypeVar
 

@@ -38,71 +38,27 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.record_requests import (
     AddWebhookRequest as AddWebhookRequest,
-)
-from vmemo.models.record_requests import (
     BanksRequest as BanksRequest,
-)
-from vmemo.models.record_requests import (
     DeleteFactRequest as DeleteFactRequest,
-)
-from vmemo.models.record_requests import (
     DeleteWebhookRequest as DeleteWebhookRequest,
-)
-from vmemo.models.record_requests import (
     EntitiesRequest as EntitiesRequest,
-)
-from vmemo.models.record_requests import (
     EpisodesRequest as EpisodesRequest,
-)
-from vmemo.models.record_requests import (
     FactHistoryRequest as FactHistoryRequest,
-)
-from vmemo.models.record_requests import (
     FactRequest as FactRequest,
-)
-from vmemo.models.record_requests import (
     FactsRequest as FactsRequest,
-)
-from vmemo.models.record_requests import (
     FactText as FactText,
-)
-from vmemo.models.record_requests import (
     JobsRequest as JobsRequest,
-)
-from vmemo.models.record_requests import (
     MergesRequest as MergesRequest,
-)
-from vmemo.models.record_requests import (
     MessagesRequest as MessagesRequest,
-)
-from vmemo.models.record_requests import (
     ObservationsRequest as ObservationsRequest,
-)
-from vmemo.models.record_requests import (
     OpinionsRequest as OpinionsRequest,
-)
-from vmemo.models.record_requests import (
     PageRequest as PageRequest,
-)
-from vmemo.models.record_requests import (
     PinFactRequest as PinFactRequest,
-)
-from vmemo.models.record_requests import (
     PinState as PinState,
-)
-from vmemo.models.record_requests import (
     StatusRequest as StatusRequest,
-)
-from vmemo.models.record_requests import (
     TrajectoryRequest as TrajectoryRequest,
-)
-from vmemo.models.record_requests import (
     UpdateFactRequest as UpdateFactRequest,
-)
-from vmemo.models.record_requests import (
     WebhooksRequest as WebhooksRequest,
-)
-from vmemo.models.record_requests import (
     WhyRequest as WhyRequest,
 )
 from vmemo.models.request_fields import (

@@ -8,8 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import date, datetime
-from datetime import time as clock_time
+from datetime import date, datetime, time as clock_time
 from pathlib import Path
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, named

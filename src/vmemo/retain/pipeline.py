@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Hashable, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 

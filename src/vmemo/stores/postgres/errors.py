@@ -7,8 +7,7 @@ from ssl import SSLError
 from typing import Literal
 
 from asyncpg import InterfaceError, PostgresError
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as NoneFree
+from sqlalchemy.exc import DBAPIError, TimeoutError as NoneFree
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 

@@ -17,8 +17,7 @@ from typing import Protocol, TypeVar, cast
 
 from asyncpg import InterfaceError, PostgresError
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as NoneFree
+from sqlalchemy.exc import DBAPIError, TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vmemo.errors import OutcomeUnknown, StoreError, VmemoError

@@ -27,8 +27,7 @@ from vmemo.models.search import (
 from vmemo.models.select import MessageSelect
 from vmemo.models.timings import StageTimer
 from vmemo.ports import BankNotFound, Loaded
-from vmemo.stores.postgres import filters, graph, load, rows, words
-from vmemo.stores.postgres import vectors as vector_rows
+from vmemo.stores.postgres import filters, graph, load, rows, vectors as vector_rows, words
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.postgres.ranked_rows import Candidates
 from vmemo.stores.sql import name_rows, reads, scope_conditions

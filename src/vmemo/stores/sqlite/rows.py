@@ -25,9 +25,9 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
+    table as sql_table,
     update,
 )
-from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors

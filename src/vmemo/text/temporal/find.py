@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
-from datetime import time as time_of_day
+from datetime import date, datetime, time as time_of_day, tzinfo
 from functools import partial
 
 from vmemo.errors import InvalidInput
