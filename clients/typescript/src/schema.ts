@@ -70,7 +70,7 @@ export interface AuditEntry {
   at: string;
   /** the key's id; null for a caller without a key */
   key: string | null;
-  interface: "rest" | "hindsight" | "mcp";
+  interface: "rest" | "hindsight" | "mcp" | "console";
   verb: string;
   bank: string | null;
   request: string;

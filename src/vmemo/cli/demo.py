@@ -13,6 +13,7 @@ import typer
 from vmemo import Memory, Message
 from vmemo.cli.command import command
 from vmemo.cli.content import parse_lines
+from vmemo.cli.demo_console import serve_console
 from vmemo.cli.demo_pages import DemoResult, show
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
@@ -27,6 +28,7 @@ _REFLECTION = "What food does Maya avoid?"
 @command(
     "vmemo demo",
     "vmemo demo --db demo.db   keeps the database for other commands",
+    "vmemo demo --console   serves the web console on the sample data",
     "vmemo demo --json",
 )
 def demo(
@@ -34,11 +36,19 @@ def demo(
         str | None, typer.Option("--db", metavar="URL|FILE", help="The database to create. Default: a temporary file.")
     ] = None,
     bank: BankName = "demo",
+    console: Annotated[
+        bool, typer.Option("--console", help="Serve the web console on the sample data and print its address.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the console.")] = 8000,
     as_json: AsJson = False,
 ) -> None:
     """Run vmemo on a sample conversation of one year. Needs no API key, server or download."""
     with tempfile.TemporaryDirectory(prefix="vmemo-demo-", ignore_cleanup_errors=True) as folder:
         target = Target(db or str(Path(folder) / "demo.db"), bank)
+        if console:
+            memory = Memory(target.url, target.bank, settings=target.settings())
+            serve_console(memory, conversation(), port)
+            return
         with stderr().status("processing the conversation"):
             shown = run(target, _tour, requires="nothing")
     if as_json:

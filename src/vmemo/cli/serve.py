@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -94,6 +95,9 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         float | None,
         typer.Option(min=1, help="Slowest rate to send a body or read a response.", rich_help_panel=_LIMITS),
     ] = None,
+    reports: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Benchmark reports to show in the console.")
+    ] = None,
     postgres: Annotated[
         Literal["embedded"] | None,
         typer.Option(help="Start a temporary PostgreSQL server instead of --db; its data is deleted on exit."),
@@ -132,7 +136,12 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
             address=Address(host=host, port=port, names=tuple(allow_host or ())),
             limits=limits,
             options=ServerOptions(
-                worker=works, mcp=mcp, grace=grace, connections=connection_limits, cors_origins=tuple(cors_origin or ())
+                worker=works,
+                mcp=mcp,
+                grace=grace,
+                connections=connection_limits,
+                cors_origins=tuple(cors_origin or ()),
+                reports=reports,
             ),
             log_format="json" if as_json else "text",
             admin_key=os.environ.get(ADMIN_KEY_VARIABLE),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Link, Message, MessageId
+from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId
 from vmemo.models.request_fields import LARGEST_PAGE
-from vmemo.models.select import EntitySelect, FactSelect, MessageSelect, first_of
+from vmemo.models.results import DailyCount
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, TokenCounter
 from vmemo.ports.paging import paged
 
@@ -39,9 +40,29 @@ class Lookup:
         """Return an entity by its id."""
         return first_of(await self.store.entities(self.name, EntitySelect(ids=[EntityId(id)])))
 
-    async def links(self) -> list[Link]:
-        """Return all stored links."""
-        return await self.store.links(self.name)
+    async def entities(self, ids: Sequence[EntityId]) -> list[Entity]:
+        """Return entities by id."""
+        return await self.store.entities(self.name, EntitySelect(ids=list(dict.fromkeys(ids)))) if ids else []
+
+    async def links(self, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Return the stored links that leave these facts, or all."""
+        return await self.store.links(self.name, facts)
+
+    async def select_facts(self, select: FactSelect) -> list[Fact]:
+        """Return the facts of a selection."""
+        return await self.store.facts(self.name, select)
+
+    async def select_entities(self, select: EntitySelect) -> list[Entity]:
+        """Return the entities of a selection."""
+        return await self.store.entities(self.name, select)
+
+    async def select_episodes(self, select: EpisodeSelect) -> list[Episode]:
+        """Return the episodes of a selection."""
+        return await self.store.episodes(self.name, select)
+
+    async def growth(self) -> list[DailyCount]:
+        """Return the numbers of messages and facts by day, oldest first."""
+        return await self.store.daily_counts(self.name)
 
     def every_fact(self) -> AsyncGenerator[Fact]:
         """Yield all facts, including closed ones, in the order they were stored."""

@@ -12,6 +12,7 @@ from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
 from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain, webhooks
+from vmemo.memory.forget_preview import ForgetPreview, preview_forget
 from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
@@ -192,6 +193,10 @@ class Memory(Verbs):
             raise retained.problem.to_error(retained.stored)
         return retained
 
+    async def preview_forget(self, request: r.ForgetRequest | r.DeleteFactRequest) -> ForgetPreview:
+        """Return what a request to forget or delete would remove; nothing is changed."""
+        return await preview_forget(self._session, request)
+
     @property
     def auth(self) -> AuthService:
         """API keys and the audit log of this database. The library itself requires no key."""
@@ -249,6 +254,7 @@ class Memory(Verbs):
     run_once_sync = twin(run_once)
     replace_messages_sync = twin(replace_messages)
     import_from_sync = twin(import_from)
+    preview_forget_sync = twin(preview_forget)
     schedule_maintenance_sync = twin(schedule_maintenance)
     work_sync = twin(work)
     left_to_reprocess_sync = twin(left_to_reprocess)

@@ -13,7 +13,7 @@ from vmemo.models.base import Instant, Name, Record, utc_now
 
 Permission = Literal["read", "write", "admin"]
 """Access to a bank; `vmemo.auth.permissions` ranks the levels."""
-Interface = Literal["rest", "hindsight", "mcp"]
+Interface = Literal["rest", "hindsight", "mcp", "console"]
 
 
 class ApiKey(Record):

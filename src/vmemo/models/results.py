@@ -230,6 +230,14 @@ class Status(Record):
     bytes: int = 0
 
 
+class DailyCount(Record):
+    """The messages of one day (UTC), and the facts that were mentioned on it."""
+
+    day: Instant
+    messages: int = 0
+    facts: int = 0
+
+
 class Citation(Record):
     """A recalled fact that an answer cites; its network distinguishes evidence from opinions and observations."""
 

@@ -63,6 +63,10 @@ class FactSelect:
     networks: Sequence[Network] = ()
     current: bool = False
     """Only facts that are believed and true now."""
+    closed: bool = False
+    """Only facts that are not believed or not true any more."""
+    mentioned_before: datetime | None = None
+    """Only facts that were mentioned before this time."""
     instructions: bool = False
     """Only standing instructions of the user."""
     pinned: bool = False
@@ -72,7 +76,7 @@ class FactSelect:
     around: datetime | None = None
     """Order by the distance of the mention from this time, nearest first."""
     newest_first: bool = False
-    """Order by the time of the mention, newest first."""
+    """Order by the time of the mention, newest first; a page continues in this order."""
     limit: int | None = None
     with_embeddings: bool = False
 
@@ -123,8 +127,13 @@ class EntitySelect:
     after: EntityId | None = None
     names: Sequence[str] | None = None
     """Only entities that go by one of these names, in any spelling of the same folded form."""
+    containing: str | None = None
+    """Only entities with a name that contains this text, in any spelling of the same folded form."""
     with_not_aliases: bool = False
     """Only entities with names that were found to be another's."""
+    most_mentioned: bool = False
+    """Order by the number of facts that mention the entities; a page starts at `offset`."""
+    offset: int = 0
     limit: int | None = None
 
 

@@ -27,7 +27,7 @@ from vmemo.models import (
 )
 from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, EntityMention, MergeRecord
-from vmemo.models.results import Status
+from vmemo.models.results import DailyCount, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports.work import Queue
@@ -197,3 +197,6 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         ...
 
     async def status(self, bank: BankId) -> Status: ...
+    async def daily_counts(self, bank: BankId) -> list[DailyCount]:
+        """Return the numbers of messages and facts by day, oldest first; days without any are left out."""
+        ...

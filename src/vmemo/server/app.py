@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from vmemo.errors import VmemoError
-from vmemo.server import hindsight, pages, problems
+from vmemo.server import console, hindsight, pages, problems
 from vmemo.server.background import BackgroundWorker
 from vmemo.server.connections import ConnectionLimits
 from vmemo.server.cors import CORS, checked_origin
@@ -48,6 +49,8 @@ class ServerOptions:
     """Origins of web pages that may use the server, such as https://app.example."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     """Limits of connections and of the bodies that arrive on them."""
+    reports: Path | None = None
+    """Folder of benchmark reports that the console shows."""
     grace: float = 30.0
     """Seconds for running requests and jobs to finish after the server is asked to stop."""
 
@@ -74,7 +77,8 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    for routes in (banks, messages, query, facts, inspect, webhooks, system, hindsight, pages):
+    app.state.console_sessions, app.state.reports = console.ConsoleSessions(), chosen.reports
+    for routes in (banks, messages, query, facts, inspect, webhooks, system, hindsight, pages, console):
         app.include_router(routes.router)
     if chosen.mcp:
         _add_mcp(app, state, chosen)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vmemo.auth import AccessControl
 from vmemo.models.auth import AuditEntry
 from vmemo.server.observability import METHODS
-from vmemo.server.paths import is_hindsight_upload, is_import
+from vmemo.server.paths import is_console, is_hindsight_upload, is_import
 from vmemo.server.problems import HttpProblem, problem_response
 from vmemo.server.request_body import has_body
 
@@ -110,7 +110,10 @@ def _host(address: str) -> str:
 
 
 class ContentTypeMiddleware:
-    """Rejects bodies that are not declared as JSON, which a web page could send to any server without asking."""
+    """Rejects bodies that are not declared as JSON, which a web page could send to any server without asking.
+
+    Only the console takes forms.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -131,6 +134,9 @@ def _has_expected_type(scope: Scope) -> bool:
     if not has_body(scope) or is_hindsight_upload(scope):
         return True
     kind = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
+    if is_console(scope):
+        # Forms have a token against requests of other pages.
+        return kind == "application/x-www-form-urlencoded"
     return kind in _JSON_LINES if is_import(scope) else kind == "application/json"
 
 

@@ -59,3 +59,8 @@ def is_import(scope: Scope) -> bool:
 def is_hindsight_upload(scope: Scope) -> bool:
     """Return True for a file upload of Hindsight's client; these calls answer 501 for any media type."""
     return scope["method"] == "POST" and _HINDSIGHT_UPLOAD.fullmatch(_raw_path(scope)) is not None
+
+
+def is_console(scope: Scope) -> bool:
+    """Return True for a request to the console, whose bodies are forms."""
+    return scope["path"].startswith("/console/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -101,7 +101,8 @@ def _preceding(bank: int, message: Message) -> list[ColumnElement[bool]]:
 def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
     """Return the statement of a selection of facts without ids."""
     linked = _linked_facts(bank, wanted)
-    stored = _stored_after(facts, bank, wanted.after, by_number=bool(linked))
+    after = None if wanted.newest_first else wanted.after
+    stored = _stored_after(facts, bank, after, by_number=bool(linked))
     statement = select(facts).where(*stored, *(within(facts.c.seq, numbers) for numbers in linked)).limit(wanted.limit)
     if wanted.networks:
         statement = statement.where(facts.c.network.in_(wanted.networks))
@@ -115,11 +116,34 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(facts.c.pinned == literal_column("1"))
     if wanted.formed:
         statement = statement.where(formed(bank))
-    if wanted.current:
-        statement = statement.where(*still_believed())
+    statement = statement.where(*_at_times(wanted))
     if wanted.newest_first:
+        statement = statement.where(*_mentioned_earlier(bank, wanted.after))
         return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
     return statement if wanted.around is not None else statement.order_by(facts.c.seq)
+
+
+def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions on the times of facts."""
+    if wanted.current:
+        yield from still_believed()
+    if wanted.closed:
+        yield facts.c.expired_at.is_not(None) | (facts.c.invalid_at <= micros(utc_now()))
+    if wanted.mentioned_before is not None:
+        yield facts.c.mentioned_at < micros(wanted.mentioned_before)
+
+
+def _mentioned_earlier(bank: int, after: str | None) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of facts that follow one in the order of their mentions, newest first."""
+    if after is not None:
+        other = facts.alias()
+        at, seq = (
+            select(other.c[name]).where(other.c.bank == bank, other.c.id == after).scalar_subquery()
+            for name in ("mentioned_at", "seq")
+        )
+        # The first one can use the index.
+        yield facts.c.mentioned_at <= at
+        yield or_(facts.c.mentioned_at < at, facts.c.seq < seq)
 
 
 def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
@@ -206,9 +230,21 @@ def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
     if wanted.names is not None:
         named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
         statement = statement.where(within(entities.c.seq, select(entity_names.c.entity).where(*named)))
+    if wanted.containing is not None:
+        part = entity_names.c.name.contains(fold_name(wanted.containing), autoescape=True)
+        named = select(entity_names.c.entity).where(entity_names.c.bank == bank, part)
+        statement = statement.where(within(entities.c.seq, named))
     if wanted.with_not_aliases:
         statement = statement.where(entities.c.strangers != "[]")
-    return statement
+    return _most_mentioned(bank, statement).offset(wanted.offset) if wanted.most_mentioned else statement
+
+
+def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
+    """Return a statement of entities in the order of the number of facts that mention them."""
+    number = func.count().label("number")
+    counted = select(mentions.c.entity, number).where(mentions.c.bank == bank).group_by(mentions.c.entity).subquery()
+    joined = statement.outerjoin(counted, counted.c.entity == entities.c.seq).order_by(None)
+    return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
 
 
 def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import get_args
 
-from sqlalchemy import Connection, Table, and_, bindparam, case, func, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, case, func, literal_column, select, update
 
 from vmemo.models import BankId, FactId, JobKind, utc_now
-from vmemo.models.results import Backlog, ProcessingProblem, Spending, Status
+from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
 from vmemo.stores.sql.message_rows import SCRUB, bank_state, find_bank
 from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.rows import instant, micros
@@ -16,6 +17,8 @@ from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, mess
 from vmemo.stores.sql.selects import UNPROCESSED
 
 _KINDS: tuple[JobKind, ...] = get_args(JobKind)
+DAY = 86_400_000_000
+"""Microseconds of a day."""
 
 
 def touch(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
@@ -56,6 +59,19 @@ def status(connection: Connection, bank: BankId) -> Status:
         spending=_spending(connection, number),
         scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
     )
+
+
+def daily_counts(connection: Connection, bank: int) -> list[DailyCount]:
+    """Return the numbers of messages and facts by the day of their mention."""
+    by_day: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for place, (table, column) in enumerate(((messages, messages.c.timestamp), (facts, facts.c.mentioned_at))):
+        day = (column // literal_column(str(DAY))).label("day")
+        for number, count in connection.execute(select(day, func.count()).where(table.c.bank == bank).group_by(day)):
+            by_day[int(number)][place] = count
+    return [
+        DailyCount(day=instant(number * DAY), messages=said, facts=derived)
+        for number, (said, derived) in sorted(by_day.items())
+    ]
 
 
 def _count(connection: Connection, table: Table, bank: int) -> int:

@@ -33,7 +33,7 @@ from vmemo.models import (
 )
 from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
-from vmemo.models.results import Job, Status
+from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import AppendCompletion, HiddenBank
@@ -121,6 +121,10 @@ class SqlStore(Generic[D]):
     async def status(self, bank: BankId) -> Status:
         """Return the status of a bank."""
         return await self._database.read(lambda c: statistics.status(c, bank))
+
+    async def daily_counts(self, bank: BankId) -> list[DailyCount]:
+        """Return the numbers of messages and facts by day."""
+        return await self._read(bank, statistics.daily_counts)
 
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None

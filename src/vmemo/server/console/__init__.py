@@ -1,0 +1,10 @@
+"""The web console under /console: pages for people over the same verbs, principals and permissions as REST.
+
+Pages are rendered here, with scripts and styles from this package only. One module of `pages` serves each group of
+pages.
+"""
+
+from vmemo.server.console.app import router
+from vmemo.server.console.session import ConsoleSessions
+
+__all__ = ["ConsoleSessions", "router"]

@@ -1,0 +1,44 @@
+"""The routes of the console."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from vmemo.server.console.dependencies import SignedIn
+from vmemo.server.console.pages import (
+    admin,
+    banks,
+    chat,
+    entities,
+    facts,
+    forget,
+    graph,
+    messages,
+    opinions,
+    overview,
+    profile,
+    recall,
+    reports,
+    sign_in,
+    static,
+)
+from vmemo.server.console.route import ConsoleRoute
+from vmemo.server.problems import HttpProblem
+
+router = APIRouter(include_in_schema=False)
+for pages in (
+    *(static, sign_in, banks, admin, reports, overview, facts, entities, graph, opinions),
+    *(messages, recall, chat, profile, forget),
+):
+    router.include_router(pages.router)
+
+_rest = APIRouter(prefix="/console", route_class=ConsoleRoute)
+
+
+@_rest.get("/{path:path}")
+async def missing(request: Request, principal: SignedIn) -> Response:
+    """Answer any other address with a page."""
+    raise HttpProblem(404, "NotFound", "There is no such page.")
+
+
+router.include_router(_rest)

@@ -1,0 +1,53 @@
+"""Forget, with a preview of what is deleted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from vmemo.errors import InvalidInput
+from vmemo.models.requests import ForgetContentRequest
+from vmemo.server.console.dependencies import AdminForm, WriteForm, WritePage
+from vmemo.server.console.flash import redirect
+from vmemo.server.console.render import path_to
+from vmemo.server.console.route import ConsoleRoute
+
+router = APIRouter(prefix="/console/banks/{bank}/forget", route_class=ConsoleRoute)
+
+
+@router.get("")
+async def preview(page: WritePage, document: str = "", entity: str = "") -> Response:
+    """Show the form, and what the named target would delete."""
+    messages = tuple(page.request.query_params.getlist("message"))
+    if not (document.strip() or entity.strip() or messages):
+        return page.render("forget.html", preview=None, document="", entity="", messages=(), entity_name="")
+    request = _request(document=document, entity=entity, messages=messages)
+    found = await page.memory.lookup.entity(entity) if entity else None
+    return page.render(
+        "forget.html",
+        preview=await page.memory.preview_forget(request),
+        document=document,
+        entity=entity,
+        messages=messages,
+        entity_name=found.name if found else entity,
+    )
+
+
+@router.post("")
+async def forget(form: WriteForm) -> Response:
+    """Delete the target with everything derived from it."""
+    sent = form.form
+    request = _request(document=sent.text("document"), entity=sent.text("entity"), messages=sent.all("message"))
+    return redirect(form.path(), "forgotten", await form.memory.run(request))
+
+
+@router.post("/bank")
+async def forget_bank(form: AdminForm) -> Response:
+    """Delete the whole bank; its name must be typed."""
+    if form.form.text("name") != form.bank:
+        raise InvalidInput("The name does not match. Nothing was deleted: type the bank's name exactly.")
+    return redirect(path_to(), "forgotten", await form.memory.forget(bank=True))
+
+
+def _request(*, document: str, entity: str, messages: tuple[str, ...]) -> ForgetContentRequest:
+    values = {"document": document.strip() or None, "entity": entity.strip() or None, "messages": messages}
+    return ForgetContentRequest.of(values)

@@ -1,0 +1,68 @@
+"""Messages and episodes."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Response
+
+from vmemo.errors import NotFound
+from vmemo.models import EpisodeId, MessageId
+from vmemo.models.base import Name
+from vmemo.models.requests import EpisodesRequest, MessagesRequest
+from vmemo.models.select import EpisodeSelect, FactSelect
+from vmemo.server.console.dependencies import ReadPage
+from vmemo.server.console.render import is_fragment
+from vmemo.server.console.route import ConsoleRoute
+
+router = APIRouter(prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+PAGE = 50
+
+
+@router.get("/messages")
+async def messages(page: ReadPage, document: str = "", after: str = "") -> Response:
+    """List messages in the order they were stored."""
+    values = {"document": document.strip() or None, "after": after or None, "limit": PAGE + 1}
+    found = await page.memory.run(MessagesRequest.of(values))
+    more = urlencode({"document": document, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
+    template = "messages_rows.html" if is_fragment(page.request) else "messages.html"
+    return page.render(template, messages=found[:PAGE], more=more, document=document)
+
+
+@router.get("/messages/{message}")
+async def message(page: ReadPage, message: Name) -> Response:
+    """Show one message, its episode and the facts that it states."""
+    lookup = page.memory.lookup
+    found = await lookup.messages([MessageId(message)])
+    if not found:
+        raise NotFound(f"There is no message {message!r:.80} in this bank.")
+    return page.render(
+        "message.html",
+        message=found[0],
+        episodes=await lookup.select_episodes(EpisodeSelect(messages=[found[0].id])),
+        facts=await lookup.select_facts(FactSelect(messages=[found[0].id], limit=200)),
+    )
+
+
+@router.get("/episodes")
+async def episodes(page: ReadPage, after: str = "") -> Response:
+    """List episodes in the order they were stored."""
+    found = await page.memory.run(EpisodesRequest.of({"after": after or None, "limit": PAGE + 1}))
+    more = found[PAGE - 1].id if len(found) > PAGE else None
+    template = "episodes_rows.html" if is_fragment(page.request) else "episodes.html"
+    return page.render(template, episodes=found[:PAGE], more=more)
+
+
+@router.get("/episodes/{episode}")
+async def episode(page: ReadPage, episode: Name) -> Response:
+    """Show one episode: its narrative, messages and facts."""
+    lookup = page.memory.lookup
+    found = await lookup.select_episodes(EpisodeSelect(ids=[EpisodeId(episode)]))
+    if not found:
+        raise NotFound(f"There is no episode {episode!r:.80} in this bank.")
+    return page.render(
+        "episode.html",
+        episode=found[0],
+        messages=await lookup.messages(found[0].messages[:200]),
+        facts=await lookup.select_facts(FactSelect(episode=found[0].id, limit=200)),
+    )

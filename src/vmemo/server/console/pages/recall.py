@@ -1,0 +1,130 @@
+"""The recall lab: how a recall finds its facts, stage by stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import get_args
+
+from fastapi import APIRouter, Response
+
+from vmemo.errors import InvalidInput
+from vmemo.models import Channel, FactId, Hit, Network
+from vmemo.models.recalled import Recalled
+from vmemo.models.requests import RecallRequest
+from vmemo.models.search import TagsMatch
+from vmemo.server.console.csrf import Form
+from vmemo.server.console.dependencies import ReadPage
+from vmemo.server.console.render import is_fragment
+from vmemo.server.console.route import ConsoleRoute
+
+router = APIRouter(prefix="/console/banks/{bank}/recall", route_class=ConsoleRoute)
+NETWORKS: tuple[Network, ...] = get_args(Network)
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+TAG_RULES: tuple[TagsMatch, ...] = get_args(TagsMatch)
+BUDGETS = ("low", "mid", "high")
+DEFAULT_TOKENS = "1024"
+
+
+@dataclass(frozen=True)
+class ChannelColumn:
+    """The returned facts that one channel found, in the order of that channel."""
+
+    channel: Channel
+    weight: float
+    candidates: int
+    hits: tuple[Hit, ...]
+
+
+@router.get("")
+async def lab(page: ReadPage) -> Response:
+    """Show the form, and the result of its query if there is one."""
+    fields = page.request.query_params
+    form = Form({name: fields.getlist(name) for name in fields})
+    values = {"form": form, "networks": NETWORKS, "tag_rules": TAG_RULES, "budgets": BUDGETS}
+    if form.optional("query") is None:
+        return page.render("recall.html", recalled=None, default_tokens=DEFAULT_TOKENS, **values)
+    request = recall_request(form)
+    page.principal.check_max_tokens(request.max_tokens)
+    recalled = await page.memory.run(request)
+    # In a thread, because counting tokens of a long prompt takes long.
+    prompt = await asyncio.to_thread(recalled.to_prompt)
+    tokens = await asyncio.to_thread(page.memory.lookup.tokens, prompt)
+    template = "recall_result.html" if is_fragment(page.request) else "recall.html"
+    return page.render(
+        template,
+        recalled=recalled,
+        columns=columns(recalled),
+        names=await _names(page, recalled),
+        longest=max(recalled.timings.values(), default=1.0) or 1.0,
+        prompt=prompt,
+        prompt_tokens=tokens,
+        default_tokens=DEFAULT_TOKENS,
+        **values,
+    )
+
+
+def recall_request(form: Form) -> RecallRequest:
+    """Return the request that the fields of the form describe, with an explanation."""
+    values: dict[str, object] = {
+        "query": form.text("query"),
+        "max_tokens": _number(form, "max_tokens", DEFAULT_TOKENS),
+        "budget": form.optional("budget") or "mid",
+        "networks": form.all("networks"),
+        "tags": _listed(form, "tags"),
+        "tags_match": form.optional("tags_match") or "all",
+        "entities": _listed(form, "entities"),
+        "at_time": form.optional("at_time"),
+        "known_at": form.optional("known_at"),
+        "now": form.optional("now"),
+        "include_expired": form.text("include_expired") == "true",
+        "explain": True,
+    }
+    if days := _number(form, "half_life", "0"):
+        values["recency_half_life"] = timedelta(days=days)
+    return RecallRequest.of(values)
+
+
+def columns(recalled: Recalled) -> list[ChannelColumn]:
+    """Return the returned facts by channel, each in the order of that channel."""
+    explained = recalled.explanation
+    if explained is None:
+        return []
+    return [
+        ChannelColumn(
+            channel,
+            explained.weights.get(channel, 0.0),
+            explained.candidates.get(channel, 0),
+            tuple(hit for _, hit in sorted(_placed(recalled, channel), key=lambda placed: placed[0])),
+        )
+        for channel in CHANNELS
+        if channel in explained.weights or channel in explained.candidates
+    ]
+
+
+def _placed(recalled: Recalled, channel: Channel) -> list[tuple[int, Hit]]:
+    return [(hit.channels[channel].rank, hit) for hit in recalled.hits if channel in hit.channels]
+
+
+async def _names(page: ReadPage, recalled: Recalled) -> Mapping[str, str]:
+    """Return the texts and names of the ends of the graph's paths, by id."""
+    ends = {id for hit in recalled.hits for step in hit.path for id in (step.source, step.target)}
+    known: dict[str, str] = {hit.id: hit.text for hit in recalled.hits}
+    if recalled.explanation is not None:
+        known |= {mention.id: mention.name for mention in recalled.explanation.entities}
+    missing = [id for id in ends if id not in known]
+    facts = await page.memory.lookup.facts([FactId(id) for id in missing])
+    return known | {fact.id: fact.text for fact in facts}
+
+
+def _listed(form: Form, name: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in form.text(name).split(",") if part.strip())
+
+
+def _number(form: Form, name: str, default: str) -> int:
+    given = form.optional(name) or default
+    if not given.isdecimal() or len(given) > 9:
+        raise InvalidInput(f"{name} must be a whole number, not {given!r:.40}.")
+    return int(given)

@@ -1,0 +1,156 @@
+"""Sign-in, sessions, forms and headers of the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from live_server import LiveServer, live_server
+from vmemo.server import ServerOptions
+from vmemo.server.console.session import COOKIE, LIFETIME_SECONDS, MAX_SESSIONS, ConsoleSessions
+from vmemo.sync import portal
+
+
+@pytest.fixture
+def server(sqlite_url: str) -> Iterator[LiveServer]:
+    """Run a server that requires a key."""
+    with live_server(sqlite_url, keyless=False, options=ServerOptions(hosts=("*",))) as running:
+        portal.run(running.memory.bank("ana").open())
+        yield running
+
+
+def token_of(page: httpx2.Response) -> str:
+    """Return the CSRF token of a page."""
+    return page.text.split('name="csrf_token" value="')[1].split('"')[0]
+
+
+def sign_in(client: httpx2.Client, key: str) -> httpx2.Response:
+    """Sign in with a key."""
+    form = client.get("/console/sign-in")
+    return client.post("/console/sign-in", data={"key": key, "csrf_token": token_of(form)})
+
+
+def test_browser_holds_a_token_and_never_the_key(server: LiveServer) -> None:
+    key = server.key("read")
+    with server.http() as client:
+        assert client.get("/console").headers["location"] == "/console/sign-in?next=%2Fconsole"
+        signed = sign_in(client, key)
+        assert signed.status_code == 303
+        cookie = signed.headers["set-cookie"]
+        assert all(part in cookie for part in ("HttpOnly", "SameSite=strict", "Path=/console"))
+        assert key not in cookie
+        page = client.get("/console")
+        assert page.status_code == 200
+        assert key not in page.text
+
+
+def test_sign_in_returns_to_the_page_of_this_console_only(server: LiveServer) -> None:
+    with server.http() as client:
+        for given, expected in [
+            ("/console/banks/ana", "/console/banks/ana"),
+            ("https://evil.example/console/", "/console"),
+            ("//evil.example/console/", "/console"),
+            ("/console/\\evil.example", "/console"),
+        ]:
+            form = client.get("/console/sign-in", params={"next": given})
+            data = {"key": server.key("read"), "csrf_token": token_of(form), "next": given}
+            assert client.post("/console/sign-in", data=data).headers["location"] == expected
+
+
+def test_wrong_key_and_large_forms_are_refused(server: LiveServer) -> None:
+    with server.http() as client:
+        refused = sign_in(client, "vmemo_wrong")
+        assert refused.status_code == 401
+        assert "not an active API key" in refused.text
+        large = client.post("/console/sign-in", data={"key": "x" * 9000})
+        assert large.status_code == 413
+
+
+def test_session_ends_with_sign_out_and_with_the_key(server: LiveServer) -> None:
+    id, key = server.key_with_id("read")
+    with server.http() as client:
+        sign_in(client, key)
+        token = token_of(client.get("/console"))
+        stolen = client.cookies[COOKIE]
+        client.post("/console/sign-out", data={"csrf_token": token})
+        client.cookies.set(COOKIE, stolen, path="/console")
+        assert client.get("/console").status_code == 303
+    with server.http() as client:
+        sign_in(client, key)
+        assert client.get("/console").status_code == 200
+        portal.run(server.auth.revoke(id))
+        assert client.get("/console").status_code == 303
+        fragment = client.get("/console/banks/ana/facts", headers={"HX-Request": "true"})
+        assert (fragment.status_code, fragment.headers["hx-redirect"]) == (204, "/console/sign-in")
+
+
+def test_sessions_expire_and_are_bounded() -> None:
+    now = [0.0]
+    sessions = ConsoleSessions(clock=lambda: now[0])
+    first = sessions.begin("one")
+    assert sessions.secret_of(first) == "one"
+    now[0] = LIFETIME_SECONDS
+    assert sessions.secret_of(first) is None
+    kept = [sessions.begin(str(n)) for n in range(MAX_SESSIONS + 1)]
+    assert sessions.secret_of(kept[0]) is None
+    assert sessions.secret_of(kept[-1]) == str(MAX_SESSIONS)
+
+
+def test_form_without_its_token_or_of_another_origin_changes_nothing(server: LiveServer) -> None:
+    with server.http() as client:
+        sign_in(client, server.key("admin"))
+        path, token = "/console/banks/ana/maintain", token_of(client.get("/console"))
+        assert client.post(path, data={}).status_code == 403
+        assert client.post(path, data={"csrf_token": "0" * 64}).status_code == 403
+        assert client.post(path, json={"csrf_token": token}).status_code == 415
+        other = client.post(path, data={"csrf_token": token}, headers={"Origin": "http://evil.example"})
+        assert other.status_code == 403
+        assert "Nothing was changed" in other.text
+        assert client.post(path, data={}, headers={"X-CSRF-Token": token}).status_code == 303
+    assert [entry.interface for entry in portal.run(server.auth.audit_entries())] == ["console"]
+
+
+def test_cookie_is_secure_behind_tls(server: LiveServer) -> None:
+    with server.http() as client:
+        assert "Secure" not in client.get("/console/sign-in").headers["set-cookie"]
+        client.cookies.clear()
+        behind = client.get("/console/sign-in", headers={"X-Forwarded-Proto": "https"})
+        assert "Secure" in behind.headers["set-cookie"]
+
+
+def test_policy_allows_nothing_inline_and_no_other_host(server: LiveServer) -> None:
+    with server.http() as client:
+        page = client.get("/console/sign-in")
+        policy = page.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert page.headers["x-frame-options"] == "DENY"
+        assert page.headers["cache-control"] == "no-store"
+        missing = client.get("/console/static/1/..%2F..%2Fsession.py")
+        assert missing.status_code == 404
+
+
+def test_templates_have_no_inline_code() -> None:
+    folder = Path(__file__).parents[2] / "src/vmemo/server/console/templates"
+    pages = sorted(folder.glob("*.html"))
+    assert pages
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert " style=" not in text, page.name
+        assert " onclick=" not in text, page.name
+        assert "hx-on" not in text, page.name
+        assert "|safe" not in text, page.name
+        assert "//" not in text.replace("http://", "").replace("https://", ""), page.name
+        assert "http" not in text.replace("htmx", "").replace("http-", ""), page.name
+
+
+def test_local_server_without_keys_needs_no_sign_in(sqlite_url: str) -> None:
+    with live_server(sqlite_url) as server, server.http() as client:
+        page = client.get("/console")
+        assert page.status_code == 200
+        created = client.post("/console/banks", data={"name": "a/b %2F", "csrf_token": token_of(page)})
+        assert created.headers["location"] == "/console/banks/a%2Fb%20%252F?done=created"
+        assert "The bank exists now." in client.get(created.headers["location"]).text
