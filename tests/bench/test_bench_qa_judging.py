@@ -54,8 +54,8 @@ def test_each_judge_has_a_prompt() -> None:
         "judge_strict",
         "rules",
     ]
-    assert labels() == "judge_both-1"
-    assert labels(("strict", "rubric")) == "judge_strict-3 judge_rubric-1"
+    assert labels() == "judge_both-2"
+    assert labels(("strict", "rubric")) == "judge_strict-4 judge_rubric-2"
 
 
 @pytest.mark.parametrize("given", [(True, False), (False, False), (False, True)])

@@ -15,7 +15,7 @@ from vmemo.testing.llm import StepScript
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
 """A Monday."""
-LINE = re.compile(r"^([FSO]\d+)[^|]*\|[^|]*\| (.*)$", re.MULTILINE)
+LINE = re.compile(r"^([FSO]\d+)[^|\n]*\|(?:[^|\n]*\|)? (.*)$", re.MULTILINE)
 
 
 def said(content: str, at: datetime = NOON, *, speaker: str | None = "Alice", **more: Any) -> Message:

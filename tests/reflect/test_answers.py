@@ -340,7 +340,7 @@ def test_a_replaced_fact_names_its_replacement(sqlite_url: str) -> None:
         answer = memory.reflect_sync("Where does Alice live?", include_expired=True)
         assert len(answer.facts) == 2
         old, new = (mark_of(model.received[0], city) for city in ("Rome", "Oslo"))
-        assert f"{old} (former, replaced by {new})" in model.received[0].user
+        assert f"{old} (former, changed by {new})" in model.received[0].user
 
 
 # F8: text inside memories is data

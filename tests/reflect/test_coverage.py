@@ -276,6 +276,16 @@ def test_all_dates_of_the_named_events_are_paired_and_no_others() -> None:
     assert pairs == ["From F1 (29 March 2023) to F1 (19 April 2023): 21 days, or 3 weeks"]
 
 
+def test_facts_that_share_few_words_with_an_event_are_not_paired() -> None:
+    facts = [
+        ("F1", dated("User: The harbour fair opened on 3 May 2023.")),
+        ("F2", dated("User: The harbour was dredged on 9 June 2023.")),
+        ("F3", dated("User: The flood was on 20 May 2023.")),
+    ]
+    pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the harbour fair opening", "flood"])
+    assert [pair.partition(":")[0] for pair in pairs] == ["From F1 (3 May 2023) to F3 (20 May 2023)"]
+
+
 def test_a_date_without_a_year_is_completed_by_the_time_of_its_message() -> None:
     facts = [
         ("F1", dated("Assistant: You finish the draft on July 10th.")),

@@ -25,7 +25,7 @@ def a_hit(id: str, text: str, at: datetime = MORNING, status: HitStatus = "curre
 
 def lines(hits: Sequence[Hit], asked_at: datetime = ASKED) -> list[str]:
     """Return the marks and notes of each fact, without its dates and text."""
-    evidence = Evidence(asked_at, count_tokens)
+    evidence = Evidence(asked_at, count_tokens, sequenced=True)
     evidence.add(hits, 10_000)
     return [line.partition(" | ")[0] for line in evidence.render("F").splitlines()[1:-1]]
 
@@ -39,7 +39,7 @@ def test_the_status_of_a_fact_is_noted(status: HitStatus, notes: str) -> None:
 
 def test_a_former_fact_names_its_replacement() -> None:
     new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
-    assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F1", "F2 (former, replaced by F1)"]
+    assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F1", "F2 (former, changed by F1)"]
 
 
 def test_the_replacement_is_what_changed_a_fact_and_not_what_is_left_of_it() -> None:
@@ -47,7 +47,7 @@ def test_the_replacement_is_what_changed_a_fact_and_not_what_is_left_of_it() -> 
     former = a_hit("a", "Mira paints the book in watercolour, at the kitchen table.", status="former")
     rest = a_hit("b", "Mira paints at the kitchen table.", supersedes="a", basis=["c"])
     new = a_hit("c", "Mira changed to gouache.", MORNING + timedelta(days=1), supersedes="a")
-    assert lines([rest, former, new]) == ["F1 (former, replaced by F2)", "F2"]
+    assert lines([rest, former, new]) == ["F1 (former, changed by F2)", "F2"]
     assert lines([rest, former]) == ["F1 (former)"]
     assert lines([rest, new]) == ["F1", "F2"]
 
@@ -95,6 +95,12 @@ def test_facts_of_one_day_show_the_order_in_which_they_were_said() -> None:
         "F4 (1 of 4 that day)",
         "F5 (1 of 4 that day)",
     ]
+
+
+def test_the_order_within_a_day_is_shown_only_if_it_matters() -> None:
+    evidence = Evidence(ASKED, count_tokens)
+    evidence.add([a_hit("a", "x", MORNING + timedelta(minutes=5)), a_hit("b", "y")], 100)
+    assert "09:30" not in evidence.render("F")
 
 
 def test_the_day_and_time_are_those_of_the_questions_time_zone() -> None:

@@ -12,6 +12,7 @@ from vmemo.reflect.date_math import wrong_length
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
+from vmemo.text.temporal.vocabulary import FAMILIES
 from vmemo.text.tokens import STOP_WORDS, terms
 
 MAX_OPINION_LENGTH = 1000
@@ -21,6 +22,8 @@ BACKGROUND_RUN = 12
 
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|me|my|mine|myself)\b")
 _WORD = re.compile(r"[a-z']+")
+_NUMBER = re.compile(r"\d[\d,.]*(?<=\d)|[a-z]+")
+_NUMBER_WORDS = {word: str(number) for family in ("ONES", "TEEN") for word, number in FAMILIES[family].items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +130,15 @@ class AnswerChecks:
 
         It may still be right, so it is not a flaw. A number that one memory states needs no list.
         """
-        listed = any(map(str.strip, answer.steps)) or len(cited_marks(answer.text)) < 2
+        marks = cited_marks(answer.text)
+        listed = any(map(str.strip, answer.steps)) or len(marks) < 2 or self._is_stated(answer, marks)
         if self.type == "count" and answer.found and not listed:
             yield AnswerProblem(feedback="list the counted items in `steps`, each with its mark, before the number")
+
+    def _is_stated(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
+        """Return True if one of the cited memories states the first number of the answer."""
+        number = next(_numbers(without_citations(answer.text)), None)
+        return any(number == each for fact in self.evidence.facts(marks) for each in _numbers(fact.text))
 
     def _span_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
         """Yield a problem for a length of time that the answer's own dates do not have."""
@@ -181,6 +190,15 @@ class AnswerChecks:
         if repeats_prompt(without_citations(assessment.reason), self.instructions, allowed=self.evidence.text):
             return "repeats your rules"
         return None
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers of a text in digits: "twelve" and "12" are the same."""
+    for found in _NUMBER.findall(text.lower()):
+        if found[0].isdigit():
+            yield found.replace(",", "")
+        elif found in _NUMBER_WORDS:
+            yield _NUMBER_WORDS[found]
 
 
 def _in_first_person(text: str) -> bool:

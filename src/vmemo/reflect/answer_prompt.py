@@ -22,6 +22,7 @@ from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.sources import asker
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.questions.query_types import asks_for_former_state
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"
@@ -39,7 +40,8 @@ that it changed.""",
 former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
 and what is valid now.""",
     "count": """This question asks for a number, a sum or a frequency.
-- If a memory states it, use that; if several do, the latest.
+- If a memory states it, use that. If several state it for different times, the latest holds; if each reports a part of
+  it, such as the sum of one week or one trip, add the parts up.
 - Otherwise list in `steps` every item that counts, with its date and mark, from all memories. The same item said again
   or in other words is one item. Then count or add up, and name the items in the answer.
 - Count what people said themselves, unless your own proposals are asked for.""",
@@ -51,17 +53,22 @@ a chain from one person or thing to the next, write each link in `steps`, and sa
   dislikes, plans, possessions. Say what you build on, and propose nothing that contradicts it.""",
     "assistant": """This question is about what you said or did before. Repeat names, numbers and lists exactly as you
 gave them.""",
-    "ordering": """This question asks for an order. The facts are listed in the order in which they were said.
-- First find what belongs to the question: if it lists events or asks for one thread, leave everything else out. Note in
-  `steps` the first mark of each matter.
+    "ordering": """This question asks for an order. The facts are listed in the order in which they were said, under the
+day on which they were said.
+- First find what belongs to the question. If it names one thing, one person or certain events, leave everything else
+  out; if it names a whole field, such as a project, a career or somebody's progress, all of that field belongs to it.
 - Order by first mention if it asks what was brought up or discussed, and by the dates of the events otherwise.
-- Give a numbered list: a short name and the main details of each item. If a number of items is asked for, give exactly
-  so many: join neighbouring matters rather than leave out later ones.""",
-    "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time.
-- Go through all of it in order of time, up to where things stand now, with every part that the question names:
-  decisions, problems and how they were solved, results, changes.
-- Keep names, versions, numbers, dates and methods. Say in a clause what you advised, and what came of it.
-- Be as long as the matter requires.""",
+- Give a numbered list, one line for each item: what was asked, worried about, planned, decided or reported, and with
+  whom. If a number of items is asked for, give exactly so many, spread from the first day to the last.
+- If there are more matters than items, join neighbouring ones, and name each of them in the line in three to eight
+  words. A matter left out is worse than a long line; leave out numbers and results instead.""",
+    "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time; a
+line of yours after a statement is the outline of your reply to it.
+- Go through every day, up to where things stand now, with every part that the question names. Give each matter that
+  belongs to the question a clause or two: what the person wanted, planned, decided, tried or reported, and after it the
+  main points of your reply by name.
+- Keep names, versions, numbers, dates and methods. Say how a problem was solved, and what changed later.
+- Be complete rather than short: a long course has a long summary. Join matters that recur instead of dropping some.""",
     "contradiction": """This is a question of yes or no. In `steps`, list the memories that speak for yes and those that
 speak for no. If both are there and neither is an update of the other ("I never did it" beside a report of doing it),
 begin by saying that memory holds contradictory information, quote both, and ask which one is correct. Otherwise answer
@@ -75,14 +82,19 @@ give all of them.""",
 }
 """Additional instructions by question type."""
 
+FORMER_STATE = """This question asks for an earlier state: what held, or was planned, before something changed. Former
+facts answer it. Say what it changed to in a clause at most."""
+"""Guidance for questions about what held before a change, and an addition to that of other types."""
+
 COMPUTED_TIMES = """
 - The lengths under Times are right for the dates that they name. Which date is that of the event is for you to judge.
   If the pair that you need is missing there, calculate the length yourself."""
 """Guidance that is added if durations are computed."""
 
 _LOOKUPS = """\
-- `look_for`: if a part of the answer is missing and memory may hold it: up to {most} short queries, each about one
-  thing and worded unlike earlier ones; then leave `text` empty. {left} more {rounds} allowed."""
+- `look_for`: only if a part of the answer is missing and memory may hold it: up to {most} short queries, each about one
+  thing and worded unlike earlier ones, with the words that a memory of it would have. Not to confirm what is shown, and
+  not for general knowledge. Then leave all other fields empty. {left} more {rounds} allowed."""
 _SPANS = """\
 - `spans`: the first and the last date of each length of time that you calculated, as YYYY-MM-DD."""
 _OPINIONS = """\
@@ -96,8 +108,8 @@ _REVISED = """\
 _MARK_RULES = {
     "F": """\
 - Facts (F numbers) are evidence. Those marked "yours" are your own proposals, examples and drafts: what people say
-  themselves outranks them, and none of them is something that a person decided or did. "Former" ones were true until
-  something in them changed.""",
+  themselves outranks them, and none of them is something that a person decided or did. In "former" ones at least one
+  thing changed later, often a part only: the rest of them may still hold.""",
     "S": "- Observations (S numbers) are summaries of facts.",
     "O": "- Opinions (O numbers) are your earlier conclusions. They are not evidence; present them as your view.",
     "B": "- Cite what you know about yourself from your background as [B].",
@@ -107,6 +119,7 @@ _INSTRUCTIONS = """\
 - The user's standing instructions are listed first. Follow each that applies to this question, in the form and the
   content of your answer, even against the rule before this one; of two that differ, the first is newer. They change no
   other rule and are no evidence."""
+_SAID_IN_ORDER = ", in the order in which they were said, shortened where … stands"
 _HEADINGS = {"F": "Facts", "S": "Observations", "O": "Your opinions"}
 _JUDGEMENT = LazyPattern(
     r"\b(?:you|your)\b.{0,60}\b(?:think|opinion|views?|believe|expect|feel|prefer|advice|advise|recommend|suggest|like|"
@@ -143,8 +156,15 @@ class Question:
 def instructions(question: Question, type: QueryType) -> str:
     """Return the texts that an answer must not repeat."""
     system, character = load_prompt(PROMPTS, STEP).system.template, describe_character(question.profile)
-    fixed = (_INSTRUCTIONS, COMPUTED_TIMES, _LOOKUPS, _SPANS, _OPINIONS, _REVISED, *_MARK_RULES.values())
+    fixed = (FORMER_STATE, _INSTRUCTIONS, COMPUTED_TIMES, _LOOKUPS, _SPANS, _OPINIONS, _REVISED, *_MARK_RULES.values())
     return "\n".join((system, character, GUIDANCE_BY_TYPE[type], *fixed))
+
+
+def guidance(question: str, type: QueryType) -> str:
+    """Return the additional instructions for a question of a type."""
+    if type not in ("update", "factual", "temporal", "multi-hop") or not asks_for_former_state(question):
+        return GUIDANCE_BY_TYPE[type]
+    return FORMER_STATE if type == "update" else f"{GUIDANCE_BY_TYPE[type]}\n{FORMER_STATE}"
 
 
 def build_ask(
@@ -169,7 +189,7 @@ def build_ask(
         marks="\n".join(_MARK_RULES[letter] for letter in _letters(question, evidence)),
         instructions=_INSTRUCTIONS if evidence.instructions else "",
         exception=", the user's standing instructions excepted" if evidence.instructions else "",
-        guidance=GUIDANCE_BY_TYPE[type] + (COMPUTED_TIMES if evidence.durations else ""),
+        guidance=guidance(question.text, type) + (COMPUTED_TIMES if evidence.durations else ""),
         before="".join(f"{used[name]}\n" for name in ("look_for",) if used[name]),
         after="".join(f"\n{used[name]}" for name in ("spans", "opinions", "revised") if used[name]),
         today=question_date(question.asked_at),
@@ -208,7 +228,11 @@ def _sections(question: Question, evidence: Evidence, lookups: Sequence[MemoryLo
         yield f"Your background (mark B):\n{background}"
     for letter, heading in _HEADINGS.items():
         if letter == "F" or evidence.has(letter):
-            order = ", in the order in which they were said" if evidence.chronological and letter == "F" else ""
+            order = (
+                ", in the order in which they were said, shortened where … stands"
+                if evidence.chronological and letter == "F"
+                else ""
+            )
             yield f"{heading}{order}:\n{evidence.render(letter)}"
     if differences := evidence.differences():
         yield "Times, computed from the dates in the facts:\n" + "\n".join(differences)

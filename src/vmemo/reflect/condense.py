@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import takewhile
 
 from vmemo.models.truncate import TRUNCATED, truncate
+from vmemo.reflect.outline import FILLER, SEPARATOR
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
 MAX_CHARACTERS = 4000
 MAX_CLAUSES = 60
 """Clauses of a text that are considered."""
+MIN_SUBJECT = 4
+"""Different terms, without stop words, from which a request for help names its subject."""
 _GAP = "…"
 _CLAUSE = LazyPattern(r"(?:[^.?!;,:\n]|[.,:](?=\S))+[.?!;,:]*\s*|[.?!;,:\n]+\s*")
 _REQUEST = LazyPattern(
@@ -27,23 +31,38 @@ _NAME_WEIGHT, _ASKED_WEIGHT, _REQUEST_WEIGHT = 0.5, 1.0, -2.0
 def condense(text: str, max_tokens: int, count: Callable[[str], int], asked: Collection[str] = ()) -> str | None:
     """Return the first clause of a text and the most informative others that fit, in their order; None if none fit.
 
-    Clauses with numbers, names and the `asked` terms come before others, and requests for help last.
+    Clauses with numbers, names and the `asked` terms come before others, and requests for help without a subject last.
+    Phrases that only open a reply are left out.
     """
     speaker, separator, body = text.partition(": ")
     body = body.removesuffix(TRUNCATED) if separator else text
     prefix = speaker + separator if separator else ""
     clauses = [each for each in _CLAUSE.findall(" ".join(body[:MAX_CHARACTERS].split())) if each.strip()][:MAX_CLAUSES]
+    clauses = clauses[next((place for place, each in enumerate(clauses) if not FILLER.match(each)), 0) :]
     if not clauses:
         return truncate(text, max_tokens, count)
     ranked = sorted(range(1, len(clauses)), key=lambda place: -_value(clauses[place], asked))
     order = [0, *(place for place in ranked if _value(clauses[place], asked) >= 0)]
-    best: str | None = None
-    for number in range(1, len(order) + 1):
-        candidate = prefix + _joined(clauses, order[:number])
-        if count(candidate) > max_tokens:
-            break
-        best = candidate
-    return best or truncate(text, max_tokens, count)
+    candidates = (prefix + _joined(clauses, order[:number]) for number in range(1, len(order) + 1))
+    return _last_that_fits(candidates, max_tokens, count) or truncate(text, max_tokens, count)
+
+
+def condense_outline(
+    text: str, max_tokens: int, count: Callable[[str], int], asked: Collection[str] = ()
+) -> str | None:
+    """Return the most informative labels of an outline that fit, in their order; None if none fit."""
+    speaker, _, body = text.partition(": ")
+    labels = body.split(SEPARATOR)
+    ranked = sorted(range(len(labels)), key=lambda place: -_value(labels[place], asked))
+    chosen = (sorted(ranked[:number]) for number in range(1, len(labels) + 1))
+    candidates = (f"{speaker}: {SEPARATOR.join(labels[place] for place in places)}" for places in chosen)
+    return _last_that_fits(candidates, max_tokens, count)
+
+
+def _last_that_fits(candidates: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str | None:
+    """Return the last of ever longer texts that fits."""
+    fitting = list(takewhile(lambda candidate: count(candidate) <= max_tokens, candidates))
+    return fitting[-1] if fitting else None
 
 
 def _value(clause: str, asked: Collection[str]) -> float:
@@ -52,7 +71,12 @@ def _value(clause: str, asked: Collection[str]) -> float:
     names = sum(word[:1].isupper() for word in words[1:]) + sum(not _is_plain(word) for word in words)
     named = _NAME_WEIGHT * names + min(2, sum(map(str.isdigit, clause)))
     about = _ASKED_WEIGHT * len(set(asked).intersection(terms(clause)))
-    return named + about + (_REQUEST_WEIGHT if _REQUEST.search(clause) else 0.0)
+    return named + about + (_REQUEST_WEIGHT if _is_empty_request(clause) else 0.0)
+
+
+def _is_empty_request(clause: str) -> bool:
+    """Return True for a request for help that does not say with what."""
+    return _REQUEST.search(clause) is not None and len(set(terms(_REQUEST.sub(" ", clause)))) < MIN_SUBJECT
 
 
 def _is_plain(word: str) -> bool:

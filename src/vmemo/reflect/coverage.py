@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain, pairwise, zip_longest
 
 from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
-from vmemo.reflect.condense import condense
+from vmemo.reflect.condense import condense, condense_outline
+from vmemo.reflect.outline import SEPARATOR, outline
 from vmemo.reflect.sources import Source
 from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
+Shorten = Callable[[str, int, TokenCounter, Collection[str]], str | None]
 _FENCE = "```"
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
@@ -28,8 +31,16 @@ MIN_LINE: Mapping[QueryType, int] = {
     "contradiction": 96,
 }
 """Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
+STATEMENT_LINE = 40
+"""The same for a person's statement in a summary, which the outline of the reply follows."""
+MIN_REPLY_TERMS = 8
+"""Different terms of a reply without an outline, below which it states nothing."""
+MAX_REPEATED = 2
+"""Replies that a label is shown with: "Error Handling" in every reply says nothing about one of them."""
 MAX_SYMBOLS = 0.1
 """Share of a text's characters that are brackets, quotes and operators, above which it is code."""
+PEOPLE_SHARE = 0.7
+"""Share of a summary's tokens for what people said; the rest is for what was replied to it."""
 _EXAMINED = 200
 """Characters of a text in which symbols are counted."""
 _SYMBOL = LazyPattern(r"[{}()\[\]<>=;\"'_/\\]")
@@ -64,15 +75,72 @@ def _first_of_each(hits: Iterable[Hit], key: Callable[[Hit], str]) -> list[Hit]:
 def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: QueryType, question: str) -> Sequence[Hit]:
     """Return the hits of the speaker whose statements are put in order, or else those of all speakers by turns.
 
-    What people say carries the course of a conversation, although the assistant's replies are longer and more numerous.
-    A summary takes one reply for each statement, and other questions one for two.
+    What people say carries the course of a conversation, although the assistant's replies are longer and more numerous:
+    there is one reply for two statements.
     """
     speaker = asked_speaker(question) if type == "ordering" else None
     if said := [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []:
         return said
     replies = [hit for hit in hits if sources[hit.id].role == "assistant"]
     others = [hit for hit in hits if sources[hit.id].role != "assistant"]
-    return interleave([others, replies] if type == "summary" else [others[::2], others[1::2], replies])
+    return interleave([others[::2], others[1::2], replies])
+
+
+def cover_course(
+    hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, count: TokenCounter, question: str
+) -> list[Hit]:
+    """Return what people said in every session, each statement followed by the outline of the reply to it."""
+    people = [hit for hit in hits if sources[hit.id].role != "assistant"]
+    replies = _first_of_each(
+        (hit for hit in hits if sources[hit.id].role == "assistant"), lambda hit: sources[hit.id].message or hit.id
+    )
+    if not people or not replies:
+        limits = {"max_tokens": max_tokens, "min_line": MIN_LINE["summary"]}
+        return cover_sessions(hits, sources, **limits, count=count, question=question)
+    said = cover_sessions(
+        people,
+        sources,
+        max_tokens=max(1, int(max_tokens * PEOPLE_SHARE)),
+        min_line=STATEMENT_LINE,
+        count=count,
+        question=question,
+    )
+    outlined = _outlined(_replies_to(said, [*people, *replies], sources), sources, count)
+    left = max_tokens - sum(hit.tokens for hit in said)
+    answered = _shorten(outlined, left, count, terms(question), cut=condense_outline)
+    return sorted([*said, *answered], key=lambda hit: sources[hit.id].place)
+
+
+def _replies_to(said: Sequence[Hit], hits: Sequence[Hit], sources: Mapping[FactId, Source]) -> list[Hit]:
+    """Return the assistant's hits that directly follow a statement, in the order of the statements."""
+    ordered = sorted(hits, key=lambda hit: sources[hit.id].place)
+    chosen = {sources[hit.id].message for hit in said}
+    return [
+        reply
+        for before, reply in pairwise(ordered)
+        if sources[before.id].message in chosen
+        and sources[before.id].role != "assistant"
+        and sources[reply.id].role == "assistant"
+        and _session(before) == _session(reply)
+    ]
+
+
+def _outlined(replies: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
+    """Return the replies as outlines of their whole messages, without labels that several earlier ones have.
+
+    A reply without an outline states something if its words are more than a phrase.
+    """
+    seen: Counter[str] = Counter()
+    outlined: list[Hit] = []
+    for hit in replies:
+        speaker, _, body = hit.text.partition(": ")
+        labels = [label for label in outline(sources[hit.id].content) if seen[label] < MAX_REPEATED]
+        seen.update(labels)
+        if len(labels) > 1:
+            outlined.append(_with_text(hit, f"{speaker}: {SEPARATOR.join(labels)}", count))
+        elif len(set(terms(body))) >= MIN_REPLY_TERMS and (plain := _without_code(hit, count)) is not None:
+            outlined.append(plain)
+    return outlined
 
 
 def cover_sessions(
@@ -113,7 +181,10 @@ def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
         return None
     if _FENCE not in body:
         return hit
-    text = f"{speaker}{separator}{text}"
+    return _with_text(hit, f"{speaker}{separator}{text}", count)
+
+
+def _with_text(hit: Hit, text: str, count: TokenCounter) -> Hit:
     fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
     return hit.model_copy(update={"fact": fact, "truncated": True})
 
@@ -126,7 +197,9 @@ def _session(hit: Hit) -> str:
     return hit.fact.episodes[0] if hit.fact.episodes else hit.fact.mentioned_at.date().isoformat()
 
 
-def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter, asked: Collection[str]) -> list[Hit]:
+def _shorten(
+    hits: Sequence[Hit], max_tokens: int, count: TokenCounter, asked: Collection[str], *, cut: Shorten = condense
+) -> list[Hit]:
     """Cut the longest hits so that all fit: short ones leave their share to others; the best third have two shares."""
     shares = [2 if place * 3 < len(hits) else 1 for place in range(len(hits))]
     lengths = [hit.tokens for hit in hits]
@@ -135,16 +208,13 @@ def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter, asked: C
         max_tokens,
         key=lambda limit: sum(min(length, share * limit) for length, share in zip(lengths, shares, strict=True)),
     )
-    cut = (
-        hit if hit.tokens <= share * (limit - 1) else _condensed(hit, share * (limit - 1), count, asked)
+
+    def _cut(hit: Hit, tokens: int) -> Hit | None:
+        text = cut(hit.text, tokens, count, asked)
+        return None if text is None else _with_text(hit, text, count)
+
+    shortened = (
+        hit if hit.tokens <= share * (limit - 1) else _cut(hit, share * (limit - 1))
         for hit, share in zip(hits, shares, strict=True)
     )
-    return [hit for hit in cut if hit is not None]
-
-
-def _condensed(hit: Hit, max_tokens: int, count: TokenCounter, asked: Collection[str]) -> Hit | None:
-    text = condense(hit.text, max_tokens, count, asked)
-    if text is None:
-        return None
-    fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
-    return hit.model_copy(update={"fact": fact, "truncated": True})
+    return [hit for hit in shortened if hit is not None]

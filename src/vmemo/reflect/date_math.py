@@ -50,6 +50,8 @@ MAX_PAIRED = 4
 """Times that are paired with each other if the question names no two events."""
 MAX_OF_EVENT = 3
 """Facts that an event named in the question is looked for in."""
+MIN_SHARED = 0.6
+"""Share of the terms of the fact nearest to an event that another one must have to be about it."""
 MAX_EVENT_TIMES = 3
 """Times that each of two events named in the question may have."""
 
@@ -152,10 +154,11 @@ def _surest(times: Sequence[tuple[str, FactTime]]) -> list[tuple[str, FactTime]]
 
 
 def _about(event: str, facts: Sequence[tuple[str, Fact]]) -> list[tuple[str, Fact]]:
-    """Return the facts that share the most terms with the name of an event."""
+    """Return the facts that share the most terms with the name of an event, or nearly so many."""
     named = set(terms(event))
     shared = [len(named.intersection(terms(fact.text))) for _, fact in facts]
-    best = sorted((place for place, number in enumerate(shared) if number), key=lambda place: -shared[place])
+    least = max(1.0, MIN_SHARED * max(shared, default=0))
+    best = sorted((place for place, number in enumerate(shared) if number >= least), key=lambda place: -shared[place])
     return [facts[place] for place in best[:MAX_OF_EVENT]]
 
 

@@ -35,7 +35,10 @@ _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Recalled facts by mark, in the order of recall. A mark does not change when facts are added."""
+    """Recalled facts by mark, in the order of recall or, if they are chronological, in that of what was said.
+
+    The marks of chronological facts are assigned again when facts are added; other marks do not change.
+    """
 
     asked_at: datetime
     counter: TokenCounter
@@ -46,6 +49,8 @@ class Evidence:
     """The two events that the question names, between which durations are shown."""
     chronological: bool = False
     """True if the facts are shown in the order in which they were said, and not by relevance."""
+    sequenced: bool = False
+    """True if facts of one day show the order in which they were said, because the latest one is asked for."""
     instructions: tuple[Fact, ...] = ()
     """The user's standing instructions, newest first."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
@@ -89,7 +94,16 @@ class Evidence:
                 self.hits[self._next_mark(MARK_LETTERS[hit.fact.network])] = fitting
             if fitting is not hit:
                 break
+        if self.chronological:
+            self._renumber()
         return len(self.hits) - before
+
+    def _renumber(self) -> None:
+        """Assign the marks in the order in which the facts were said."""
+        ordered = sorted(self.hits.values(), key=self._place)
+        self.hits.clear()
+        for hit in ordered:
+            self.hits[self._next_mark(MARK_LETTERS[hit.fact.network])] = hit
 
     def _truncated(self, hit: Hit, max_tokens: int) -> Hit | None:
         is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
@@ -112,21 +126,31 @@ class Evidence:
         return any(mark.startswith(letter) for mark in self.hits)
 
     def render(self, letter: str) -> str:
-        """Return the facts with this letter as quoted lines: mark, notes, dates and text."""
+        """Return the facts with this letter as quoted lines: mark, notes, dates and text.
+
+        Chronological facts stand under the day on which they were said.
+        """
         chosen = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith(letter)]
-        if self.chronological:
-            chosen.sort(key=lambda item: self._place(item[1]))
-        sequence = {} if self.chronological else self._sequence([hit for _, hit in chosen])
-        lines = (
-            _line(
-                mark,
-                hit,
-                [*self._voice(hit), *_notes(hit, self._replaced_by(hit)), *sequence.get(hit.id, ())],
-                self._dates(place, hit),
-            )
-            for place, (mark, hit) in enumerate(chosen)
-        )
-        return quote(lines) if chosen else "(none)"
+        if not chosen:
+            return "(none)"
+        return quote(self._by_day(chosen) if self.chronological and letter == "F" else self._lines(chosen))
+
+    def _lines(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
+        sequence = self._sequence([hit for _, hit in chosen]) if self.sequenced else {}
+        for place, (mark, hit) in enumerate(chosen):
+            notes = [*self._voice(hit), *_notes(hit, self._replaced_by(hit)), *sequence.get(hit.id, ())]
+            yield _line(mark, hit, notes, self._dates(place, hit))
+
+    def _by_day(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
+        """Yield a line with each day, and below it the facts, with the other dates that they have."""
+        current = ""
+        for mark, hit in chosen:
+            day, _, others = describe_dates(hit.fact, self.asked_at, brief=True).partition("; ")
+            if day != current:
+                current = day
+                yield f"{day}:"
+            plain = hit.model_copy(update={"truncated": False, "verbatim": False})
+            yield _line(mark, plain, [*self._voice(hit), *_notes(plain, self._replaced_by(hit))], others)
 
     def _replaced_by(self, hit: Hit) -> str | None:
         """Return the mark of the fact that changed what this one says, not of what is left of it."""
@@ -178,12 +202,16 @@ class Evidence:
         return describe_dates(hit.fact, self.asked_at, brief=not self.timed)
 
     def differences(self) -> list[str]:
-        """Return the lengths of time between the facts about the question, if it asks for one or for an order."""
+        """Return the lengths of time between the facts about the question, if it asks for one or for an order.
+
+        Facts that share more terms with the question come first, so that one found by a lookup takes its place.
+        """
         if not self.durations:
             return []
         asked = set(terms(self.question))
         facts = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
-        about = [(mark, fact) for mark, fact in facts if not asked.isdisjoint(terms(fact.text))]
+        shared = {mark: len(asked.intersection(terms(fact.text))) for mark, fact in facts}
+        about = sorted((each for each in facts if shared[each[0]]), key=lambda each: -shared[each[0]])
         return describe_differences(about or facts, self.asked_at, events=self.events)
 
 
@@ -193,7 +221,7 @@ def _is_short_message(hit: Hit) -> bool:
 
 def _line(mark: str, hit: Hit, noted: Sequence[str], dates: str) -> str:
     notes = " ".join(f"({note})" for note in noted)
-    return f"{mark}{' ' + notes if notes else ''} | {dates} | {escape_marks(hit.text)}"
+    return " | ".join(filter(None, [f"{mark} {notes}".strip(), dates, escape_marks(hit.text)]))
 
 
 def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
@@ -202,9 +230,9 @@ def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
     if hit.verbatim:
         yield "the speaker's own words"
     if hit.status == "former":
-        yield "former" if replaced_by is None else f"former, replaced by {replaced_by}"
+        yield "former" if replaced_by is None else f"former, changed by {replaced_by}"
     elif replaced_by is not None:
-        yield f"replaced by {replaced_by}"
+        yield f"changed by {replaced_by}"
     if hit.status == "maybe_outdated":
         yield "maybe outdated"
     if hit.truncated:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import Protocol
 
 from vmemo.llm.caller_schema import CallerSchema
@@ -19,7 +20,7 @@ from vmemo.ports import LLM, Context, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
-from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_sessions, interleave
+from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_course, cover_sessions, interleave
 from vmemo.reflect.date_math import question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import (
@@ -36,6 +37,7 @@ from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
 from vmemo.reflect.sources import LoadMessages, Source, load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
+from vmemo.text.questions.query_types import answer_type
 from vmemo.text.questions.yes_no import opposite_statements
 
 MAX_LOOKUPS = 3
@@ -49,7 +51,13 @@ FIRST_LOOK_SHARE = 0.6
 """Share of the first tokens for the whole question, if it has sub-queries."""
 LINKED_SHARE = 0.3
 """Share of the first tokens for traits of the persons in a request for advice."""
-GATHERED_SHARE = 0.8
+NARROW: frozenset[QueryType] = frozenset(("factual", "update", "temporal", "assistant"))
+"""Types of questions that few facts answer, so that distant ones are only noise."""
+NEAR_SHARE = 0.4
+"""Share of the best score that facts beyond a small budget must have, for these types."""
+MAX_LOOKED_UP = 8
+"""New facts that one lookup adds."""
+GATHERED_SHARE = 0.9
 """Share of the token budget for what is gathered by session, if further lookups are allowed."""
 MAX_QUERY_LENGTH = 500
 FACTS = ("world", "experience")
@@ -152,6 +160,7 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
     recalled = await context.recaller.recall(question.text, _first_tokens(question))
     if not recalled.hits and not question.profile.background and await context.recaller.is_empty():
         return None
+    recalled = replace(recalled, type=answer_type(question.text, recalled.type))
     evidence = await _first_evidence(question, recalled, context)
     context.streamer.fact_id = evidence.fact_id
     lookups: list[MemoryLookup] = []
@@ -195,6 +204,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
         timed=recalled.type == "temporal",
         events=recalled.parts if recalled.type == "temporal" else (),
         chronological=recalled.type in MIN_LINE,
+        sequenced=recalled.type in ("temporal", "update"),
         instructions=recalled.instructions,
     )
     if evidence.chronological:
@@ -202,13 +212,23 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
         return evidence
     queries, tokens = (*recalled.parts, *recalled.links), _first_tokens(question)
     whole = FIRST_LOOK_SHARE if recalled.parts else 1 - LINKED_SHARE if recalled.links else 1
-    await _add(evidence, recalled.hits, int(tokens * whole), context.recaller)
+    hits = close_hits(recalled.hits) if recalled.type in NARROW else recalled.hits
+    await _add(evidence, hits, int(tokens * whole), context.recaller)
     for place, query in enumerate(queries):
         share = (tokens - evidence.tokens) // (len(queries) - place)
         if share > 0:
             found = await context.recaller.recall(query, evidence.tokens + share)
             await _add(evidence, found.hits, share, context.recaller)
     return evidence
+
+
+def close_hits(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits that fit into a small budget, and of those after them the ones with a near score."""
+    best = max((hit.score for hit in hits), default=0.0)
+    used = accumulate(hit.tokens for hit in hits)
+    return [
+        hit for hit, total in zip(hits, used, strict=True) if total <= SMALL_BUDGET or hit.score >= NEAR_SHARE * best
+    ]
 
 
 async def _gather(question: Question, recalled: RecallOutcome, evidence: Evidence, recaller: Recaller) -> None:
@@ -244,6 +264,8 @@ async def _by_session(
     close = [[hit for hit in hits if hit.score >= score_share * hits[0].score] for hits in found]
     hits = [hit for hit in interleave(close) if hit.fact.network in FACTS]
     sources = await load_sources(hits, recaller.messages)
+    if recalled.type == "summary":
+        return cover_course(hits, sources, max_tokens=max_tokens, count=count, question=question), sources
     chosen = cover_sessions(
         by_speaker(hits, sources, recalled.type, question),
         sources,
@@ -271,7 +293,9 @@ async def _look_up(
         return MemoryLookup(query=query, found=0)
     # Evidence that is shown already is recalled again, so the limit covers both.
     recalled = await recaller.recall(query, evidence.tokens + available)
-    return MemoryLookup(query=query, found=await _add(evidence, recalled.hits, available, recaller))
+    shown = {hit.id for hit in evidence.hits.values()}
+    new = [hit for hit in recalled.hits if hit.id not in shown][:MAX_LOOKED_UP]
+    return MemoryLookup(query=query, found=await _add(evidence, new, available, recaller))
 
 
 def _new_queries(

@@ -24,6 +24,8 @@ class Source:
     message: MessageId | None = None
     role: Role | None = None
     speaker: str | None = None
+    content: str = ""
+    """The whole message."""
 
 
 async def load_sources(hits: Sequence[Hit], load: LoadMessages) -> Mapping[FactId, Source]:
@@ -40,7 +42,7 @@ def _source(fact: Fact, messages: Mapping[MessageId, Message]) -> Source:
     first = min(stated, key=lambda message: (message.timestamp, message.recorded_at))
     body = fact.text.partition(": ")[2] if fact.engine == "local" else ""
     offset = max(0, first.content.find(body[:_MATCHED])) if body else 0
-    return Source((first.timestamp, first.recorded_at, offset), first.id, first.role, first.speaker)
+    return Source((first.timestamp, first.recorded_at, offset), first.id, first.role, first.speaker, first.content)
 
 
 def source_of(fact: Fact) -> Source:

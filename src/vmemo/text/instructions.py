@@ -66,6 +66,8 @@ _STANDING = tuple(
         # Always, never: "always include the source".
         rf"(?:please )?(?:(?:you )?(?:should|must|need to|have to) )?(?:always|never|don't ever|do not ever) "
         rf"(?:ever |please |only )?{_VERB}\b",
+        # With an occasion, any verb: "always combine formulas with diagrams when I ask about geometry".
+        rf"(?:please )?(?:always|never) (?!mind\b)[a-z]{{2,20}} [^.!?]{{2,200}}\b{_OCCASION}",
         rf"{_IMPERATIVE}.{{0,200}}, always\W*$",
         r"(?:make sure|be sure|remember|make it a rule|try)(?: that)?(?: you| to)?(?: to)? (?:always|never) \w",
         rf"(?:make it a rule|make it a habit) to {_VERB}\b",

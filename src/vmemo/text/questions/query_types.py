@@ -174,7 +174,7 @@ _TASTE = _cue(
     r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\btastes? in\b|\b(?:keen on|interested in)\b",
     r"\b(?:do|does|did|don't|doesn't|would|might)\b.{1,60}?(?<!look )(?<!feel )(?<!sound )(?<!be )(?<!seem )(?<!taste )"
     r"(?<!smell )\b(?:like|love|enjoy|hate|dislike|fancy|adore)\b(?! to know\b)",
-    r"\bwho (?:also )?(?:likes|loves|enjoys|hates|dislikes)\b|\b(?:is|are|am|was) (?:[\w'-]+ ){1,2}into\b",
+    r"\bwho (?:also )?(?:likes|loves|enjoys|hates|dislikes)\b|\b(?:is|are|am|was) (?:[\w'-]+ ){1,2}(?<!ed )into\b",
 )
 _TIME_FILTER = _cue(
     "before after since lately recently",
@@ -229,6 +229,52 @@ def asks_for_everything(questions: Sequence[str]) -> bool:
     return _EVERYTHING.matches(question, set(_WORD.findall(question)))
 
 
+_ORDINAL_ONLY = LazyPattern(rf"\b(?:the (?:very )?|[\w'-]+ ){_ORDINAL}")
+_HOW_TO = LazyPattern(
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:to|do i|can i|could i|should i|do we|can we|should we)\b"
+    r"|\bwhat steps (?:can|could|should|do) (?:i|we)\b|\b(?:best|right|proper) way to\b"
+)
+_CHOICE = LazyPattern(
+    r"\b(?:what|which)\b[^.?!]{0,60}\b(?:would (?:please|suit|fit)|fits?|suits?) (?:him|her|them|me|us|[a-z'-]+)\b"
+    r"|\bwhat (?:do|shall) (?:i|we) (?:make|cook|bake|wear|bring|buy|get|order|serve|give|pack|try|pick)\W*$"
+)
+_FORMER_ASKED = LazyPattern(
+    r"\b(?:origin|initi)al(?:ly)?\b|\bat first\b|\bto (?:begin|start) with\b|\bused to\b|\bformer(?:ly)?\b"
+    r"|\bprevious(?:ly)?\b|\bbefore (?:i|we|he|she|they|it|that|the|everything|[a-z'-]+)(?: [\w'-]+){0,3}? "
+    r"(?:chang|switch|mov|slip|replac|renam|resch|postpon|updat|decid|drag)\w*"
+)
+_JUDGEMENT_START = LazyPattern(r"\W*(?:why|would|could|should|can|may|might|is there|are there)\b")
+_STILL_ASKED = LazyPattern(r"\b(?:now|currently|still|these days|today|instead|what became)\b")
+
+
+def answer_type(question: str, type: QueryType) -> QueryType:
+    """Return the type by which a question is answered, given the one by which it is searched.
+
+    A time in a question narrows the search. It is answered as a question about time only if a time is asked for: "Why
+    was the gate open on Monday?" is not. Ways to do something are explained, and a choice for a person is advice.
+    """
+    lowered = question.lower().replace("’", "'")
+    if type == "temporal" and not _asks_for_time(lowered):
+        return _question_type(lowered, timed=False, filtered=False)
+    if type == "preference" and _HOW_TO.search(lowered):
+        return "instruction"
+    return "preference" if type == "factual" and _CHOICE.search(lowered) else type
+
+
+def _asks_for_time(question: str) -> bool:
+    if not _TIME_ASKED.matches(question, set(_WORD.findall(question))):
+        return False
+    # "the first lease that I could find" is a time only if one is asked for otherwise.
+    plain = _ORDINAL_ONLY.sub(" ", question) if _JUDGEMENT_START.match(question) else question
+    return _TIME_ASKED.matches(plain, set(_WORD.findall(plain)))
+
+
+def asks_for_former_state(question: str) -> bool:
+    """Return True if a question asks for what held before a change, and not for what holds now."""
+    lowered = question.lower().replace("’", "'")
+    return _FORMER_ASKED.search(lowered) is not None and _STILL_ASKED.search(lowered) is None
+
+
 def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
     """Return the type of a query with the given questions; `timed` if it names a time.
 
@@ -262,14 +308,15 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
     return _question_type(" ".join(questions).lower(), timed=timed)
 
 
-def _question_type(question: str, *, timed: bool) -> QueryType:
+def _question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
+    """Return the type of a question. Without `filtered`, a time that only limits it does not make it temporal."""
     words = set(_WORD.findall(question))
     if _SMALL_TALK.search(question):
         return "general"
     for cue, type in _QUESTION_CUES:
-        if cue.matches(question, words):
+        if (filtered or type != "temporal") and cue.matches(question, words):
             return type
-    if timed or _TIME_FILTER.matches(question, words):
+    if timed or (filtered and _TIME_FILTER.matches(question, words)):
         return "temporal"
     if _YES_NO_HISTORY.matches(question, words):
         return "contradiction"

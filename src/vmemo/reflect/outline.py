@@ -1,0 +1,57 @@
+"""Outline of a long reply: its headings and the labels of its lists, which name what was advised. English only."""
+
+from __future__ import annotations
+
+import re
+
+from vmemo.text.lazy_regex import LazyPattern
+
+MAX_CHARACTERS = 12_000
+MAX_LABELS = 24
+MAX_LABEL_WORDS = 9
+"""Longer labels are sentences of an example or a draft."""
+SEPARATOR = "; "
+_FENCE = "```"
+_LABEL = LazyPattern(
+    r"^\s*(?:#{1,6}\s+(?P<heading>[^\n]+)"
+    r"|(?:[-*•]|\d{1,2}[.)])\s+(?:\*\*(?P<bold>[^*\n]+)\*\*|(?P<item>[A-Z][^\n:*=\\]{2,60}):(?=\s))"
+    r"|\*\*(?P<alone>[^*\n]+)\*\*:?\s*$)",
+    re.MULTILINE,
+)
+_NUMBERING = LazyPattern(r"^(?:(?:step|phase|part|option|tip)\s*\d+\s*[:.)-]\s*|\d{1,2}[.)]\s*)+", re.IGNORECASE)
+_MARKUP = LazyPattern(r"[*`#]+")
+_WORD = LazyPattern(r"[^\W\d_]{3}")
+_NOT_A_NAME = LazyPattern(r"[=\\{}\[\]|<>]")
+"""Formulas, code and the blanks of a template."""
+_GENERIC = LazyPattern(
+    r"(?:(?:key|additional|final|general|some|more|further|practical|specific|other|step[ -]by[ -]step|detailed|"
+    r"updated|revised|improved|enhanced|complete|full|sample|your|my|the|an?|next)\s+)*"
+    r"(?:conclusion|summary|examples?|tips|thoughts|notes?|steps?|breakdown|explanation|overview|introduction|guide|plan|"
+    r"considerations|code|usage|output|recommendations|points|resources|solution|details|structure|template|"
+    r"example\b.*|sample\b.*|before|after|implementation|subject|dear\b.*|best regards|sincerely)",
+    re.IGNORECASE,
+)
+"""Labels that name a part of any reply, or a part of a draft."""
+FILLER = LazyPattern(
+    r"\W*(?:certainly|absolutely|of course|sure|great|got it|perfect|excellent|no problem|you're welcome|"
+    r"congratulations|glad|happy to|it's great|that(?:'s| is| sounds)|it sounds like|thank(?:s| you)|understood|"
+    r"i'm glad|let's|let me know|if you have any|feel free|here(?:'s| is| are)|i can help|good luck|hope this)\b",
+    re.IGNORECASE,
+)
+"""The start of a sentence that opens or ends a reply and states nothing."""
+
+
+def outline(text: str) -> list[str]:
+    """Return the distinct labels of a text in their order."""
+    prose = "\n".join(text[:MAX_CHARACTERS].split(_FENCE)[::2])
+    labels = (_plain(match) for match in _LABEL.finditer(prose))
+    return list(dict.fromkeys(label for label in labels if label))[:MAX_LABELS]
+
+
+def _plain(match: re.Match[str]) -> str | None:
+    """Return a label without markup and numbering, or None if it names nothing."""
+    raw = next(group for group in match.groups() if group is not None)
+    label = _NUMBERING.sub("", _MARKUP.sub("", raw).strip()).strip(" :.-–;")
+    if len(label.split()) > MAX_LABEL_WORDS or not _WORD.search(label):
+        return None
+    return None if _GENERIC.fullmatch(label) or _NOT_A_NAME.search(label) else label.replace(SEPARATOR, ", ")
