@@ -15,7 +15,7 @@ import pytest
 from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import answer_parsing
-from vmemo.reflect import citations, condense, coverage, date_math
+from vmemo.reflect import citations, condense, coverage, date_math, outline
 from vmemo.text import (
     bare_questions,
     change_features,
@@ -129,6 +129,8 @@ RULES: dict[str, Rule] = {
     "text.questions.analyse.analyse_query": lambda text: analyse.analyse_query(text, NOW, report_unresolved=True),
     "text.questions.decompose.decompose": lambda text: decompose.decompose([text], text, text.split()),
     "text.questions.decompose.question_sentences": decompose.question_sentences,
+    "text.questions.query_types.answer_type": lambda text: query_types.answer_type(text, "temporal"),
+    "text.questions.query_types.asks_for_former_state": query_types.asks_for_former_state,
     "text.questions.query_types.asks_for_everything": query_types.asks_for_everything,
     "text.questions.query_types.query_type": lambda text: query_types.query_type(text, _questions(text), timed=False),
     "text.questions.topics.topics": topics.topics,
@@ -175,6 +177,8 @@ RULES: dict[str, Rule] = {
     "reflect.date_math.wrong_length": lambda text: date_math.wrong_length(text, "2024-01-01", "2024-03-04"),
     "reflect.coverage.asked_speaker": coverage.asked_speaker,
     "reflect.condense.condense": lambda text: condense.condense(text, 40, len),
+    "reflect.condense.condense_outline": lambda text: condense.condense_outline(text, 40, len),
+    "reflect.outline.outline": outline.outline,
     "text.questions.traits.persons_in": traits.persons_in,
     "text.questions.traits.trait_queries": traits.trait_queries,
     "text.questions.profile_questions.asks_for_profile": profile_questions.asks_for_profile,
@@ -195,6 +199,7 @@ NOT_RULES = {
     "text.temporal.patterns.tags_of": "reads the patterns of the grammar",
     "reflect.date_math.describe_differences": "writes about facts",
     "reflect.coverage.by_speaker": "selects facts",
+    "reflect.coverage.cover_course": "selects facts",
     "reflect.coverage.cover_sessions": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""
@@ -204,7 +209,7 @@ def _modules() -> Iterator[ModuleType]:
     package = importlib.import_module("vmemo.text")
     for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
         yield importlib.import_module(module.name)
-    yield from (citations, condense, coverage, date_math, answer_parsing)
+    yield from (citations, condense, coverage, date_math, outline, answer_parsing)
 
 
 def _functions_of_texts() -> Iterator[str]:

@@ -52,7 +52,7 @@ def condense_outline(
 ) -> str | None:
     """Return the most informative labels of an outline that fit, in their order; None if none fit."""
     speaker, _, body = text.partition(": ")
-    labels = body.split(SEPARATOR)
+    labels = body[:MAX_CHARACTERS].split(SEPARATOR)[:MAX_CLAUSES]
     ranked = sorted(range(len(labels)), key=lambda place: -_value(labels[place], asked))
     chosen = (sorted(ranked[:number]) for number in range(1, len(labels) + 1))
     candidates = (f"{speaker}: {SEPARATOR.join(labels[place] for place in places)}" for places in chosen)

@@ -13,9 +13,9 @@ MAX_LABEL_WORDS = 9
 SEPARATOR = "; "
 _FENCE = "```"
 _LABEL = LazyPattern(
-    r"^\s*(?:#{1,6}\s+(?P<heading>[^\n]+)"
-    r"|(?:[-*•]|\d{1,2}[.)])\s+(?:\*\*(?P<bold>[^*\n]+)\*\*|(?P<item>[A-Z][^\n:*=\\]{2,60}):(?=\s))"
-    r"|\*\*(?P<alone>[^*\n]+)\*\*:?\s*$)",
+    r"^[ \t]{0,12}(?:#{1,6}[ \t]{1,4}(?P<heading>[^\n]{1,200})"
+    r"|(?:[-*•]|\d{1,2}[.)])[ \t]{1,4}(?:\*\*(?P<bold>[^*\n]{1,200})\*\*|(?P<item>[A-Z][^\n:*=\\]{2,60}):(?=\s))"
+    r"|\*\*(?P<alone>[^*\n]{1,200})\*\*:?[ \t]{0,4}$)",
     re.MULTILINE,
 )
 _NUMBERING = LazyPattern(r"^(?:(?:step|phase|part|option|tip)\s*\d+\s*[:.)-]\s*|\d{1,2}[.)]\s*)+", re.IGNORECASE)
