@@ -22,7 +22,7 @@ BACKGROUND_RUN = 12
 
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|me|my|mine|myself)\b")
 _WORD = re.compile(r"[a-z']+")
-_NUMBER = re.compile(r"\d[\d,.]*(?<=\d)|[a-z]+")
+_NUMBER = re.compile(r"\d{1,12}(?:[,.]\d{1,9}){0,4}|[a-z]+")
 _NUMBER_WORDS = {word: str(number) for family in ("ONES", "TEEN") for word, number in FAMILIES[family].items()}
 
 

@@ -25,15 +25,16 @@ _NOT_A_NAME = LazyPattern(r"[=\\{}\[\]|<>]")
 """Formulas, code and the blanks of a template."""
 _GENERIC = LazyPattern(
     r"(?:(?:key|additional|final|general|some|more|further|practical|specific|other|step[ -]by[ -]step|detailed|"
-    r"updated|revised|improved|enhanced|complete|full|sample|your|my|the|an?|next)\s+)*"
-    r"(?:conclusion|summary|examples?|tips|thoughts|notes?|steps?|breakdown|explanation|overview|introduction|guide|plan|"
+    r"updated|revised|improved|enhanced|complete|full|sample|your|my|the|an?|next) ){0,4}"
+    r"(?:conclusion|summary|tips|thoughts|notes?|steps?|breakdown|explanation|overview|introduction|guide|plan|"
     r"considerations|code|usage|output|recommendations|points|resources|solution|details|structure|template|"
-    r"example\b.*|sample\b.*|before|after|implementation|subject|dear\b.*|best regards|sincerely)",
+    r"before|after|implementation|subject|best regards|sincerely|examples?)"
+    r"|(?:example|sample|dear)\b.{0,100}",
     re.IGNORECASE,
 )
 """Labels that name a part of any reply, or a part of a draft."""
 FILLER = LazyPattern(
-    r"\W*(?:certainly|absolutely|of course|sure|great|got it|perfect|excellent|no problem|you're welcome|"
+    r"\W{0,4}(?:certainly|absolutely|of course|sure|great|got it|perfect|excellent|no problem|you're welcome|"
     r"congratulations|glad|happy to|it's great|that(?:'s| is| sounds)|it sounds like|thank(?:s| you)|understood|"
     r"i'm glad|let's|let me know|if you have any|feel free|here(?:'s| is| are)|i can help|good luck|hope this)\b",
     re.IGNORECASE,

@@ -229,7 +229,7 @@ def asks_for_everything(questions: Sequence[str]) -> bool:
     return _EVERYTHING.matches(question, set(_WORD.findall(question)))
 
 
-_ORDINAL_ONLY = LazyPattern(rf"\b(?:the (?:very )?|[\w'-]+ ){_ORDINAL}")
+_ORDINAL_ONLY = LazyPattern(rf"\b{_ORDINAL}")
 _HOW_TO = LazyPattern(
     r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:to|do i|can i|could i|should i|do we|can we|should we)\b"
     r"|\bwhat steps (?:can|could|should|do) (?:i|we)\b|\b(?:best|right|proper) way to\b"
