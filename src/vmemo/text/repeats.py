@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 _PUNCTUATION = ".,!;:\"'()[]{}…*_~`-–—。，！；："
@@ -58,8 +59,9 @@ def needs_context(words: Sequence[str]) -> bool:
     return len(words) <= _FREE_WORDS and not _REFERRING.isdisjoint(words)
 
 
-def _words(token: str) -> Iterator[str]:
-    """Yield the words of a token without blanks, without the punctuation and symbols around it."""
+@lru_cache(maxsize=16_384)
+def _words(token: str) -> tuple[str, ...]:
+    """Return the words of a token without blanks, without the punctuation and symbols around it."""
     if any(map(str.isdigit, token)):
         word = token.strip(_NUMBER_PUNCTUATION + "?").rstrip(".")
     else:
@@ -67,15 +69,11 @@ def _words(token: str) -> Iterator[str]:
     if not word.isascii():
         word = "".join(c for c in word if unicodedata.category(c) not in ("So", "Sk", "Cf", "Me"))
     if word in _IRREGULAR:
-        yield from _IRREGULAR[word]
-        return
+        return _IRREGULAR[word]
     for ending, full in _CONTRACTIONS.items():
         if word.endswith(ending) and len(word) > len(ending):
-            yield word.removesuffix(ending)
-            yield full
-            return
-    if word:
-        yield word
+            return word.removesuffix(ending), full
+    return (word,) if word else ()
 
 
 _REVERSED_CLOSING = tuple(phrase[::-1] for phrase in _CLOSING)

@@ -44,12 +44,14 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", stripped)
 
 
-def _word_terms(word: str) -> Iterator[str]:
+@lru_cache(maxsize=65_536)
+def _word_terms(word: str) -> tuple[str, ...]:
     if word in STOP_WORDS:
-        return
-    if word.isascii():
-        yield _stem(word[:_MAX_TERM_LENGTH])
-        return
+        return ()
+    return (_stem(word[:_MAX_TERM_LENGTH]),) if word.isascii() else tuple(_terms_of_runs(word))
+
+
+def _terms_of_runs(word: str) -> Iterator[str]:
     end = 0
     for run in _UNSPACED.finditer(word):
         if run.start() > end:
@@ -76,7 +78,6 @@ _stemmer = cast(_Stemmer, stemmer("english"))
 _lock = Lock()
 
 
-@lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
     with _lock:
         return _stemmer.stemWord(word)

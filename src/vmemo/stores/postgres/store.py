@@ -21,7 +21,7 @@ from vmemo.ports import HIDDEN, AppendCompletion, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
-from vmemo.stores.sql import auth_rows, batch_rows, message_rows, migrate, reads
+from vmemo.stores.sql import auth_rows, bulk, message_rows, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
@@ -113,7 +113,7 @@ class PostgresStore(SqlStore[PostgresPool]):
         if not changes.facts:
             return False
         bank = bank_state(connection, changes.bank).seq
-        return bool(batch_rows.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
+        return bool(bulk.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Search all channels of a recall."""

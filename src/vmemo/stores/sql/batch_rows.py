@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import get_args
 
 import numpy as np
-from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId, RevisionKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
+from vmemo.stores.sql.bulk import Seqs, insert_all, insert_rows, seqs_of, update_rows
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
@@ -36,7 +37,6 @@ from vmemo.stores.sql.schema import (
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
 """Kinds of links from a newer fact to an older one, by number."""
-Seqs = dict[str, int]
 
 
 def claim(connection: Connection, bank: int, changes: Changes) -> bool:
@@ -56,34 +56,10 @@ def claim(connection: Connection, bank: int, changes: Changes) -> bool:
     return True
 
 
-def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
-    """Return the numbers of rows by their ids."""
-    wanted = set(ids)
-    if not wanted:
-        return {}
-    statement = select(table.c.id, table.c.seq).where(table.c.bank == bank, among(table.c.id, wanted))
-    return dict(connection.execute(statement).all())
-
-
 def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
     """Update rows whose ids are known, insert the others, and return the numbers of all."""
-    fresh = [row for row in values if row["id"] not in known]
-    changed = [
-        {**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in values if row["id"] in known
-    ]
-    if changed:
-        of, which = bindparam("known_bank", type_=BigInteger), bindparam("known_seq", type_=BigInteger)
-        connection.execute(update(table).where(table.c.bank == of, table.c.seq == which), changed)
-    return {**known, **insert_rows(connection, table, fresh)}
-
-
-def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
-    """Insert rows and return their numbers by id."""
-    if not values:
-        return {}
-    statement = insert(table).returning(table.c.seq, sort_by_parameter_order=True)
-    seqs = connection.execute(statement, list(values)).scalars().all()
-    return {str(row["id"]): seq for row, seq in zip(values, seqs, strict=True)}
+    update_rows(connection, table, [row for row in values if row["id"] in known], known)
+    return {**known, **insert_rows(connection, table, [row for row in values if row["id"] not in known])}
 
 
 def save_entities(
@@ -233,9 +209,3 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
         for (source, target, kind), weight in sorted(rows.items())
     ]
     insert_all(connection, links, values)
-
-
-def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, int | float | str | None]]) -> None:
-    """Insert rows, if there are any."""
-    if rows:
-        connection.execute(insert(table), list(rows))

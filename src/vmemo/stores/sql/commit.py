@@ -21,6 +21,7 @@ from vmemo.stores.sql import (
     statistics,
     webhook_rows,
 )
+from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.search import SearchIndex
@@ -149,7 +150,7 @@ def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIn
     deletions.delete_merges(connection, bank, deleted.merges)
     deletions.delete_facts(connection, bank, deleted.facts, index)
     batch_rows.delete_entities(connection, bank, deleted.entities)
-    episode_numbers = batch_rows.seqs_of(connection, episodes, bank, deleted.episodes)
+    episode_numbers = seqs_of(connection, episodes, bank, deleted.episodes)
     message_rows.dissolve(connection, bank, episode_numbers.values())
     deletions.delete_messages(connection, bank, deleted.messages, index)
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, delete, select, update
 from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.changes import Changes, NewFact
 from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
-from vmemo.stores.sql.batch_rows import seqs_of
+from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import CONTEXT, facts, jobs, links, mentions, merges, messages, moves, sources

@@ -13,7 +13,8 @@ from vmemo.errors import InvalidInput
 from vmemo.models import ConfidenceChange, FactId
 from vmemo.models.changes import AddedSource, Changes, FactClosure
 from vmemo.stores.sql import conditions
-from vmemo.stores.sql.batch_rows import Seqs, insert_all, number_of, seqs_of
+from vmemo.stores.sql.batch_rows import number_of
+from vmemo.stores.sql.bulk import Seqs, insert_all, seqs_of
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import dump, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources

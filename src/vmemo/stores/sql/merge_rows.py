@@ -16,7 +16,8 @@ from vmemo.models import Entity, EntityId, EntityType, FactId, Merge
 from vmemo.models.base import Instant, Record
 from vmemo.models.changes import AbsorbedMention, MergeRecord
 from vmemo.stores.sql import conditions
-from vmemo.stores.sql.batch_rows import insert_rows, number_of, seqs_of
+from vmemo.stores.sql.batch_rows import number_of
+from vmemo.stores.sql.bulk import insert_rows, seqs_of
 from vmemo.stores.sql.rows import AnyRow, Values, dump, entity_values, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import entities, facts, merges
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch
@@ -13,6 +13,7 @@ from vmemo.models import Bank, BankId, BankRevision, Message, new_id, utc_now
 from vmemo.models.changes import MessageFailure
 from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
+from vmemo.stores.sql.bulk import insert_rows
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import bank_of, message_values, micros
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
@@ -136,9 +137,8 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
     if not fresh:
         return []
     values = [message_values(bank, message) for message in fresh]
-    statement = insert(messages).returning(messages.c.seq, sort_by_parameter_order=True)
-    seqs = connection.execute(statement, values).scalars().all()
-    return list(zip(seqs, fresh, strict=True))
+    seqs = insert_rows(connection, messages, values)
+    return [(seqs[message.id], message) for message in fresh]
 
 
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:

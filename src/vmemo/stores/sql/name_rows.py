@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, delete, select
 
 from vmemo.models import Entity, EntityId, Mention
 from vmemo.stores.sql import conditions
+from vmemo.stores.sql.bulk import insert_all
 from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.schema import entities, entity_names
 from vmemo.text.names.fold import folded_names, name_runs
@@ -20,12 +22,18 @@ def save(connection: Connection, bank: int, new: Sequence[Entity], seqs: Mapping
 
 
 def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
-    """Replace the folded names of entities."""
+    """Replace the folded names of entities, if they changed."""
     known = entity_names.c.bank == bank, among(entity_names.c.entity, names)
-    connection.execute(delete(entity_names).where(*known))
-    rows = [{"bank": bank, "name": name, "entity": seq} for seq in names for name in sorted(names[seq])]
-    if rows:
-        connection.execute(insert(entity_names), rows)
+    stored: dict[int, set[str]] = defaultdict(set)
+    for seq, name in connection.execute(select(entity_names.c.entity, entity_names.c.name).where(*known)):
+        stored[seq].add(name)
+    changed = [seq for seq in names if names[seq] != stored[seq]]
+    former = [seq for seq in changed if stored[seq]]
+    if former:
+        gone = entity_names.c.bank == bank, among(entity_names.c.entity, former)
+        connection.execute(delete(entity_names).where(*gone))
+    rows = [{"bank": bank, "name": name, "entity": seq} for seq in changed for name in sorted(names[seq])]
+    insert_all(connection, entity_names, rows)
 
 
 _NAMED = (

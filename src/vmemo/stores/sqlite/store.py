@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from vmemo.models import BankId, FactId, MessageId
+from vmemo.models import BankId, EntityId, FactId, MessageId
 from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import Loaded
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sqlite import search
+from vmemo.stores.sqlite import cooccurrence, search
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
@@ -74,6 +74,10 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return await self._database.read(
             lambda c: search.nearest(c, self._indexes, bank, vectors, limit=limit, floor=floor)
         )
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity those it shares a fact with."""
+        return await self._read(bank, cooccurrence.cooccurring, entities)
 
     async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages with the titles of the facts' episodes."""

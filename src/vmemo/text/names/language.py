@@ -66,9 +66,10 @@ def is_foreign(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_foreign(text: str) -> bool:
-    letters = [character for character in text if character.isalpha()]
-    if 2 * sum(map(_is_other_script, letters)) > len(letters):
-        return True
+    if not text.isascii():
+        letters = [character for character in text if character.isalpha()]
+        if 2 * sum(map(_is_other_script, letters)) > len(letters):
+            return True
     written = _WORD.findall(text)
     words = [normalize_word(word) for word in written]
     if len(words) <= 2:

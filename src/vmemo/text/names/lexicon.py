@@ -46,6 +46,7 @@ def given_names() -> frozenset[str]:
     return frozenset(all_names() - word_lists()["common"] - word_lists()["function_word"])
 
 
+@lru_cache(maxsize=16_384)
 def normalize_word(word: str) -> str:
     """Return the word as in the lists: casefolded, without a final dot or a part after an apostrophe."""
     return word.casefold().replace("’", "'").partition("'")[0].rstrip(".")

@@ -58,7 +58,8 @@ def annotate(text: str, reference: datetime, *, southern: bool = False) -> Annot
 
 def annotate_likely(text: str, reference: datetime) -> str:
     """Return the text with each relative time followed by its likely date, for search: "in two weeks (21 May 2023)"."""
-    dated = _insert_dates(text, _resolve(text, reference), " (")
+    likely = [reading.time for reading in _read_by_tense(text, reference, southern=False)]
+    dated = _insert_dates(text, likely, " (")
     return dated.replace(COMPUTED_DATE, " (")
 
 

@@ -143,7 +143,9 @@ class Rule:
 
 _Candidate = tuple[int, int, int, re.Match[str], Rule]
 """Start, negative end and rule number, which candidates are ordered by; the match; its rule."""
-_IndexedRule = tuple[int, Rule, tuple[frozenset[str], ...]]
+_NumberedRule = tuple[int, Rule, re.Pattern[str]]
+_MAX_SELECTIONS = 4096
+"""Sets of tags whose rules a stage remembers."""
 
 
 class TokenLine(NamedTuple):
@@ -161,37 +163,46 @@ class TokenLine(NamedTuple):
 
 
 class Stage:
-    """Rules that are applied together, indexed at first use by the tags that they require."""
+    """Rules that are applied together, selected by the tags that they require."""
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
+        self._selected: dict[frozenset[str], list[_NumberedRule]] = {}
 
     @cached_property
-    def _by_tag(self) -> dict[str, list[_IndexedRule]]:
-        index: dict[str, list[_IndexedRule]] = {}
-        for order, rule in enumerate(self.rules):
-            required = required_tags(rule.pattern)
-            for tag in required[0]:
-                index.setdefault(tag, []).append((order, rule, required))
-        return index
+    def _required(self) -> list[tuple[frozenset[str], ...]]:
+        return [required_tags(rule.pattern) for rule in self.rules]
+
+    @cached_property
+    def _tags(self) -> frozenset[str]:
+        """The tags that decide which rules may match."""
+        return frozenset[str]().union(*(tags for required in self._required for tags in required))
 
     def apply(self, line: TokenLine, context: ParseContext) -> TokenLine:
         """Replace each match by one token. The leftmost match wins, then the longest, then the earlier rule."""
-        tags = self._by_tag.keys() & line.tag_set
-        candidates = self._candidates(line, tags) if tags else None
+        candidates = [
+            (match.start(), -match.end(), order, match, rule)
+            for order, rule, pattern in self._select(self._tags & line.tag_set)
+            for match in pattern.finditer(line.tags)
+        ]
         if not candidates:
             return line
         candidates.sort(key=_precedence)
         return TokenLine.of(_replace(line.tokens, candidates, context))
 
-    def _candidates(self, line: TokenLine, tags: set[str]) -> list[_Candidate]:
-        rules = {order: (rule, required) for tag in tags for order, rule, required in self._by_tag[tag]}
-        return [
-            (match.start(), -match.end(), order, match, rule)
-            for order, (rule, required) in rules.items()
-            if not any(map(line.tag_set.isdisjoint, required))
-            for match in compile_pattern(rule.pattern).finditer(line.tags)
-        ]
+    def _select(self, tags: frozenset[str]) -> list[_NumberedRule]:
+        """Return the rules that may match a line with these tags. Most lines share theirs with an earlier one."""
+        selected = self._selected.get(tags)
+        if selected is None:
+            if len(self._selected) >= _MAX_SELECTIONS:
+                self._selected.clear()
+            numbered = enumerate(zip(self.rules, self._required, strict=True))
+            selected = self._selected[tags] = [
+                (order, rule, compile_pattern(rule.pattern))
+                for order, (rule, required) in numbered
+                if not any(map(tags.isdisjoint, required))
+            ]
+        return selected
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, int]:

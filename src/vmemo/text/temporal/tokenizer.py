@@ -57,9 +57,9 @@ def tokenize(lowered: str) -> list[Token]:
     in_unknown_run = False
     for lexeme, known, start in zip(lexemes, map(LEXICON.get, lexemes), starts, strict=False):
         if known is None:
-            if lexeme.isspace():
+            if lexeme == " " or lexeme.isspace():
                 continue
-            known = _tagged(lowered, lexeme, start)
+            known = None if lexeme.isalpha() else _tagged(lowered, lexeme, start)
             if known is None:
                 if not in_unknown_run:
                     tokens.append(Token(_WORD, 0, start, start + len(lexeme)))
@@ -71,8 +71,6 @@ def tokenize(lowered: str) -> list[Token]:
 
 
 def _tagged(text: str, lexeme: str, start: int) -> tuple[str, int] | None:
-    if lexeme.isalpha():
-        return None
     if lexeme[0].isdecimal():
         return None if _is_no_date_number(text, start, start + len(lexeme)) else _digit_tag(lexeme)
     if lexeme[0].isalpha():
