@@ -15,6 +15,7 @@ from vmemo.cli.output import progress, stdout
 from vmemo_bench.command_options import (
     AblationCommandOptions,
     BeamCommandOptions,
+    CompareCommandOptions,
     DatasetCommandOptions,
     DatesCommandOptions,
     EnginesCommandOptions,
@@ -119,6 +120,17 @@ def ablation(options: AblationCommandOptions) -> None:
 
 
 @command(
+    "vmemo benchmark compare --dataset sample",
+    "vmemo benchmark compare --data ../shared/data --mem0 mem0/bin/python --mempalace mempalace/bin/python",
+    name="benchmark compare",
+)
+@takes_options(CompareCommandOptions)
+def compare(options: CompareCommandOptions) -> None:
+    """Measure retrieval beside plain search and other memory products, with the same encoder and no model calls."""
+    _run(replace(_bench_options("compare", options), products=options.products), options)
+
+
+@command(
     "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
     "vmemo benchmark speed --store postgres --sizes 10000,100000 --banks 10,10000 --bulk 5000",
     name="benchmark speed",
@@ -165,7 +177,7 @@ def load(options: LoadCommandOptions) -> None:
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, beam, ours, engines, ablation, speed, retain, load, updates, dates),
+    (sample, locomo, longmemeval, beam, ours, engines, ablation, compare, speed, retain, load, updates, dates),
 )
 
 

@@ -6,12 +6,12 @@ Commands share options by inheriting from the same dataclass.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, TypeVar, get_type_hints
+from typing import Annotated, Literal, TypeVar, get_type_hints
 
 import typer
 
@@ -216,6 +216,28 @@ class AblationCommandOptions(CachedOptions):
     store: Store = "sqlite"
     budget: Budgeted = "mid"
     max_tokens: MaxTokens = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareCommandOptions(CachedOptions):
+    """Options of `compare`."""
+
+    dataset: Annotated[Literal["locomo", "ours", "sample"], typer.Option(help="Dataset to run over.")] = "locomo"
+    data: Data = None
+    file: DataFile = None
+    conversations: Annotated[str | None, typer.Option(metavar="ID,ID,…", help="Only these conversations.")] = None
+    mem0: Annotated[
+        Path | None, typer.Option(metavar="PYTHON", help="Interpreter of an environment with mem0ai, to measure it.")
+    ] = None
+    mempalace: Annotated[
+        Path | None, typer.Option(metavar="PYTHON", help="Interpreter of an environment with mempalace, to measure it.")
+    ] = None
+
+    @property
+    def products(self) -> Mapping[str, Path]:
+        """The interpreters of the products to measure."""
+        given = {"mem0": self.mem0, "mempalace": self.mempalace}
+        return {name: python for name, python in given.items() if python is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

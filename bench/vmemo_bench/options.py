@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -11,7 +12,7 @@ from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "beam", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "engines", "speed", "ablation", "retain", "load", "updates", "dates"]
+BenchmarkName = Literal[DatasetName, "engines", "speed", "ablation", "retain", "load", "updates", "dates", "compare"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "llm", "recorded"]
 BeamSize = Literal["100k", "500k", "1m"]
@@ -141,6 +142,8 @@ class BenchOptions:
     load: LoadOptions = LoadOptions()
     drain: int | None = None
     """Messages of a queue that `retain` drains, instead of measuring the cost of retaining LoCoMo."""
+    products: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Interpreters of the environments in which the products that `compare` measures are installed, by product."""
 
     @property
     def needs_engine_llm(self) -> bool:

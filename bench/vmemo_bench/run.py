@@ -8,6 +8,7 @@ from pathlib import Path
 from vmemo.errors import InvalidInput
 from vmemo.settings import Settings
 from vmemo_bench.ablation import measure_ablation
+from vmemo_bench.compare.run import measure_compare
 from vmemo_bench.dates import measure_dates
 from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.engines import measure_engines
@@ -27,10 +28,12 @@ from vmemo_bench.updates import measure_updates
 _WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "dates": measure_dates}
 _WITH_CACHE = {
     "ablation": measure_ablation,
+    "compare": measure_compare,
     "engines": measure_engines,
     "retain": measure_retain,
     "updates": measure_updates,
 }
+_SQLITE_ONLY = ("retain", "load", "updates", "compare")
 _ANSWERABLE = ("locomo", "longmemeval", "beam", "ours", "sample")
 
 
@@ -54,8 +57,10 @@ async def _run(options: BenchOptions, progress: ProgressSink) -> Report:
 
 
 def _check(options: BenchOptions) -> None:
-    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load", "updates")):
-        raise InvalidInput("QA mode, retain, load and updates are measured on sqlite only; omit --store.")
+    if options.store != "sqlite" and (
+        options.mode == "qa" or options.benchmark in ("retain", "load", "updates", "compare")
+    ):
+        raise InvalidInput("QA mode, retain, load, updates and compare are measured on sqlite only; omit --store.")
     if options.mode == "qa" and options.benchmark not in _ANSWERABLE:
         raise InvalidInput(f"QA mode is for {', '.join(_ANSWERABLE)}, not for {options.benchmark}.")
     if options.mode != "qa" and options.qa != QaOptions() and options.benchmark != "engines":
