@@ -44,7 +44,8 @@ and what is valid now.""",
   it, such as the sum of one week or one trip, add the parts up.
 - Otherwise list in `steps` every item that counts, with its date and mark, from all memories. The same item said again
   or in other words is one item. Then count or add up, and name the items in the answer.
-- Count what people said themselves, unless your own proposals are asked for.""",
+- Count what people said themselves, unless your own proposals are asked for. Settle on one number, in the sense that
+  fits the words of the question best.""",
     "multi-hop": """This question needs several memories. For a list, give every matching item once, with its mark. For
 a chain from one person or thing to the next, write each link in `steps`, and say which one is missing.""",
     "preference": """This question asks for a preference or for advice.

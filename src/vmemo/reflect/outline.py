@@ -7,7 +7,7 @@ import re
 from vmemo.text.lazy_regex import LazyPattern
 
 MAX_CHARACTERS = 12_000
-MAX_LABELS = 24
+MAX_LABELS = 14
 MAX_LABEL_WORDS = 9
 """Longer labels are sentences of an example or a draft."""
 SEPARATOR = "; "
