@@ -28,9 +28,12 @@ BROKEN = {
         (SELECT 1 FROM entities GROUP BY bank, name HAVING count(*) > 1) AS repeated""",
 }
 BROKEN_SQLITE = {
-    "a fact without its vector and terms": """SELECT count(*) FROM facts f LEFT JOIN fact_index i ON i.seq = f.seq
-        WHERE i.seq IS NULL OR length(i.embedding) != 2 * 64 OR length(i.terms) < 4""",
-    "a vector without its fact": "SELECT count(*) FROM fact_index WHERE seq NOT IN (SELECT seq FROM facts)",
+    "a fact without its vector and terms": """SELECT count(*) FROM facts f WHERE NOT EXISTS (SELECT 1 FROM fact_blocks b
+        WHERE b.bank = f.bank AND f.seq BETWEEN b.first AND b.last)""",
+    "a block with other facts than the bank": """SELECT count(*) FROM fact_blocks b WHERE length(vectors) != count * 68
+        OR count != (SELECT count(*) FROM facts f WHERE f.bank = b.bank AND f.seq BETWEEN b.first AND b.last)""",
+    "a block without its properties": """SELECT count(*) FROM fact_blocks b FULL JOIN block_properties p
+        ON p.block = b.id WHERE p.block IS NULL OR b.id IS NULL""",
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
     "a page that can't be read": "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'",
 }

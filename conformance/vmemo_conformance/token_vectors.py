@@ -1,4 +1,4 @@
-"""Token vectors: kept with their facts, to within a byte, switched and forgotten with them."""
+"""Token vectors: kept with their facts in nearly the same directions, switched and forgotten with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from vmemo.testing.samples import (
 from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
-CLOSE = 1 / 127
+CLOSE = 0.95
+"""The least cosine of a token vector with the one that was given."""
 BAD: dict[str, TokenVectors] = {
     "one vector": some_tokens(1)[0],
     "rows of rows": some_tokens(2)[None, :],
@@ -47,7 +48,7 @@ class TokenVectorConformance(StoreSuite):
 
     @on_store
     async def test_token_vectors_are_read_back(self, store: Store) -> None:
-        given = [some_tokens(3), some_tokens(40, 96), np.array([[1.0, -1.0, 0.0]], np.float32)]
+        given = [some_tokens(3), some_tokens(40, 96), np.array([[0.6, -0.8, 0.0]], np.float32)]
         ids = [(await _write(store, f"fact {n}", tokens)).id for n, tokens in enumerate(given)]
         found = await token_vectors(store, BANK, ids)
         assert len(found) == len(given)
@@ -177,4 +178,4 @@ async def _write(store: Store, text: str, tokens: TokenVectors, *, bank: BankId 
 def _same(found: TokenVectors | None, given: TokenVectors | None) -> bool:
     if found is None or given is None:
         return found is given
-    return found.shape == given.shape and bool(np.abs(found - given).max() <= CLOSE)
+    return found.shape == given.shape and bool((found * given).sum(axis=1).min() >= CLOSE)

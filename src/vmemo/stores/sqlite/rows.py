@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import (
     Column,
@@ -18,7 +17,6 @@ from sqlalchemy import (
     Connection,
     Float,
     Text,
-    bindparam,
     column,
     delete,
     func,
@@ -26,21 +24,21 @@ from sqlalchemy import (
     literal_column,
     select,
     table as sql_table,
-    update,
 )
 
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import scope_conditions
 from vmemo.stores.sql.conditions import among, listed
-from vmemo.stores.sql.rows import dump, packed_tokens, unpacked_tokens
-from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
+from vmemo.stores.sql.rows import dump
+from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sql.selects import WORDLESS
-from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
-from vmemo.stores.sqlite.index.postings import encode
+from vmemo.stores.sqlite import block_rows
+from vmemo.stores.sqlite.index.postings import hashed
 from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
 from vmemo.text.tokens import terms
 
 _words = sql_table("message_words", column("rowid"))
@@ -48,28 +46,18 @@ _ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
 _DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
 
 
-def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
-    """Store the vectors and terms of new facts."""
-    rows = [
-        {
-            "seq": seq,
-            "embedding": item.embedding.astype("<f2").tobytes(),
-            # A fact's own words count twice as much as those of its context.
-            "terms": encode([*terms(item.fact.text) * 2, *terms(item.fact.context)]),
-        }
-        for seq, item in batch
-    ]
-    if rows:
-        connection.execute(insert(fact_index), rows)
-    _save_tokens(connection, ((seq, item.tokens) for seq, item in batch))
-
-
 class SqliteSearchIndex:
     """The search index of a commit."""
 
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        """Index new facts by vector and words."""
-        index_facts(connection, new)
+        """Index new facts by vector and words, and renew what is indexed of the facts that the commit changed."""
+        # A fact's own words count twice as much as those of its context.
+        indexed = {
+            seq: (item.embedding, hashed([*terms(item.fact.text) * 2, *terms(item.fact.context)])) for seq, item in new
+        }
+        block_rows.add(connection, bank, indexed)
+        block_rows.update_changed(connection, bank)
+        _save_tokens(connection, ((seq, item.tokens) for seq, item in new))
 
     def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
         """Index messages by their words."""
@@ -78,7 +66,7 @@ class SqliteSearchIndex:
     def drop_bank(self, connection: Connection, bank: int) -> None:
         """Remove all facts and messages of a bank."""
         own = select(facts.c.seq).where(facts.c.bank == bank).scalar_subquery()
-        connection.execute(fact_index.delete().where(fact_index.c.seq.in_(own)))
+        block_rows.drop_bank(connection, bank)
         connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
         worded = select(messages.c.seq, messages.c.content).where(
             messages.c.bank == bank, messages.c.state.not_in(WORDLESS)
@@ -95,7 +83,7 @@ class SqliteSearchIndex:
 
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
         """Remove facts by row number."""
-        connection.execute(fact_index.delete().where(among(fact_index.c.seq, facts)))
+        block_rows.drop(connection, bank, facts)
         _drop_tokens(connection, facts)
 
     def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
@@ -104,51 +92,7 @@ class SqliteSearchIndex:
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Return the vectors of facts by number."""
-        statement = select(fact_index.c.seq, fact_index.c.embedding).where(among(fact_index.c.seq, seqs))
-        return {
-            seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
-            for seq, vector in connection.execute(statement).all()
-        }
-
-
-_START = func.coalesce(
-    facts.c.occurred_start, func.min(facts.c.mentioned_at, facts.c.occurred_end - 1), facts.c.mentioned_at
-)
-"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
-
-
-_ENTITIES = (
-    select(func.group_concat(mentions.c.entity))
-    .where(mentions.c.bank == facts.c.bank, mentions.c.fact == facts.c.seq)
-    .scalar_subquery()
-)
-
-
-def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRow]:
-    """Facts written or closed after a revision, in order of seq, as the index reads them."""
-    f = facts.c
-    statement = (
-        select(
-            f.id,
-            fact_index.c.embedding,
-            fact_index.c.terms,
-            _ENTITIES,
-            f.seq,
-            _network_number(),
-            f.tokens,
-            func.coalesce(f.valid_at, EARLIEST),
-            func.coalesce(f.invalid_at, LATEST),
-            f.recorded_at,
-            func.coalesce(f.expired_at, LATEST),
-            func.coalesce(f.expires_at, LATEST),
-            _START,
-            func.max(func.coalesce(f.occurred_end, f.mentioned_at + 1), _START + 1),
-        )
-        .join(fact_index, fact_index.c.seq == f.seq)
-        .where(f.bank == bank, f.revision > revision)
-        .order_by(f.seq)
-    )
-    return [IndexRow(*row) for row in connection.execute(statement).all()]
+        return {seq: tuple(row.tolist()) for seq, row in block_rows.vectors(connection, bank, seqs).items()}
 
 
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
@@ -178,20 +122,12 @@ def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
     connection.execute(delete(token_vectors).where(among(token_vectors.c.fact, seqs)))
 
 
-def _network_number() -> ColumnElement[int]:
-    cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
-    return literal_column(f"CASE facts.network {cases} END")
-
-
 def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
     """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
     seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
     if not seqs.keys() <= new.keys():
         return False
-    statement = update(fact_index).where(fact_index.c.seq == bindparam("fact")).values(embedding=bindparam("vector"))
-    rows = [{"fact": seq, "vector": new[FactId(id)].vector.astype("<f2").tobytes()} for id, seq in seqs.items()]
-    if rows:
-        connection.execute(statement, rows)
+    block_rows.replace_vectors(connection, bank, {seq: new[FactId(id)].vector for id, seq in seqs.items()})
     _drop_tokens(connection, seqs.values())
     _save_tokens(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
     return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, cast, get_args
+from dataclasses import dataclass, field, replace
+from typing import cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,60 +13,46 @@ from numpy.typing import NDArray
 from vmemo.models import FactId, Interval, Network
 from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch
 from vmemo.stores.sql.rows import micros
-from vmemo.stores.sqlite.index.postings import Postings
+from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock
+from vmemo.stores.sqlite.index.postings import Keys, Postings, lengths_of, moved
 from vmemo.stores.sqlite.index.vectors import Mask, Rows, Vectors, best
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
 FEW = 512
 """Rows that are scored at least to find a fact's few neighbours."""
+ID_BYTES = 240
+"""Memory of an id in a list and in a dictionary, and of a fact's mentions."""
 EARLIEST = -(2**63)
 LATEST = 2**63 - 1
-Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
-COLUMNS: tuple[Column, ...] = get_args(Column)
-
-
-class IndexRow(NamedTuple):
-    """One fact as the index reads it. Times are microseconds; absent ones are EARLIEST or LATEST.
-
-    `entities` are the numbers of those it mentions, with commas between them; the columns follow after them.
-    """
-
-    id: str
-    embedding: bytes
-    terms: bytes
-    entities: str | None
-    seq: int
-    network: int
-    tokens: int
-    valid: int
-    invalid: int
-    recorded: int
-    expired: int
-    expires: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True)
 class BankIndex:
-    """An immutable view of a bank at one revision; `refreshed` gives the next one."""
+    """An immutable view of a bank at one revision; `extended` and `patched` give the next one.
+
+    Views of a bank share memory, which only grows: an older view does not look beyond its `count`.
+    """
 
     number: int
     revision: int
     purges: int
     vectors: Vectors
     postings: Postings
-    mentions: Postings
-    """Facts by the number of an entity."""
-    ids: list[FactId] = field(default_factory=list[FactId])
-    places: dict[FactId, int] = field(default_factory=dict[FactId, int])
-    """Rows by id. All views of a bank share it, so it may know rows that come after this view."""
-    columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(COLUMNS), 0), np.int64))
+    ids: list[FactId]
+    places: dict[FactId, int]
+    """Rows by id."""
+    table: Columns
+    """The columns of the facts, with memory for more."""
+    mentions: dict[int, Rows] = field(default_factory=dict[int, Rows])
+    """Facts by the number of an entity, of those entities that were needed so far."""
 
     @staticmethod
-    def empty(dimension: int, number: int, purges: int) -> BankIndex:
+    def empty(dimension: int, number: int, purges: int, capacity: int = 0) -> BankIndex:
         """A bank before its first fact is read."""
-        return BankIndex(number, -1, purges, Vectors.empty(dimension), Postings.empty(), Postings.empty())
+        table = np.zeros((len(COLUMNS), capacity), np.int64)
+        return BankIndex(
+            number, -1, purges, Vectors.empty(dimension, capacity), Postings.empty(), [], dict[FactId, int](), table
+        )
 
     @property
     def count(self) -> int:
@@ -73,36 +60,48 @@ class BankIndex:
         return self.vectors.count
 
     @property
+    def last(self) -> int:
+        """The number of the last fact, -1 without facts."""
+        return int(self.table[0, self.count - 1]) if self.count else -1
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of memory, with an estimate for ids and postings."""
-        vectors = self.vectors
-        arrays = (self.columns, vectors.components, vectors.scales, vectors.bits)
-        return sum(array.nbytes for array in arrays) + 1000 * self.count
+        """Bytes of memory, with an estimate for ids."""
+        return self.vectors.nbytes + self.postings.nbytes + self.table.nbytes + ID_BYTES * self.count
 
-    def refreshed(self, revision: int, rows: Sequence[IndexRow]) -> BankIndex:
-        """The view after some facts were added or closed; rows come in order of seq."""
-        last = int(self.columns[0, self.count - 1]) if self.count else -1
-        new = [row for row in rows if row.seq > last]
-        columns = self.columns[:, : self.count].copy()
-        for row in rows[: len(rows) - len(new)]:
-            columns[:, np.searchsorted(columns[0], row.seq)] = row[4:]
-        added = np.array([row[4:] for row in new], np.int64).reshape(len(new), len(COLUMNS)).T
-        return BankIndex(
-            self.number,
-            revision,
-            self.purges,
-            self.vectors.extended(_unpacked(new, self.vectors.components.shape[1])),
-            self.postings.extended([np.frombuffer(row.terms, "<u4") for row in new]),
-            self.mentions.extended([_numbers(row.entities) for row in new]),
-            [*self.ids, *(FactId(row.id) for row in new)],
-            self._placed(new),
-            np.concatenate([columns, added], axis=1),
-        )
+    def extended(self, revision: int, blocks: Iterable[FactBlock]) -> BankIndex:
+        """Return the view with the facts of further blocks, whose numbers are greater than those of this view."""
+        vectors, table, count = self.vectors, self.table, self.count
+        keys, lengths = list[Keys](), [np.zeros(0, np.float32)]
+        del self.ids[count:]
+        for block in blocks:
+            size = len(block.ids)
+            table = _with_capacity(table, count, count + size)
+            table[:, count : count + size] = block.columns
+            vectors = vectors.extended(block.components, block.scales)
+            keys.append(moved(block.keys, count - self.count))
+            lengths.append(lengths_of(block.keys, size))
+            self.ids.extend(block.ids)
+            count += size
+        self.places.update(zip(self.ids[self.count :], range(self.count, count), strict=True))
+        new = np.concatenate([*keys, np.zeros(0, np.uint64)])
+        postings = self.postings.extended(np.concatenate(lengths), new)
+        return replace(self, revision=revision, vectors=vectors, postings=postings, table=table)
 
-    def _placed(self, new: Sequence[IndexRow]) -> dict[FactId, int]:
-        for place, row in enumerate(new, start=self.count):
-            self.places[FactId(row.id)] = place
-        return self.places
+    def mentioned(self, new: Iterable[tuple[int, int]]) -> BankIndex:
+        """Return the view with the mentions of its last facts, as pairs of the numbers of fact and entity."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for fact, entity in new:
+            if entity in self.mentions:
+                found[entity].append(fact)
+        added = {entity: np.append(self.mentions[entity], self.at(facts)) for entity, facts in found.items()}
+        return replace(self, mentions=self.mentions | added)
+
+    def patched(self, columns: Columns) -> BankIndex:
+        """Return the view with the present columns of some of its facts."""
+        table = self.table.copy()
+        table[:, np.searchsorted(self.column("seq"), columns[0])] = columns
+        return replace(self, table=table)
 
     def numbers(self, ids: Iterable[FactId]) -> dict[int, FactId]:
         """Facts of this view by number; others are left out."""
@@ -210,17 +209,16 @@ class BankIndex:
 
     def column(self, name: Column) -> NDArray[np.int64]:
         """One property of every fact."""
-        return self.columns[COLUMNS.index(name)]
+        return self.table[COLUMNS.index(name), : self.count]
 
 
 def _bounds(stretch: Interval) -> tuple[int, int]:
     return micros(stretch.start) if stretch.start else EARLIEST, micros(stretch.end) if stretch.end else LATEST
 
 
-def _numbers(listed: str | None) -> NDArray[np.uint32]:
-    return np.array(listed.split(",") if listed else [], np.uint32)
-
-
-def _unpacked(rows: Sequence[IndexRow], dimension: int) -> NDArray[np.float32]:
-    joined = b"".join(row.embedding for row in rows)
-    return np.frombuffer(joined, "<f2").reshape(len(rows), dimension).astype(np.float32)
+def _with_capacity(table: Columns, count: int, total: int) -> Columns:
+    if total <= table.shape[1]:
+        return table
+    grown = np.zeros((len(table), max(total, count + count // 2)), np.int64)
+    grown[:, :count] = table[:, :count]
+    return grown

@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 from vmemo.models import BankId
 from vmemo.ports import BankNotFound
 from vmemo.stores.sql.message_rows import BankState, bank_state
-from vmemo.stores.sqlite import rows
+from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
 
 _STATE = "SELECT seq, identity, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 
 
-MOST_BYTES = 512 * 1024**2
+MOST_BYTES = 256 * 1024**2
 """Bytes of the indexes that are kept together; the one in use is kept however large it is."""
 
 
@@ -27,12 +27,15 @@ class IndexCache:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._indexes: OrderedDict[BankId, BankIndex] = OrderedDict()
+        self._bytes = 0
         self._most_bytes = most_bytes
         self._refreshing = Lock()
 
     def clear(self) -> None:
         """Drop all indexes; the next search reads them again."""
-        self._indexes.clear()
+        with self._refreshing:
+            self._indexes.clear()
+            self._bytes = 0
 
     def get(self, connection: Connection, bank: BankId, *, space: str | None = None) -> BankIndex:
         """Return the bank's index as of this connection's transaction.
@@ -58,20 +61,36 @@ class IndexCache:
         state = bank_state(connection, bank)
         index = self._indexes.get(bank)
         if index is None or (index.number, index.purges) != (state.seq, state.purges):
-            index = BankIndex.empty(state.dimension, state.seq, state.purges)
-        if index.revision < state.revision:
-            changed = rows.index_rows(connection, state.seq, index.revision)
-            index = index.refreshed(state.revision, changed)
-            self._indexes[bank] = index
-            self._indexes.move_to_end(bank)
-            self._evict()
+            index = None
+        if index is None or index.revision < state.revision:
+            index = _read(connection, state) if index is None else _updated(connection, state, index)
+            self._keep(bank, index)
         return index
 
-    def _evict(self) -> None:
-        """Drop the indexes that were not used for longest; searches that run with one go on."""
-        total = sum(index.nbytes for index in self._indexes.values())
-        while total > self._most_bytes and len(self._indexes) > 1:
-            total -= self._indexes.popitem(last=False)[1].nbytes
+    def _keep(self, bank: BankId, index: BankIndex) -> None:
+        """Keep an index, and drop those that were not used for longest; searches that run with one go on."""
+        former = self._indexes.get(bank)
+        self._bytes += index.nbytes - (0 if former is None else former.nbytes)
+        self._indexes[bank] = index
+        self._indexes.move_to_end(bank)
+        while self._bytes > self._most_bytes and len(self._indexes) > 1:
+            self._bytes -= self._indexes.popitem(last=False)[1].nbytes
+
+
+def _read(connection: Connection, state: BankState) -> BankIndex:
+    """Return the index of a bank from its blocks."""
+    capacity = block_rows.count(connection, state.seq)
+    index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity)
+    return index.extended(state.revision, block_rows.read(connection, state.seq))
+
+
+def _updated(connection: Connection, state: BankState, index: BankIndex) -> BankIndex:
+    """Return an index with the facts that were added and closed since."""
+    changed = block_rows.changed_columns(connection, state.seq, after=index.revision, last=index.last)
+    if changed.size:
+        index = index.patched(changed)
+    grown = index.extended(state.revision, block_rows.read(connection, state.seq, after=index.last))
+    return grown.mentioned(block_rows.mentions(connection, state.seq, after=index.last))
 
 
 def _state(connection: Connection, bank: BankId) -> BankState:

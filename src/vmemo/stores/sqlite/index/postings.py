@@ -21,9 +21,17 @@ B = 0.75
 MOST_TERMS = 64
 """Different words of a query that are searched; a longer query's longest words are taken."""
 SEGMENTS = 8
-"""Segments up to which new facts are only appended; then all become one."""
+"""Segments up to which new facts are only appended; then the last ones become one."""
+GROWTH = 4
+"""A segment is left alone by a merge that is smaller by this factor."""
+COUNT_BITS = 6
+MOST_REPEATED = (1 << COUNT_BITS) - 1
+"""Repetitions of a word that are counted: more of them hardly change a score."""
+TERM_SHIFT = np.uint64(32)
 
 Hashes = NDArray[np.uint32]
+Keys = NDArray[np.uint64]
+"""Postings, each in one number that sorts them: the term's hash, 26 bits for the row, 6 for the repetitions."""
 
 
 def query_terms(text: str) -> list[str]:
@@ -38,9 +46,35 @@ def term_hash(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=4).digest(), "little")
 
 
-def encode(words: Sequence[str]) -> bytes:
-    """A text's terms as they are stored: little-endian hashes, with repetition."""
-    return np.array([term_hash(word) for word in words], dtype="<u4").tobytes()
+def hashed(words: Sequence[str]) -> Hashes:
+    """Return the hashes of a text's words, with repetition."""
+    return np.array([term_hash(word) for word in words], np.uint32)
+
+
+def keys_of(texts: Sequence[Hashes]) -> Keys:
+    """Return the postings of some texts, with the texts' positions as rows."""
+    hashes = np.concatenate([*texts, np.zeros(0, np.uint32)]).astype(np.uint64)
+    lengths = np.array([len(text) for text in texts], np.int64)
+    rows = np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
+    keys, counts = np.unique((hashes << TERM_SHIFT) | (rows << np.uint64(COUNT_BITS)), return_counts=True)
+    return keys | np.minimum(counts, MOST_REPEATED).astype(np.uint64)
+
+
+def moved(keys: Keys, rows: int) -> Keys:
+    """Return postings with greater row numbers."""
+    return keys + np.uint64(rows << COUNT_BITS)
+
+
+def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
+    """Return the words of each of `count` rows, with repetition."""
+    low = _halves(keys)[1]
+    repeated = low & np.uint32(MOST_REPEATED)
+    return np.bincount(low >> np.uint32(COUNT_BITS), repeated, minlength=count).astype(np.float32)
+
+
+def _halves(keys: Keys) -> tuple[Hashes, NDArray[np.uint32]]:
+    """Return the hashes of postings, and their rows with repetitions."""
+    return (keys >> TERM_SHIFT).astype(np.uint32), keys.astype(np.uint32)
 
 
 @dataclass(frozen=True)
@@ -49,38 +83,30 @@ class Segment:
 
     terms: Hashes
     starts: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    counts: NDArray[np.uint16]
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.uint8]
 
     @staticmethod
-    def build(first_row: int, texts: Sequence[Hashes]) -> Segment:
-        """The postings of consecutive rows."""
-        lengths = np.array([len(text) for text in texts], np.int64)
-        rows = np.repeat(np.arange(first_row, first_row + len(texts), dtype=np.uint64), lengths)
-        hashes = np.concatenate([*texts, np.zeros(0, np.uint32)]).astype(np.uint64)
-        keys, counts = np.unique((hashes << np.uint64(32)) | rows, return_counts=True)
-        return Segment._of_sorted(keys, np.minimum(counts, 65_535).astype(np.uint16))
+    def of_sorted(keys: Keys) -> Segment:
+        """Return the segment of sorted postings."""
+        hashes, low = _halves(keys)
+        starts = np.append(np.flatnonzero(hashes[1:] != hashes[:-1]) + 1, len(keys))
+        starts = np.insert(starts, 0, 0) if len(keys) else starts
+        counts = (low & np.uint32(MOST_REPEATED)).astype(np.uint8)
+        return Segment(hashes[starts[:-1]], starts, low >> np.uint32(COUNT_BITS), counts)
 
-    @staticmethod
-    def _of_sorted(keys: NDArray[np.uint64], counts: NDArray[np.uint16]) -> Segment:
-        hashes = (keys >> np.uint64(32)).astype(np.uint32)
-        terms, starts = np.unique(hashes, return_index=True)
-        rows = (keys & np.uint64(0xFFFFFFFF)).astype(np.int32)
-        return Segment(terms, np.append(starts, len(keys)).astype(np.int64), rows, counts)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.terms.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
-    @staticmethod
-    def merged(segments: Sequence[Segment]) -> Segment:
-        """One segment in place of several."""
-        keys = np.concatenate([segment._keys() for segment in segments])
-        counts = np.concatenate([segment.counts for segment in segments])
-        order = np.argsort(keys, kind="stable")
-        return Segment._of_sorted(keys[order], counts[order])
-
-    def _keys(self) -> NDArray[np.uint64]:
+    def keys(self) -> Keys:
+        """Return the postings as sorted keys."""
         hashes = np.repeat(self.terms.astype(np.uint64), np.diff(self.starts))
-        return (hashes << np.uint64(32)) | self.rows.astype(np.uint64)
+        low = (self.rows.astype(np.uint64) << np.uint64(COUNT_BITS)) | self.counts
+        return (hashes << TERM_SHIFT) | low
 
-    def of(self, term: int) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+    def of(self, term: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         """Rows that hold the term, and how often."""
         at = int(np.searchsorted(self.terms, np.uint32(term)))
         if at == len(self.terms) or int(self.terms[at]) != term:
@@ -96,26 +122,26 @@ class Postings:
     count: int
     segments: tuple[Segment, ...]
     lengths: NDArray[np.float32]
+    """Words of each row, with repetition."""
 
     @staticmethod
     def empty() -> Postings:
         """No rows yet."""
         return Postings(0, (), np.zeros(0, np.float32))
 
-    def extended(self, texts: Sequence[Hashes]) -> Postings:
-        """This index and some more rows."""
-        if not texts:
-            return self
-        segments = (*self.segments, Segment.build(self.count, texts))
-        if len(segments) > SEGMENTS:
-            segments = (Segment.merged(segments),)
-        added = np.array([len(text) for text in texts], np.float32)
-        return Postings(self.count + len(texts), segments, np.concatenate([self.lengths, added]))
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.lengths.nbytes + sum(segment.nbytes for segment in self.segments)
 
-    def rows(self, term: int) -> NDArray[np.int64]:
-        """Rows that hold a term, given by its number."""
-        found = [segment.of(term)[0].astype(np.int64) for segment in self.segments]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+    def extended(self, lengths: NDArray[np.float32], keys: Keys) -> Postings:
+        """Return this index with more rows, whose postings have rows from 0 on. The keys are used up."""
+        if not len(lengths):
+            return self
+        keys += np.uint64(self.count << COUNT_BITS)
+        keys.sort()
+        segments = _merged([*self.segments, Segment.of_sorted(keys)])
+        return Postings(self.count + len(lengths), segments, np.concatenate([self.lengths, lengths]))
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""
@@ -134,3 +160,17 @@ class Postings:
         for rows, counts in found:
             often = counts.astype(np.float32)
             scores[rows] += rarity * often * np.float32(K1 + 1) / (often + norms[rows])
+
+
+def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return few segments in place of many: the last ones become one, until none before it is much larger."""
+    if len(segments) <= SEGMENTS:
+        return tuple(segments)
+    first, size = len(segments) - 1, len(segments[-1].rows)
+    while first and len(segments[first - 1].rows) < GROWTH * size:
+        first -= 1
+        size += len(segments[first].rows)
+    if first == len(segments) - 1:
+        first -= 1
+    merged = np.sort(np.concatenate([segment.keys() for segment in segments[first:]]))
+    return (*segments[:first], Segment.of_sorted(merged))

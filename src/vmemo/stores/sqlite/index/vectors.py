@@ -33,21 +33,26 @@ class Vectors:
     bits: NDArray[np.uint64]
 
     @staticmethod
-    def empty(dimension: int) -> Vectors:
-        """No rows yet."""
+    def empty(dimension: int, capacity: int = 0) -> Vectors:
+        """No rows yet, with memory for some."""
         words = -(-dimension // 64)
-        return Vectors(0, np.zeros((0, dimension), np.int8), np.zeros(0, np.float32), np.zeros((words, 0), np.uint64))
+        components = np.zeros((capacity, dimension), np.int8)
+        return Vectors(0, components, np.zeros(capacity, np.float32), np.zeros((words, capacity), np.uint64))
 
-    def extended(self, rows: NDArray[np.float32]) -> Vectors:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.components.nbytes + self.scales.nbytes + self.bits.nbytes
+
+    def extended(self, components: NDArray[np.int8], scales: NDArray[np.float32]) -> Vectors:
         """These vectors and some more. Readers of the old value are not disturbed."""
-        if not len(rows):
+        if not len(components):
             return self
-        total = self.count + len(rows)
+        total = self.count + len(components)
         grown = self if total <= len(self.scales) else self._with_capacity(total)
-        peak = np.maximum(np.abs(rows).max(axis=1), 1e-12).astype(np.float32)
-        grown.components[self.count : total] = np.rint(rows * (127.0 / peak)[:, None]).astype(np.int8)
-        grown.scales[self.count : total] = peak / 127.0
-        grown.bits[:, self.count : total] = _sign_bits(rows, len(grown.bits)).T
+        grown.components[self.count : total] = components
+        grown.scales[self.count : total] = scales
+        grown.bits[:, self.count : total] = _sign_bits(components, len(grown.bits)).T
         return Vectors(total, grown.components, grown.scales, grown.bits)
 
     def _with_capacity(self, total: int) -> Vectors:
@@ -106,6 +111,18 @@ class Vectors:
         return total
 
 
+def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return vectors as eight-bit components, and the scales that give them length one."""
+    peaks = np.maximum(np.abs(vectors).max(axis=1, initial=0), 1e-12)
+    components = np.rint(vectors * (127.0 / peaks)[:, None]).astype(np.int8)
+    return components, _scales(components)
+
+
+def _scales(components: NDArray[np.int8]) -> NDArray[np.float32]:
+    squares = np.einsum("ij,ij->i", components, components, dtype=np.float32, casting="unsafe")
+    return (1.0 / np.sqrt(np.maximum(squares, 1.0))).astype(np.float32)
+
+
 def best(scores: NDArray[np.float32], limit: int) -> Rows:
     """Positions of the highest scores, best first; equal scores keep their order."""
     some = limit < len(scores)
@@ -113,7 +130,7 @@ def best(scores: NDArray[np.float32], limit: int) -> Rows:
     return chosen[np.argsort(-scores[chosen], kind="stable")]
 
 
-def _sign_bits(rows: NDArray[np.float32], words: int) -> NDArray[np.uint64]:
+def _sign_bits(rows: NDArray[np.float32] | NDArray[np.int8], words: int) -> NDArray[np.uint64]:
     packed = np.zeros((len(rows), words * 8), np.uint8)
     signs = np.packbits(rows > 0, axis=1)
     packed[:, : signs.shape[1]] = signs

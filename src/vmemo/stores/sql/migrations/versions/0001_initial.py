@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from alembic import op
+from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table
 
-from vmemo.stores.sql.schema import fact_index, metadata
+from vmemo.stores.sql.schema import metadata
 
 revision = "0001"
 down_revision = None
 
 LATER = frozenset({"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles", "webhooks"})
 """Tables that later versions add."""
+fact_index = Table(
+    "fact_index",
+    MetaData(),
+    Column("seq", Integer, primary_key=True),
+    Column("embedding", LargeBinary, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+)
 
 
 def upgrade() -> None:

@@ -1,0 +1,256 @@
+"""Statements over the blocks of facts, in which the file keeps vectors, terms and what searches filter by.
+
+The blocks of a bank do not overlap: in order of their first numbers they hold its facts in order. They change in the
+transaction that changes the facts' rows, so a block never contradicts them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, func, literal_column, select
+
+from vmemo.models import FactId
+from vmemo.models.search import Vector
+from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.schema import facts
+from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS
+from vmemo.stores.sqlite.index.blocks import (
+    BLOCK,
+    COLUMNS,
+    Columns,
+    FactBlock,
+    StoredBlock,
+    unpack_numbers,
+    unpack_vectors,
+)
+from vmemo.stores.sqlite.index.postings import Hashes, keys_of
+from vmemo.stores.sqlite.index.vectors import quantised
+from vmemo.stores.sqlite.raw import execute, fetch
+
+SMALL = 32
+"""Small blocks at the end of a bank, or facts of a commit, from which on they are merged."""
+
+_INSERT = "INSERT INTO fact_blocks (bank, first, last, count, numbers, vectors, terms) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_UPDATE = """
+UPDATE fact_blocks SET bank = ?, first = ?, last = ?, count = ?, numbers = ?, vectors = ?, terms = ? WHERE id = ?
+"""
+_PROPERTIES = "INSERT OR REPLACE INTO block_properties (block, properties) VALUES (?, ?)"
+_DELETE = ("DELETE FROM block_properties WHERE block = ?", "DELETE FROM fact_blocks WHERE id = ?")
+_SPANS = "SELECT id, first, last, count FROM fact_blocks WHERE bank = ? AND last >= ? AND first <= ? ORDER BY first"
+_LAST = "SELECT id, first, last, count FROM fact_blocks WHERE bank = ? ORDER BY first DESC LIMIT ?"
+_READ = """
+SELECT first, count, numbers, vectors, terms, properties
+FROM fact_blocks CROSS JOIN block_properties ON block = id WHERE id = ?
+"""
+_VECTORS = "SELECT first, count, numbers, vectors FROM fact_blocks WHERE id = ?"
+_OF_BANK = "SELECT id FROM fact_blocks WHERE bank = ?"
+_CHANGED = """
+SELECT seq FROM facts INDEXED BY facts_revision
+WHERE bank = ?1 AND revision = (SELECT revision FROM banks WHERE seq = ?1)
+"""
+_START = func.coalesce(
+    facts.c.occurred_start, func.min(facts.c.mentioned_at, facts.c.occurred_end - 1), facts.c.mentioned_at
+)
+"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
+
+
+class Span(NamedTuple):
+    """The place of a block: its row, its first and last facts by number, and how many it has."""
+
+    id: int
+    first: int
+    last: int
+    size: int
+
+
+def _network_number() -> ColumnElement[int]:
+    cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
+    return literal_column(f"CASE facts.network {cases} END")
+
+
+_COLUMNS = select(
+    facts.c.id,
+    facts.c.seq,
+    _network_number(),
+    facts.c.tokens,
+    func.coalesce(facts.c.valid_at, EARLIEST),
+    func.coalesce(facts.c.invalid_at, LATEST),
+    facts.c.recorded_at,
+    func.coalesce(facts.c.expired_at, LATEST),
+    func.coalesce(facts.c.expires_at, LATEST),
+    _START,
+    func.max(func.coalesce(facts.c.occurred_end, facts.c.mentioned_at + 1), _START + 1),
+).order_by(facts.c.seq)
+
+
+def _columns(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[list[FactId], Columns]:
+    found = connection.execute(_COLUMNS.where(*conditions)).all()
+    table = np.array([row[1:] for row in found], np.int64).reshape(len(found), len(COLUMNS))
+    return [FactId(row[0]) for row in found], np.ascontiguousarray(table.T)
+
+
+def changed_columns(connection: Connection, bank: int, *, after: int, last: int) -> Columns:
+    """Return the columns of facts up to the number `last` that changed after a revision."""
+    f = facts.c
+    return _columns(connection, f.bank == bank, f.revision > after, f.seq <= last)[1]
+
+
+def add(connection: Connection, bank: int, new: Mapping[int, tuple[Vector, Hashes]]) -> None:
+    """Store the vectors and terms of facts by number; their rows are written already."""
+    if not new:
+        return
+    ids, columns = _columns(connection, among(facts.c.seq, new))
+    ordered = [new[seq] for seq in columns[0].tolist()]
+    components, scales = quantised(np.array([vector for vector, _ in ordered], np.float32))
+    block = FactBlock(ids, columns, components, scales, keys_of([terms for _, terms in ordered]))
+    for span, part in _placed(connection, bank, block):
+        if span is None:
+            _append(connection, bank, part)
+        else:
+            _replace(connection, bank, [span], [_read(connection, span.id), part])
+
+
+def _placed(connection: Connection, bank: int, block: FactBlock) -> Iterator[tuple[Span | None, FactBlock]]:
+    """Yield the facts of a block with the stored block between whose facts they belong, if there is one."""
+    groups: dict[Span | None, list[int]] = defaultdict(list)
+    spans = _spans(connection, bank, int(block.seqs[0]), int(block.seqs[-1]))
+    for place, seq in enumerate(block.seqs.tolist()):
+        groups[_covering(spans, seq)].append(place)
+    for span, places in groups.items():
+        yield span, block.at(np.array(places, np.int64)) if len(groups) > 1 else block
+
+
+def _append(connection: Connection, bank: int, block: FactBlock) -> None:
+    """Store facts, together with the small blocks at the end of the bank if these are many or the facts are."""
+    run = list[Span]()
+    for row in fetch(connection, _LAST, bank, SMALL):
+        span = Span(*row)
+        if span.size >= BLOCK or span.last > block.seqs[0]:
+            break
+        run.append(span)
+    if len(run) + len(block.ids) < SMALL:
+        run = []
+    _replace(connection, bank, run, [*(_read(connection, span.id) for span in run), block])
+
+
+def update_changed(connection: Connection, bank: int) -> None:
+    """Renew the properties of the facts that the bank's latest revision changed."""
+    changed = [seq for (seq,) in fetch(connection, _CHANGED, bank)]
+    for span, seqs in _by_span(connection, bank, changed).items():
+        block = _read(connection, span.id)
+        _, columns = _columns(connection, among(facts.c.seq, np.intersect1d(seqs, block.seqs).tolist()))
+        new = block.patched(columns)
+        if not np.array_equal(new.columns, block.columns):
+            execute(connection, _PROPERTIES, span.id, new.stored_properties)
+
+
+def drop(connection: Connection, bank: int, seqs: Sequence[int]) -> None:
+    """Remove facts by number; the blocks that had them are written anew."""
+    for span, gone in _by_span(connection, bank, seqs).items():
+        block = _read(connection, span.id)
+        left = np.flatnonzero(~np.isin(block.seqs, gone))
+        if len(left) < len(block.ids):
+            _replace(connection, bank, [span], [block.at(left)] if len(left) else [])
+
+
+def drop_bank(connection: Connection, bank: int) -> None:
+    """Remove all blocks of a bank."""
+    _delete(connection, [id for (id,) in fetch(connection, _OF_BANK, bank)])
+
+
+def replace_vectors(connection: Connection, bank: int, new: Mapping[int, Vector]) -> None:
+    """Replace the vectors of all facts of a bank."""
+    for span in _spans(connection, bank, EARLIEST, LATEST):
+        block = _read(connection, span.id)
+        components, scales = quantised(np.array([new[seq] for seq in block.seqs.tolist()], np.float32))
+        _replace(connection, bank, [span], [replace(block, components=components, scales=scales)])
+
+
+def vectors(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+    """Return the vectors of facts by number."""
+    found: dict[int, NDArray[np.float32]] = {}
+    for span, wanted in _by_span(connection, bank, seqs).items():
+        [(first, count, numbers, stored)] = fetch(connection, _VECTORS, span.id)
+        known = unpack_numbers(first, count, numbers)
+        scales, components = unpack_vectors(stored, count)
+        places = np.flatnonzero(np.isin(known, wanted))
+        rows = components[places] * scales[places, None]
+        found.update(zip(known[places].tolist(), rows, strict=True))
+    return found
+
+
+def count(connection: Connection, bank: int) -> int:
+    """Return the number of facts in the blocks of a bank."""
+    return sum(span.size for span in _spans(connection, bank, EARLIEST, LATEST))
+
+
+def read(connection: Connection, bank: int, *, after: int = -1) -> Iterator[FactBlock]:
+    """Yield the facts of a bank with greater numbers than `after`, in order."""
+    for span in _spans(connection, bank, after + 1, LATEST):
+        block = _read(connection, span.id)
+        yield block if span.first > after else block.at(np.flatnonzero(block.seqs > after))
+
+
+def mentions(connection: Connection, bank: int, *, after: int) -> list[tuple[int, int]]:
+    """Return facts with greater numbers than `after` and the entities they mention, by number."""
+    found = fetch(connection, "SELECT fact, entity FROM mentions WHERE bank = ? AND fact > ?", bank, after)
+    return [(fact, entity) for fact, entity in found]
+
+
+def _spans(connection: Connection, bank: int, first: int, last: int) -> list[Span]:
+    return [Span(*row) for row in fetch(connection, _SPANS, bank, first, last)]
+
+
+def _by_span(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[Span, list[int]]:
+    """Return the blocks that may have some facts, with these."""
+    wanted = sorted(seqs)
+    spans = _spans(connection, bank, wanted[0], wanted[-1]) if wanted else []
+    found: dict[Span, list[int]] = defaultdict(list)
+    for seq in wanted:
+        if (span := _covering(spans, seq)) is not None:
+            found[span].append(seq)
+    return found
+
+
+def _covering(spans: Sequence[Span], seq: int) -> Span | None:
+    place = bisect_left(spans, seq, key=lambda span: span.last)
+    return spans[place] if place < len(spans) and spans[place].first <= seq else None
+
+
+def _read(connection: Connection, id: int) -> FactBlock:
+    found = fetch(connection, _READ, id)
+    if not found:
+        raise ValueError("a block of facts has no properties")
+    [(first, count, *stored)] = found
+    return FactBlock.read(first, count, StoredBlock(*stored))
+
+
+def _replace(connection: Connection, bank: int, spans: Sequence[Span], blocks: Sequence[FactBlock]) -> None:
+    """Write facts in place of some blocks, whose rows are used again."""
+    parts = (
+        FactBlock.joined(blocks).parts() if len(blocks) > 1 else [part for block in blocks for part in block.parts()]
+    )
+    ids = [span.id for span in spans]
+    _delete(connection, ids[len(parts) :])
+    for number, part in enumerate(parts):
+        stored = part.stored()
+        values = bank, int(part.seqs[0]), int(part.seqs[-1]), len(part.ids), *stored[:3]
+        if number < len(ids):
+            id = ids[number]
+            execute(connection, _UPDATE, *values, id)
+        else:
+            id = execute(connection, _INSERT, *values)
+        execute(connection, _PROPERTIES, id, stored.properties)
+
+
+def _delete(connection: Connection, ids: Iterable[int]) -> None:
+    for id in ids:
+        for statement in _DELETE:
+            execute(connection, statement, id)
