@@ -40,6 +40,51 @@ class ReadConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[])) == []
 
     @on_store
+    async def test_facts_are_paged_newest_mention_first(self, store: Store) -> None:
+        facts = [await store_fact(store, str(n), mentioned_at=day(n % 3)) for n in range(7)]
+        ordered = await store.facts(BANK, FactSelect(newest_first=True))
+        assert [fact.mentioned_at for fact in ordered] == sorted((f.mentioned_at for f in facts), reverse=True)
+        first = await store.facts(BANK, FactSelect(newest_first=True, limit=3))
+        rest = await store.facts(BANK, FactSelect(newest_first=True, after=first[-1].id))
+        assert [*first, *rest] == ordered
+        early = await store.facts(BANK, FactSelect(mentioned_before=day(1)))
+        assert {fact.mentioned_at for fact in early} == {day(0)}
+
+    @on_store
+    async def test_closed_facts_are_selected(self, store: Store) -> None:
+        current = await store_fact(store, "current")
+        over = await store_fact(store, "over", invalid_at=day(0))
+        disbelieved = await store_fact(store, "disbelieved", expired_at=day(0))
+        assert await store.facts(BANK, FactSelect(closed=True)) == [over, disbelieved]
+        assert await store.facts(BANK, FactSelect(current=True)) == [current]
+
+    @on_store
+    async def test_entities_are_found_by_part_of_a_name_and_ordered_by_mentions(self, store: Store) -> None:
+        ana, ben, cleo = an_entity("Ana Silva"), an_entity("Ben", aliases=("B_50%",)), an_entity("Cleo")
+        await store_entities(store, ana, ben, cleo)
+        for text, *about in (("one", ben, cleo), ("two", ben), ("three", cleo), ("four", cleo)):
+            await store_fact(store, text, entities=tuple(mention_of(entity) for entity in about))
+
+        async def names(**wanted: object) -> list[str]:
+            found = await store.entities(BANK, EntitySelect(**wanted))  # pyright: ignore[reportArgumentType]
+            return [entity.name for entity in found]
+
+        assert await names(most_mentioned=True) == ["Cleo", "Ben", "Ana Silva"]
+        assert await names(most_mentioned=True, offset=1, limit=1) == ["Ben"]
+        assert await names(containing="SILV") == ["Ana Silva"]
+        assert await names(containing="_50%") == ["Ben"]
+
+    @on_store
+    async def test_daily_counts_add_up(self, store: Store) -> None:
+        assert await store.daily_counts(BANK) == []
+        await store_messages(store, "one", "two", timestamp=day(4))
+        # Their messages are of the first day.
+        for number, mentioned in enumerate((1, 1, 4)):
+            await store_fact(store, f"fact {number}", mentioned_at=day(mentioned))
+        counted = [(each.day.day, each.messages, each.facts) for each in await store.daily_counts(BANK)]
+        assert counted == [(1, 3, 2), (4, 2, 1)]
+
+    @on_store
     async def test_records_are_found_by_their_short_ids(self, store: Store) -> None:
         ids = [
             "0f9a3c52-7d1e-5b6f-9c3d-000000000001",

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from console_client import form_token
 from live_server import LiveServer, live_server
 from vmemo.server import ServerOptions
 from vmemo.server.console.session import COOKIE, LIFETIME_SECONDS, MAX_SESSIONS, ConsoleSessions
@@ -22,15 +23,9 @@ def server(sqlite_url: str) -> Iterator[LiveServer]:
         yield running
 
 
-def token_of(page: httpx2.Response) -> str:
-    """Return the CSRF token of a page."""
-    return page.text.split('name="csrf_token" value="')[1].split('"')[0]
-
-
 def sign_in(client: httpx2.Client, key: str) -> httpx2.Response:
     """Sign in with a key."""
-    form = client.get("/console/sign-in")
-    return client.post("/console/sign-in", data={"key": key, "csrf_token": token_of(form)})
+    return client.post("/console/sign-in", data={"key": key, "csrf_token": form_token(client)})
 
 
 def test_browser_holds_a_token_and_never_the_key(server: LiveServer) -> None:
@@ -55,8 +50,7 @@ def test_sign_in_returns_to_the_page_of_this_console_only(server: LiveServer) ->
             ("//evil.example/console/", "/console"),
             ("/console/\\evil.example", "/console"),
         ]:
-            form = client.get("/console/sign-in", params={"next": given})
-            data = {"key": server.key("read"), "csrf_token": token_of(form), "next": given}
+            data = {"key": server.key("read"), "csrf_token": form_token(client), "next": given}
             assert client.post("/console/sign-in", data=data).headers["location"] == expected
 
 
@@ -73,7 +67,7 @@ def test_session_ends_with_sign_out_and_with_the_key(server: LiveServer) -> None
     id, key = server.key_with_id("read")
     with server.http() as client:
         sign_in(client, key)
-        token = token_of(client.get("/console"))
+        token = form_token(client)
         stolen = client.cookies[COOKIE]
         client.post("/console/sign-out", data={"csrf_token": token})
         client.cookies.set(COOKIE, stolen, path="/console")
@@ -102,7 +96,7 @@ def test_sessions_expire_and_are_bounded() -> None:
 def test_form_without_its_token_or_of_another_origin_changes_nothing(server: LiveServer) -> None:
     with server.http() as client:
         sign_in(client, server.key("admin"))
-        path, token = "/console/banks/ana/maintain", token_of(client.get("/console"))
+        path, token = "/console/banks/ana/maintain", form_token(client)
         assert client.post(path, data={}).status_code == 403
         assert client.post(path, data={"csrf_token": "0" * 64}).status_code == 403
         assert client.post(path, json={"csrf_token": token}).status_code == 415
@@ -151,6 +145,6 @@ def test_local_server_without_keys_needs_no_sign_in(sqlite_url: str) -> None:
     with live_server(sqlite_url) as server, server.http() as client:
         page = client.get("/console")
         assert page.status_code == 200
-        created = client.post("/console/banks", data={"name": "a/b %2F", "csrf_token": token_of(page)})
+        created = client.post("/console/banks", data={"name": "a/b %2F", "csrf_token": form_token(client)})
         assert created.headers["location"] == "/console/banks/a%2Fb%20%252F?done=created"
         assert "The bank exists now." in client.get(created.headers["location"]).text

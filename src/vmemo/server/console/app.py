@@ -25,11 +25,12 @@ from vmemo.server.console.pages import (
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.problems import HttpProblem
 
-router = APIRouter(include_in_schema=False)
-for pages in (
+PAGES = (
     *(static, sign_in, banks, admin, reports, overview, facts, entities, graph, opinions),
     *(messages, recall, chat, profile, forget),
-):
+)
+router = APIRouter(include_in_schema=False)
+for pages in PAGES:
     router.include_router(pages.router)
 
 _rest = APIRouter(prefix="/console", route_class=ConsoleRoute)

@@ -46,6 +46,8 @@ class ConsoleRoute(ExactRoute):
             except (VmemoError, HttpProblem, RequestValidationError) as error:
                 response = error_page(request, error)
             response.headers.setdefault("content-security-policy", POLICY)
+            # Without a referrer browsers would send "null" as the origin of a form, which is refused.
+            response.headers.setdefault("referrer-policy", "same-origin")
             keep_token(request, response)
             return response
 

@@ -157,7 +157,7 @@ async function start() {
   if (!data.nodes.length) { note.textContent = "There are no facts to draw yet."; return; }
   const graph = cytoscape({
     container: element, elements: elementsOf(data), style: styles(), layout: { name: "preset", fit: true, padding: 24 },
-    wheelSensitivity: 0.25, textureOnViewport: data.nodes.length > 400, hideEdgesOnViewport: data.nodes.length > 800,
+    textureOnViewport: data.nodes.length > 400, hideEdgesOnViewport: data.nodes.length > 800,
     pixelRatio: data.nodes.length > 400 ? 1 : "auto", minZoom: 0.05, maxZoom: 4,
   });
   describe(data);
