@@ -16,6 +16,12 @@ with Memory(":memory:") as memory:
     memory.retain_sync("I work at Fernhill Robotics.", speaker="Maya")
     assert "Fernhill" in memory.context_sync("Where does Maya work?").text
 """
+CONSOLE = """
+from vmemo.server.console.pages.static import FILES
+from vmemo.server.console.render import environment
+assert {"console.css", "vendor/htmx.min.js", "vendor/cytoscape.min.js", "vendor/uplot.min.js"} <= FILES.keys()
+assert environment().list_templates() and environment().get_template("base.html")
+"""
 
 
 def commands(folder: Path) -> Sequence[list[str]]:
@@ -30,6 +36,8 @@ def commands(folder: Path) -> Sequence[list[str]]:
         [*install, "--find-links", str(folder), "vmemo"],
         [python, "-c", SNIPPET],
         [str(programs / "vmemo"), "demo"],
+        [*install, "--find-links", str(folder), "vmemo[server]"],
+        [python, "-c", CONSOLE],
     )
 
 

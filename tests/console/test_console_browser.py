@@ -27,7 +27,7 @@ FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-ba
     --disable-component-update --disable-sync""".split()
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 VIOLATIONS = "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.blockedURI))"
-PHONE, DESK = 390, 1280
+PHONE, LAPTOP = 390, 1280
 PAGES = ("", "/facts", "/entities", "/graph", "/opinions", "/observations", "/messages", "/episodes", "/recall")
 MORE_PAGES = ("/recall?query=Where+does+Maya+work", "/chat", "/profile", "/forget", "/forget?entity=Ines")
 SERVER_PAGES = ("", "/keys", "/audit", "/reports", "/sign-in", "/nothing")
@@ -67,7 +67,7 @@ def open_as(chromium: Browser, sample: LiveServer) -> Iterator[OpenAs]:
             expect(page.get_by_role("heading", name="Banks")).to_be_visible()
             contexts[permission] = context, page
         page = contexts[permission][1]
-        page.set_viewport_size({"width": DESK, "height": 900})
+        page.set_viewport_size({"width": LAPTOP, "height": 900})
         return page
 
     def note(page: Page, kind: str, text: str) -> None:

@@ -21,7 +21,7 @@ OPEN = {"/console/sign-in", "/console/sign-out", "/console/banks/{bank}/chat"}
 def form_paths() -> list[str]:
     """Return the paths of all forms of the console that change something."""
     routes = [route for pages in PAGES for route in pages.router.routes if isinstance(route, ConsoleRoute)]
-    found = {route.path for route in routes if "POST" in route.methods}
+    found = {route.path for route in routes if "POST" in (route.methods or ())}
     return sorted(path for path in found if path not in OPEN)
 
 

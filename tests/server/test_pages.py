@@ -69,13 +69,13 @@ def page_of(response: httpx2.Response) -> _Page:
 def test_home_page_needs_no_key_and_links_to_the_interfaces(keyed_server: LiveServer) -> None:
     with keyed_server.http() as client:
         page = page_of(client.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}))
-        assert page.links == ["/docs", "/openapi.json", "/health", "/mcp"]
+        assert page.links == ["/console", "/docs", "/openapi.json", "/health", "/mcp"]
         assert f"vmemo {version('vmemo')}" in page.text
         assert f'curl {keyed_server.url}/v1/banks/ana/messages -H "Authorization: Bearer $VMEMO_API_KEY"' in page.text
-        assert [client.get(link).status_code for link in page.links[:3]] == [200, 200, 200]
+        assert [client.get(link).status_code for link in page.links[:4]] == [303, 200, 200, 200]
         described = client.get("/", headers={"Accept": "application/json"}).json()
         assert described["version"] == version("vmemo")
-        assert [described[name] for name in ("docs", "openapi", "health", "mcp")] == page.links
+        assert [described[name] for name in ("console", "docs", "openapi", "health", "mcp")] == page.links
 
 
 def test_reference_shows_every_operation_and_schema(keyed_server: LiveServer) -> None:

@@ -31,6 +31,7 @@ _HEADERS = {
 }
 
 _PURPOSES = {
+    "console": "see what the banks remember",
     "docs": "API reference",
     "openapi": "OpenAPI description",
     "health": "health check",
@@ -50,7 +51,7 @@ _LOCAL_KEYS = (
 @router.head("/")
 async def home(request: Request) -> Response:
     """Describe the server: as JSON if the client asks for that, else as HTML."""
-    links = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+    links = {"console": "/console", "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     if request.app.state.mcp:
         links["mcp"] = "/mcp"
     if _wants_json(request):

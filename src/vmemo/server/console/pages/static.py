@@ -13,7 +13,7 @@ from vmemo.server.problems import HttpProblem
 router = APIRouter(prefix="/console")
 _FOLDER = Path(__file__).parent.parent / "static"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FILES: Mapping[str, Path] = {
+FILES: Mapping[str, Path] = {
     path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.suffix in _TYPES
 }
 CACHE = "public, max-age=86400, immutable"
@@ -23,7 +23,7 @@ CACHE = "public, max-age=86400, immutable"
 @router.get("/static/{version}/{name:path}")
 async def file(version: str, name: str) -> Response:
     """Return one of the packaged files."""
-    path = _FILES.get(name)
+    path = FILES.get(name)
     if path is None:
         raise HttpProblem(404, "NotFound", "There is no such file.")
     return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": CACHE})
