@@ -87,6 +87,8 @@ def open_page(page: Page, name: str) -> None:
     if name == "graph":
         page.locator("#graph[data-ready]").wait_for()
         page.wait_for_timeout(300)
+    if name == "forget":
+        page.get_by_role("button", name="Forget for good").wait_for()
     page.wait_for_load_state("networkidle")
 
 

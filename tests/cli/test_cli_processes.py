@@ -7,6 +7,7 @@ import os
 import runpy
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from typer.testing import Result
+
+from vmemo import Memory
 
 Run = Callable[..., Result]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -35,6 +38,35 @@ def test_the_demo_shows_every_section_within_100_columns(tmp_path: Path) -> None
     assert "last Friday (= 7 June 2024)" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_serves_the_console_on_sample_data(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "vmemo",
+        "demo",
+        "--console",
+        "--port",
+        str(port),
+        "--db",
+        str(tmp_path / "demo.db"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as demo:
+        try:
+            assert demo.stdout is not None
+            address = demo.stdout.readline().split()[-1]
+            assert address == f"http://127.0.0.1:{port}/console/banks/demo"
+            assert "Ctrl+C" in demo.stdout.readline()
+        finally:
+            demo.terminate()
+    with Memory(tmp_path / "demo.db", bank="demo") as memory:
+        opinions = memory.opinions_sync()
+        assert len(opinions) == 3
+        assert all(len(memory.trajectory_sync(opinion.id)) >= 2 for opinion in opinions)
+        assert len(memory.observations_sync()) == 2
 
 
 def test_the_demo_prints_json(invoke: Run, tmp_path: Path) -> None:

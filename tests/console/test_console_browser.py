@@ -138,6 +138,8 @@ def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, 
         page.goto(path)
         if path.endswith("/graph"):
             page.locator("#graph[data-ready]").wait_for()
+        if "forget?" in path:
+            page.get_by_role("button", name="Forget for good").wait_for()
         found += faults(page)
         if path in dark:
             page.emulate_media(color_scheme="dark")

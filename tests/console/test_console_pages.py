@@ -12,13 +12,15 @@ import pytest
 from console_client import BANK, ConsoleClient
 from live_server import LiveServer, live_server
 from vmemo import Memory
-from vmemo.models import FactId
+from vmemo.models import BankId, FactId
+from vmemo.models.changes import Changes
 from vmemo.models.results import Answer, Citation
 from vmemo.models.select import FactSelect
 from vmemo.server import ServerOptions
 from vmemo.server.console.pages.chat import answer_parts
 from vmemo.server.console.pages.graph import MAX_NODES
 from vmemo.sync import portal
+from vmemo.testing.samples import a_fact, an_entity, day, mention_of, with_vector
 
 
 def plain(page: str) -> str:
@@ -201,6 +203,33 @@ def test_reports_are_those_of_the_folder(sqlite_url: str, tmp_path: Path) -> Non
         assert client.get("/console/reports/..%2Fsecret.json").status_code == 404
     with live_server(sqlite_url) as server, server.http() as client:
         assert "vmemo benchmark sample" in client.get("/console/reports").text
+
+
+def test_large_bank_is_listed_in_pages_and_its_graph_is_a_sample(sample: LiveServer, reader: ConsoleClient) -> None:
+    memory, people = sample.memory.bank("large"), [an_entity(f"Person {number}") for number in range(60)]
+
+    async def store() -> None:
+        await memory.open()
+        facts = [
+            a_fact(f"Thing {n}", bank="large", mentioned_at=day(n), entities=[mention_of(people[n % 60])])
+            for n in range(MAX_NODES + 100)
+        ]
+        changes = Changes(bank=BankId("large"), entities=people, facts=[with_vector(fact) for fact in facts])
+        assert await memory.lookup.store.commit(changes)
+
+    portal.run(store())
+    large = ConsoleClient(reader.http, "large")
+    first = large.get("/facts")
+    assert first.count("fact-link") == 50
+    more = unescape(re.findall(r'href="([^"]+)"[^>]*>Earlier facts', first)[0])
+    second = reader.http.get(more, headers={"HX-Request": "true"}).text
+    assert second.count("fact-link") == 50
+    assert not set(re.findall(r"Thing \d+", first)) & set(re.findall(r"Thing \d+", second))
+    listed, rest = large.get("/entities"), large.fragment("/entities?skip=50").text
+    assert (listed.count('<th scope="row">'), rest.count('<th scope="row">')) == (50, 10)
+    data = json.loads(large.get("/graph/data"))
+    assert data["shown"] == len(data["nodes"]) == MAX_NODES
+    assert data["total"] == MAX_NODES + 100 + len(people)
 
 
 @pytest.mark.parametrize("page", ["/nothing", "/banks/none", "/banks/demo/nothing"])

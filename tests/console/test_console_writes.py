@@ -119,15 +119,15 @@ def test_profile_is_replaced(writer: ConsoleClient, memory: Memory) -> None:
 
 
 def test_forgetting_deletes_what_the_preview_names(writer: ConsoleClient, memory: Memory) -> None:
-    preview = writer.get("/forget", entity="Priya")
+    assert "Forget everything about" in writer.get("/forget", entity="Priya")
+    preview = writer.fragment("/forget?entity=Priya").text
     messages = int(re.findall(r"<dt>messages</dt><dd>(\d+)", preview)[0])
     assert "Priya" in preview
     before = portal.run(memory.status()).messages
     assert "Deleted for good" in writer.submit("/forget", entity="Priya").text
     assert before - portal.run(memory.status()).messages == messages
     assert "Priya" not in writer.get("/facts")
-    gone = writer.http.get(writer.path("/forget"), params={"entity": "Priya"})
-    assert gone.status_code == 404
+    assert writer.fragment("/forget?entity=Priya").status_code == 404
     first = portal.run(memory.messages(limit=1))[0]
     assert "1 message" in writer.get("/forget", message=first.id)
 

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from fastapi import APIRouter, Response
 
 from vmemo.errors import InvalidInput
 from vmemo.models.requests import ForgetContentRequest
 from vmemo.server.console.dependencies import AdminForm, WriteForm, WritePage
 from vmemo.server.console.flash import redirect
-from vmemo.server.console.render import path_to
+from vmemo.server.console.render import is_fragment, path_to
 from vmemo.server.console.route import ConsoleRoute
 
 router = APIRouter(prefix="/console/banks/{bank}/forget", route_class=ConsoleRoute)
 
 
 @router.get("")
-async def preview(page: WritePage, document: str = "", entity: str = "") -> Response:
-    """Show the form, and what the named target would delete."""
+async def choose(page: WritePage, document: str = "", entity: str = "") -> Response:
+    """Show the form, or ask about the named target; the preview of a large one takes long and is loaded after it."""
     messages = tuple(page.request.query_params.getlist("message"))
     if not (document.strip() or entity.strip() or messages):
-        return page.render("forget.html", preview=None, document="", entity="", messages=(), entity_name="")
+        return page.render("forget.html", asked=False)
     request = _request(document=document, entity=entity, messages=messages)
+    values = {"asked": True, "document": document, "entity": entity, "messages": messages}
+    if is_fragment(page.request):
+        return page.render("forget_confirm.html", preview=await page.memory.preview_forget(request), **values)
     found = await page.memory.lookup.entity(entity) if entity else None
-    return page.render(
-        "forget.html",
-        preview=await page.memory.preview_forget(request),
-        document=document,
-        entity=entity,
-        messages=messages,
-        entity_name=found.name if found else entity,
-    )
+    query = urlencode({"document": document, "entity": entity, "message": messages}, doseq=True)
+    return page.render("forget.html", name=found.name if found else entity, query=query, **values)
 
 
 @router.post("")

@@ -23,7 +23,10 @@ function toast(text) {
 
 document.addEventListener("htmx:responseError", (event) => {
   const page = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
-  toast(page.body.textContent.trim().slice(0, 400) || `The server answered ${event.detail.xhr.status}.`);
+  const text = page.body.textContent.trim().slice(0, 400) || `The server answered ${event.detail.xhr.status}.`;
+  const waiting = event.detail.target.querySelector(".loading");
+  if (waiting) waiting.textContent = text;
+  else toast(text);
 });
 document.addEventListener("htmx:sendError", () => toast("The server does not answer. Nothing was changed."));
 
