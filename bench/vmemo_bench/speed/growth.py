@@ -164,14 +164,21 @@ async def measure_recall(
     _, open_ms = await timed(memory.open())
     try:
         _, cold_ms = await timed(measured[0].recall(memory, queries[0]))
-        # No query is asked twice: its vector would be cached.
+        # No query is asked twice before the end, when its vector is cached.
         steps = StepCounter(run.sink, f"recall at {size:,}", len(queries) - 1)
         compared = await compare_recall(memory, run.embedder, queries[1:], measured, steps)
+        cached = RecallTimes()
+        for query in queries[1 :: len(measured)]:
+            await cached.measure(memory, measured[0], query)
         facts = (await memory.status()).facts
     finally:
         await memory.close()
-    metrics = {f"facts@{size}": float(facts), f"rss_mb@{size}": peak_mb()}
-    timings = {f"open@{size}": p50_p95([open_ms]), f"first_recall@{size}": p50_p95([cold_ms])}
+    metrics = {f"facts@{size}": float(facts), f"rss_mb@{size}": peak_mb(), **cached.metrics("recall_cached", size)}
+    timings = {
+        f"open@{size}": p50_p95([open_ms]),
+        f"first_recall@{size}": p50_p95([cold_ms]),
+        f"recall_cached@{size}": p50_p95(cached.recall),
+    }
     return SpeedResult(metrics=metrics | compared.metrics(size), timings=timings | compared.timings(size))
 
 
@@ -193,6 +200,17 @@ class RecallTimes:
             if stage != "total":
                 self.stages[stage].append(stage_ms)
 
+    def metrics(self, name: str, size: int) -> Metrics:
+        """Return the median, the 95th percentile as a multiple of it, and the mean processor time."""
+        if not self.recall:
+            return {}
+        median = percentile(self.recall, 0.5)
+        return {
+            f"{name}_p50_ms@{size}": median,
+            f"{name}_p95_over_p50@{size}": percentile(self.recall, 0.95) / median,
+            f"{name}_cpu_ms@{size}": fmean(self.cpu),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecallComparison:
@@ -202,14 +220,17 @@ class RecallComparison:
     recalls: dict[str, RecallTimes]
 
     def metrics(self, size: int) -> Metrics:
-        """Return recall's median and 95th percentile as multiples of the embedder's median, and its mean CPU time."""
+        """Return the embedder's median, and each recall's median and 95th percentile as multiples of it."""
         embed = percentile(self.embed, 0.5)
         ratios = {
             f"{name}_p{share}_over_embed@{size}": percentile(times.recall, share / 100) / embed
             for name, times in self.recalls.items()
             for share in (50, 95)
         }
-        return ratios | {f"{name}_cpu_ms@{size}": fmean(times.cpu) for name, times in self.recalls.items() if times.cpu}
+        alone = [times.metrics(name, size) for name, times in self.recalls.items()]
+        return (
+            ratios | {f"embed_p50_ms@{size}": embed} | {name: value for each in alone for name, value in each.items()}
+        )
 
     def timings(self, size: int) -> Timings:
         """Return the median and 95th percentile of everything that was timed."""
