@@ -23,6 +23,7 @@ from vmemo.testing.samples import (
     mention_of,
     near,
     quotes,
+    search,
     store_fact,
     store_messages,
     with_vector,
@@ -259,5 +260,5 @@ async def _texts(store: Store, scope: Scope) -> set[str]:
 
 async def _instructions(store: Store, scope: Scope, *, limit: int = 9) -> list[str]:
     """Return the texts of the standing instructions in the order that a search returns them."""
-    found = await store.search(SearchRequest(scope=scope, limit=1, instructions=limit))
+    found = await search(store, SearchRequest(scope=scope, limit=1, instructions=limit))
     return [fact.text for fact in await store.facts(BANK, FactSelect(ids=found.instructions))]

@@ -24,11 +24,13 @@ from vmemo.testing.samples import (
     a_message,
     find_edges,
     ids_of,
+    load,
     matches,
     named_entities,
     near,
     quotes,
     re_embedded,
+    search,
     snapshot,
     store_fact,
     store_messages,
@@ -54,7 +56,7 @@ class IsolationConformance(StoreSuite):
         assert first_of(await store.messages(BANK, MessageSelect(preceding=theirs.messages[1], limit=1))) is None
         assert await store.facts(BANK, FactSelect(ids=facts, with_embeddings=True)) == []
         assert await store.episodes(BANK, EpisodeSelect(ids=episodes)) == []
-        assert await store.load(BANK, facts) == Loaded(facts=[], messages=[], titles={})
+        assert await load(store, BANK, facts) == Loaded(facts=[], messages=[], titles={})
         assert first_of(await store.episodes(BANK, EpisodeSelect(messages=[said[0]]))) is None
         assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
         assert await store.facts(BANK, FactSelect(episode=episodes[0], with_embeddings=True)) == []
@@ -160,10 +162,10 @@ class IsolationConformance(StoreSuite):
             store.messages(NOBODY, MessageSelect()),
             store.messages(NOBODY, MessageSelect(ids=[])),
             store.commit(Changes(bank=NOBODY, failures=[MessageFailure(messages=[], error="x")])),
-            store.search(SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5)),
-            store.search(SearchRequest(scope=scope, keyword=["tulips"], limit=5)),
-            store.search(SearchRequest(scope=scope, verbatim="tulips", limit=5)),
-            store.search(SearchRequest(scope=scope, space=EMBEDDER.name, temporal=temporal, limit=5)),
+            search(store, SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5)),
+            search(store, SearchRequest(scope=scope, keyword=["tulips"], limit=5)),
+            search(store, SearchRequest(scope=scope, verbatim="tulips", limit=5)),
+            search(store, SearchRequest(scope=scope, space=EMBEDDER.name, temporal=temporal, limit=5)),
             find_edges(store, EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
             named_entities(store, NOBODY, "tulips"),
             token_vectors(store, NOBODY, []),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from vmemo.models import EntityId, EpisodeId, FactId, Link, Message, MessageId
 from vmemo.models.changes import Changes
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.short_ids import ShortId
-from vmemo.ports import Loaded, Store
+from vmemo.ports import BankReader, Loaded, Store
 from vmemo.testing.samples import (
     BANK,
     a_batch,
@@ -17,6 +19,7 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
+    load,
     mention_of,
     store_entities,
     store_fact,
@@ -153,10 +156,34 @@ class ReadConformance(StoreSuite):
         story = await store_story(store)
         moving, garden = story.episodes
         wanted = [fact.id for fact in reversed(story.facts)]
-        loaded = await store.load(BANK, [*wanted, FactId("missing")])
+        loaded = await load(store, BANK, [*wanted, FactId("missing")])
         assert list(loaded.facts) == await store.facts(BANK, FactSelect(ids=wanted))
         assert loaded.titles == {moving.id: "moving", garden.id: "garden"}
-        assert await store.load(BANK, []) == Loaded(facts=[], messages=[], titles={})
+        assert await load(store, BANK, []) == Loaded(facts=[], messages=[], titles={})
+
+    @on_store
+    async def test_a_fact_that_was_loaded_before_is_loaded_as_it_is_now(self, store: Store) -> None:
+        ann = an_entity("Ann")
+        await store_entities(store, ann)
+        fact = await store_fact(store, "Ann plays chess.", entities=(mention_of(ann),), metadata={"turn": 1})
+        for number in range(2):
+            [found] = (await load(store, BANK, [fact.id])).facts
+            assert found == fact.model_copy(update={"access_count": number})
+            found.metadata["turn"] = 2  # pyright: ignore[reportIndexIssue]
+            await store.commit(Changes(bank=BANK, accesses={fact.id: 1}))
+        renamed = ann.model_copy(update={"name": "Anna"})
+        assert await store.commit(replace(await a_batch(store), entities=[renamed]))
+        [found] = (await load(store, BANK, [fact.id])).facts
+        assert [mention.name for mention in found.entities] == ["Anna"]
+
+    @on_store
+    async def test_an_error_of_a_function_that_reads_passes_through(self, store: Store) -> None:
+        def fail(reader: BankReader) -> None:
+            assert reader.load([MISSING]).facts == []
+            raise ValueError("not an error of the store")
+
+        with pytest.raises(ValueError, match="not an error of the store"):
+            await store.read(BANK, fail)
 
     @on_store
     async def test_the_last_episode_is_the_one_that_ended_last(self, store: Store) -> None:

@@ -37,6 +37,7 @@ from vmemo.testing.samples import (
     named_entities,
     near,
     quotes,
+    search,
     snapshot,
     some_tokens,
     store_entities,
@@ -308,7 +309,7 @@ class ReprocessConformance(StoreSuite):
         assert await snapshot(store) == before
         assert await swap_in(store, BANK, WIDER)
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector(held[1].text)], limit=1)
-        assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == [held[1].id]
+        assert [hit.id for hit in (await search(store, query)).semantic[0].hits] == [held[1].id]
         assert held[1].id in await matches(store, "gardener")
         stored = await store.bank(BANK)
         assert stored is not None

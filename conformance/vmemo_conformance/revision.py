@@ -22,6 +22,7 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
+    load,
     matches,
     mention_of,
     named_entities,
@@ -49,7 +50,7 @@ class RevisionConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[rome.id])) == [
             rome.model_copy(update={"invalid_at": day(10), "expired_at": day(12)})
         ]
-        assert (await store.load(BANK, [rome.id])).facts[0].expired_at == day(12)
+        assert (await load(store, BANK, [rome.id])).facts[0].expired_at == day(12)
         table = (
             (Scope(bank=BANK), {"oslo"}),
             (Scope(bank=BANK, include_expired=True), {"rome", "oslo"}),
@@ -153,7 +154,7 @@ class RevisionConformance(StoreSuite):
         assert [held.id for held in await store.facts(BANK, FactSelect(episode=second.id, with_embeddings=True))] == [
             fact.id
         ]
-        assert (await store.load(BANK, [fact.id])).facts == [found]
+        assert (await load(store, BANK, [fact.id])).facts == [found]
 
     @on_store
     async def test_a_stored_fact_becomes_a_successor_once(self, store: Store) -> None:
@@ -237,7 +238,7 @@ class RevisionConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store, facts), entities=[anna, robert]))
         ids = [fact.id for fact in facts]
         said = [{mention.name_in_text for mention in fact.entities if mention.id == robert.id} for fact in facts]
-        for found in (await store.facts(BANK, FactSelect(ids=ids)), (await store.load(BANK, ids)).facts):
+        for found in (await store.facts(BANK, FactSelect(ids=ids)), (await load(store, BANK, ids)).facts):
             assert [{m.name_in_text for m in fact.entities if m.id == robert.id} for fact in found] == said
             assert found == facts
         assert await named_entities(store, BANK, "Bob") == [mention_of(robert)]

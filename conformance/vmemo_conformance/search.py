@@ -21,6 +21,7 @@ from vmemo.testing.samples import (
     matches,
     near,
     quotes,
+    search,
     store_fact,
     store_messages,
 )
@@ -76,7 +77,7 @@ class SearchConformance(StoreSuite):
             c: await store_fact(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines
         }
         query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[at_cosine(1.0)], limit=4, floor=-1.0)
-        hits = (await store.search(query)).semantic[0].hits
+        hits = (await search(store, query)).semantic[0].hits
         assert [hit.id for hit in hits] == [facts[c].id for c in (0.9, 0.7, 0.5, 0.1)]
         assert np.allclose([hit.score for hit in hits], (0.9, 0.7, 0.5, 0.1), atol=0.01)
         assert [hit.tokens for hit in hits] == [facts[c].tokens for c in (0.9, 0.7, 0.5, 0.1)]
@@ -99,7 +100,7 @@ class SearchConformance(StoreSuite):
     async def test_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
         await store_fact(store, "tulips")
         with refused(EmbedderMismatch):
-            await store.search(SearchRequest(scope=EVERYTHING, space="another", semantic=[at_cosine(1.0)], limit=5))
+            await search(store, SearchRequest(scope=EVERYTHING, space="another", semantic=[at_cosine(1.0)], limit=5))
 
     @on_store
     async def test_each_vector_has_its_own_current_neighbours(self, store: Store) -> None:
@@ -136,7 +137,7 @@ class SearchConformance(StoreSuite):
             f.id: f
             for f in [await store_fact(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
         }
-        hits = (await store.search(SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0].hits
+        hits = (await search(store, SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0].hits
         scores = [hit.score for hit in hits]
         assert len(hits) == 5
         assert scores == sorted(scores, reverse=True)
@@ -192,7 +193,7 @@ class SearchConformance(StoreSuite):
         assert (await quotes(store, "garden tulips"))[0] == best.id
         assert len(await quotes(store, "garden", limit=3)) == 3
         query = SearchRequest(scope=EVERYTHING, verbatim="garden tulips", limit=9)
-        hits = (await store.search(query)).verbatim.hits
+        hits = (await search(store, query)).verbatim.hits
         assert {MessageId(hit.id) for hit in hits} == {m.id for m in (*plain, best)}
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.tokens > 0 for hit in hits)

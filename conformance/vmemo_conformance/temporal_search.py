@@ -14,7 +14,7 @@ from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, store_fact
+from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, search, store_fact
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 MOMENT = timedelta(microseconds=1)
@@ -139,7 +139,7 @@ class TemporalSearchConformance(StoreSuite):
     async def test_a_time_with_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
         await _happen(store, "tulips")
         with refused(EmbedderMismatch):
-            await store.search(replace(_REQUEST, space="another"))
+            await search(store, replace(_REQUEST, space="another"))
         assert await store.commit(await a_batch(store))
 
 
@@ -161,7 +161,7 @@ async def _hits(
     edge_penalty: float = 0.0,
 ) -> list[Scored]:
     temporal = replace(_TEMPORAL, during=during, floor=floor, edge_penalty=edge_penalty)
-    found = await store.search(replace(_REQUEST, scope=scope, temporal=temporal, limit=limit))
+    found = await search(store, replace(_REQUEST, scope=scope, temporal=temporal, limit=limit))
     return list(found.temporal.hits)
 
 

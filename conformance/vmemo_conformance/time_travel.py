@@ -9,7 +9,18 @@ from vmemo.models.changes import FactClosure
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, matches, near, store_fact, store_messages
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    a_batch,
+    a_fact,
+    day,
+    matches,
+    near,
+    search,
+    store_fact,
+    store_messages,
+)
 from vmemo_conformance.suite import StoreSuite, on_store
 
 MOMENT = timedelta(microseconds=1)
@@ -132,7 +143,7 @@ class TimeTravelConformance(StoreSuite):
             "believed to be true still": Scope(bank=BANK, at_time=day(6), known_at=day(6)),
         }
         quoted = {
-            name: bool((await store.search(SearchRequest(scope=scope, verbatim="tulips", limit=5))).verbatim.hits)
+            name: bool((await search(store, SearchRequest(scope=scope, verbatim="tulips", limit=5))).verbatim.hits)
             for name, scope in seen.items()
         }
         assert [name for name, found in quoted.items() if found] == [

@@ -33,7 +33,7 @@ def request(
 
 
 def ranked(*hits: tuple[str, float], baseline: float = 0.0) -> Ranking:
-    return Ranking([Scored(FactId(id), score, 5) for id, score in hits], baseline)
+    return Ranking.of([Scored(FactId(id), score, 5) for id, score in hits], baseline)
 
 
 def linked(ranking: Ranking, *links: tuple[str, str, float], limit: int = 100) -> Ranking:

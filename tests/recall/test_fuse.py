@@ -11,7 +11,7 @@ from vmemo.recall.fuse import ChannelRanking, fuse, placements
 
 
 def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline: float = 0.0) -> ChannelRanking:
-    return ChannelRanking(channel, Ranking([Scored(FactId(id), score, 5) for id, score in hits], baseline), weight)
+    return ChannelRanking(channel, Ranking.of([Scored(FactId(id), score, 5) for id, score in hits], baseline), weight)
 
 
 def scores(rankings: list[ChannelRanking], method: Fusion = "sum") -> dict[str, float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import Scope, TokenVectors
 from vmemo.models.setting_groups import FusionSettings
-from vmemo.ports import Loaded, Reranker, Search
+from vmemo.ports import BankReader, Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import (
@@ -30,6 +30,7 @@ from vmemo.recall.rerank import (
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")
 TEXTS = FusionSettings().texts
+R = TypeVar("R")
 
 
 def query(*, max_tokens: int | None = None, top_k: int | None = None, nodes: int = 300) -> Query:
@@ -56,9 +57,13 @@ class Facts:
     def __init__(self, missing: Sequence[str] = ()) -> None:
         self._missing = missing
 
-    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return the facts that are not missing."""
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function with this store as its reader."""
         assert bank == BANK
+        return run(cast("BankReader", self))
+
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return the facts that are not missing."""
         at = datetime(2023, 5, 8, tzinfo=UTC)
         known = [id for id in facts if id not in self._missing]
         found = [Fact(id=id, bank=BANK, network="world", text=f"Fact {id}.", tokens=3, mentioned_at=at) for id in known]

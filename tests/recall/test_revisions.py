@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -29,7 +30,7 @@ def newer_than(*pairs: str) -> list[RevisionEdge]:
     return [RevisionEdge(FactId(newer), FactId(older), "outdates", 0.5, 7, 8, NOW) for newer, older in pairs]
 
 
-def ordered(ids: str, edges: list[RevisionEdge], *, former: bool = False) -> list[Fused]:
+def ordered(ids: str, edges: list[RevisionEdge], *, former: bool = False) -> Sequence[Fused]:
     return in_order(candidates(ids), edges, former=lambda _: former, brought_in=BROUGHT_IN)
 
 

@@ -41,9 +41,11 @@ from vmemo.testing.samples import (
     at_cosine,
     day,
     find_edges,
+    load,
     matches,
     mention_of,
     near,
+    search,
     some_tokens,
     token_vectors,
     with_vector,
@@ -197,7 +199,7 @@ def _ask(both: tuple[Store, Store], request: SearchRequest) -> Ranking:
     """Return the only ranking of a request, which must be the same on both stores."""
 
     async def asked() -> tuple[Ranking, Ranking]:
-        one, other = await both[0].search(request), await both[1].search(request)
+        one, other = await search(both[0], request), await search(both[1], request)
         return _only(one), _only(other)
 
     one, other = asyncio.run(asked())
@@ -279,7 +281,7 @@ def _rounded(edges: Sequence[Edge]) -> list[Edge]:
 def test_loaded_facts_and_token_vectors_are_the_same(both: tuple[Store, Store]) -> None:
     async def asked() -> None:
         ids = [FactId(f"{kind}{n}") for n in range(70) for kind in "ft"] + [FactId("missing"), FactId("\x00")]
-        one, other = [await store.load(BANK, ids) for store in both]
+        one, other = [await load(store, BANK, ids) for store in both]
         assert one == other
         tokens, also = [await token_vectors(store, BANK, ids) for store in both]
         assert [None if t is None else t.tolist() for t in tokens] == [None if t is None else t.tolist() for t in also]
@@ -321,8 +323,8 @@ def test_the_baseline_of_a_large_bank_is_estimated_from_a_sample(postgres_url: s
         for start in range(0, count, 500):
             assert await store.commit(await a_batch(store, facts[start : start + 500]))
         query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_asked(1)], limit=10)
-        [found] = (await store.search(query)).semantic
-        [none] = (await store.search(replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))).semantic
+        [found] = (await search(store, query)).semantic
+        [none] = (await search(store, replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))).semantic
         await store.close()
         assert none.hits == []
         assert none.baseline == found.baseline

@@ -40,6 +40,7 @@ from vmemo.testing.samples import (
     near,
     quotes,
     re_embedded,
+    search,
     snapshot,
     some_tokens,
     store_entities,
@@ -245,7 +246,7 @@ def test_facts_of_the_first_release_are_searched_without_token_vectors_until_ree
         assert await near(store, vector, limit=1) == [story.facts[2].id]
         temporal = TemporalSearch(vector=vector, during=Interval())
         request = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, temporal=temporal, limit=1)
-        assert [hit.id for hit in (await store.search(request)).temporal.hits] == [story.facts[2].id]
+        assert [hit.id for hit in (await search(store, request)).temporal.hits] == [story.facts[2].id]
         second = [story.facts[1].id]
         edges = await find_edges(store, EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=second))
         assert {(edge.target, edge.kind) for edge in edges} >= {(ids[0], "temporal"), (ids[2], "entity")}

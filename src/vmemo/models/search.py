@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
@@ -177,7 +177,7 @@ class StatementPair(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A candidate: enough to rank and pack it without loading it. A tuple, because a recall makes hundreds of them."""
+    """A candidate: enough to rank and pack it without loading it."""
 
     id: FactId
     score: float
@@ -186,10 +186,26 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranking:
-    """A channel's candidates, best first. `baseline` is the score of a fact that is unrelated to the query."""
+    """A channel's candidates, best first, in columns: a recall ranks hundreds, and fusion only sums their scores.
 
-    hits: Sequence[Scored] = ()
+    `baseline` is the score of a fact that is unrelated to the query.
+    """
+
+    ids: Sequence[FactId] = ()
+    scores: Sequence[float] = ()
+    tokens: Sequence[int] = ()
     baseline: float = 0.0
+
+    @staticmethod
+    def of(hits: Iterable[Scored], baseline: float = 0.0) -> Ranking:
+        """Return the ranking of candidates that come best first."""
+        found = list(hits)
+        return Ranking([hit.id for hit in found], [hit.score for hit in found], [hit.tokens for hit in found], baseline)
+
+    @property
+    def hits(self) -> list[Scored]:
+        """The candidates, best first."""
+        return list(map(Scored, self.ids, self.scores, self.tokens))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,13 +248,13 @@ class Expansion:
 
 def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found: Ranking) -> EdgeQuery | None:
     """Return the query for the temporal links of the best facts, or None if there is nothing to follow."""
-    if not temporal.linked or not found.hits:
+    if not temporal.linked or not found.ids:
         return None
     return EdgeQuery(
         scope=replace(request.scope, occurred=temporal.during),
         space=request.space,
         vector=temporal.vector,
-        facts=[hit.id for hit in found.hits[: temporal.linked]],
+        facts=found.ids[: temporal.linked],
         kinds=frozenset({"temporal"}),
         floor=temporal.floor,
     )

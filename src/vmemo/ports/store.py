@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from vmemo.errors import NotFound
 from vmemo.models import (
@@ -31,6 +31,8 @@ from vmemo.models.results import DailyCount, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports.work import Queue
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,23 +84,39 @@ class MessageLog(Protocol):
         ...
 
 
-class Search(Protocol):
-    """Searches over the facts and messages of a bank, and the data that ranking their results needs."""
+class BankReader(Protocol):
+    """The searches of one bank and the data that ranking their results needs, all of one read transaction."""
 
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a recall, in one read transaction."""
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a recall."""
+        ...
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges, token vectors and revisions of candidates."""
+        ...
+
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        ...
+
+
+class Search(Protocol):
+    """Searches over the facts and messages of a bank. A bank that does not exist raises BankNotFound."""
+
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction, outside of the caller's event loop.
+
+        A recall is one such function. It has no effects, because a lost connection lets it be run again; errors that it
+        raises itself pass through.
+        """
         ...
 
     async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges and token vectors of candidates, in one read transaction."""
+        """Return what `BankReader.expand` does, in a transaction of its own."""
         ...
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts, none of a cosine below `floor`."""
-        ...
-
-    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         ...
 
 

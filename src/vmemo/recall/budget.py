@@ -3,48 +3,80 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from vmemo.models import EpisodeId, FactId, Hit
+from vmemo.models import EpisodeId, Fact, FactId, Hit
 from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 
 
-def weigh(hits: Sequence[Hit], now: datetime, *, half_life: timedelta | None, importance_weight: float) -> list[Hit]:
-    """Return hits by weighted score, best first: a score halves with each half-life since the fact was mentioned."""
-    factors = [_recency(hit, now, half_life) * _importance(hit, importance_weight) for hit in hits]
-    weighed = [hit.model_copy(update={"score": hit.score * factor}) for hit, factor in zip(hits, factors, strict=True)]
-    return sorted(weighed, key=lambda hit: hit.score, reverse=True)
+class ScoredFact(NamedTuple):
+    """A loaded candidate. It becomes a hit only if it is returned, because weighing makes many more of them."""
+
+    fact: Fact
+    score: float
+    verbatim: bool = False
+    """It is a message in its own words."""
+
+    @property
+    def id(self) -> FactId:
+        """The fact's id."""
+        return self.fact.id
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the fact's text."""
+        return self.fact.tokens
+
+    def times(self, factor: float) -> ScoredFact:
+        """Return it with its score multiplied by a factor."""
+        return ScoredFact(self.fact, self.score * factor, self.verbatim)
 
 
-def spread_over_episodes(hits: Sequence[Hit], share: float, revised: Set[FactId]) -> list[Hit]:
-    """Return hits by score, where a fact keeps a share of its score for each better one of its episode but the first.
+def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
+    """Return candidates by score, best first."""
+    return sorted(found, key=lambda each: each.score, reverse=True)
+
+
+def weigh(
+    found: Sequence[ScoredFact], now: datetime, *, half_life: timedelta | None, importance_weight: float
+) -> list[ScoredFact]:
+    """Return candidates by weighted score: a score halves with each half-life since the fact was mentioned."""
+    return by_score(
+        each.times(_recency(each.fact, now, half_life) * _importance(each.fact, importance_weight)) for each in found
+    )
+
+
+def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set[FactId]) -> list[ScoredFact]:
+    """Return candidates by score; one keeps a share of it for each better one of its episode but the first.
 
     What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
     that replace each other keep their scores, and with them their order.
     """
     seen: Counter[EpisodeId] = Counter()
-    weighed: list[Hit] = []
-    for hit in hits:
-        episode = hit.fact.episodes[:1]
-        factor = share ** max(0, seen[episode[0]] - 1) if episode and hit.id not in revised else 1.0
-        seen.update(episode)
-        weighed.append(hit.model_copy(update={"score": hit.score * factor}))
-    return sorted(weighed, key=lambda hit: hit.score, reverse=True)
+    weighed: list[ScoredFact] = []
+    for each in found:
+        if not each.fact.episodes:
+            weighed.append(each)
+            continue
+        episode = each.fact.episodes[0]
+        weighed.append(each if each.id in revised else each.times(share ** max(0, seen[episode] - 1)))
+        seen[episode] += 1
+    return by_score(weighed)
 
 
-def _recency(hit: Hit, now: datetime, half_life: timedelta | None) -> float:
+def _recency(fact: Fact, now: datetime, half_life: timedelta | None) -> float:
     if half_life is None:
         return 1.0
-    age = max(now - hit.fact.mentioned_at, timedelta(0))
+    age = max(now - fact.mentioned_at, timedelta(0))
     return 0.5 ** (age / half_life)
 
 
-def _importance(hit: Hit, weight: float) -> float:
-    return 1.0 - weight + weight * hit.fact.importance
+def _importance(fact: Fact, weight: float) -> float:
+    return 1.0 - weight + weight * fact.importance
 
 
 class HasTokens(Protocol):
@@ -63,15 +95,14 @@ def first_fitting(candidates: Sequence[Item], max_tokens: int | None, top_k: int
     if max_tokens is None:
         return chosen
     used = accumulate(candidate.tokens for candidate in chosen)
-    return chosen[: sum(1 for total in used if total <= max_tokens) + 1]
+    return chosen[: next((place for place, total in enumerate(used, start=1) if total > max_tokens), len(chosen))]
 
 
-def pack(hits: Sequence[Hit], max_tokens: int | None, top_k: int | None, count: TokenCounter) -> list[Hit]:
-    """Return the first hits that fit. The next one is truncated to what is left, and never replaced by a worse one."""
-    chosen = first_fitting(hits, max_tokens, top_k)
-    if max_tokens is None or not chosen or sum(hit.tokens for hit in chosen) <= max_tokens:
-        return list(chosen)
-    *whole, last = chosen
+def truncate_last(hits: Sequence[Hit], max_tokens: int | None, count: TokenCounter) -> list[Hit]:
+    """Return hits of which all but the last fit; that one is truncated to what is left, or left out."""
+    if max_tokens is None or not hits or sum(hit.tokens for hit in hits) <= max_tokens:
+        return list(hits)
+    *whole, last = hits
     left = max_tokens - sum(hit.tokens for hit in whole)
     truncated = last.truncate(left, count) if left >= MIN_TRUNCATED or not whole else None
     return whole if truncated is None else [*whole, truncated]

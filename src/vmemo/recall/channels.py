@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from vmemo.models import Channel, FactId, Interval, Mention
+from vmemo.models import Channel, FactId, Interval
 from vmemo.models.search import (
     Edge,
     Encoding,
@@ -21,19 +21,6 @@ from vmemo.recall.fuse import ChannelRanking
 from vmemo.recall.instructions import MAX_INSTRUCTIONS
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelResults:
-    """The rankings of all channels but the graph, and what the graph channel starts from."""
-
-    rankings: Sequence[ChannelRanking]
-    question: Encoding
-    entities: Sequence[Mention] = ()
-    entries: Sequence[Scored] = ()
-    """Semantic hits of the whole question."""
-    instructions: Sequence[FactId] = ()
-    """The user's standing instructions, newest first."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +59,6 @@ class Channels:
             names_in=self.query.text if "graph" in self.enabled else "",
             instructions=MAX_INSTRUCTIONS if self.settings.instruction_tokens > 0 else 0,
         )
-
-    def temporal_request(self, question: Encoding, during: Interval | None) -> SearchRequest:
-        """Return the request for the temporal channel alone."""
-        temporal = self._temporal(question.vector, during)
-        return SearchRequest(scope=self.query.scope, space=self.space, limit=self.query.nodes, temporal=temporal)
 
     def _temporal(self, vector: Vector, during: Interval | None) -> TemporalSearch | None:
         if during is None or "temporal" not in self.enabled:
@@ -117,7 +99,9 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int, decay
 
     A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
     """
-    scores = {hit.id: hit.score for hit in found.hits}
+    if not links:
+        return found
+    scores = dict(zip(found.ids, found.scores, strict=True))
     linked: dict[FactId, Scored] = {}
     for edge in links:
         score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * decay
@@ -125,4 +109,4 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int, decay
         if edge.target not in scores and score > least:
             linked[edge.target] = Scored(edge.target, score, edge.tokens)
     hits = sorted([*found.hits, *linked.values()], key=lambda hit: hit.score, reverse=True)
-    return Ranking(hits[:limit], found.baseline)
+    return Ranking.of(hits[:limit], found.baseline)

@@ -38,9 +38,9 @@ class Fuser:
         """Add the points of some rankings."""
         scores, tokens = self._scores, self._tokens
         for _, ranking, weight in rankings:
-            for hit, point in zip(ranking.hits, points(ranking, self._settings), strict=True):
-                scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
-                tokens[hit.id] = hit.tokens
+            for id, point in zip(ranking.ids, points(ranking, self._settings), strict=True):
+                scores[id] = scores.get(id, 0.0) + weight * point
+            tokens.update(zip(ranking.ids, ranking.tokens, strict=True))
 
     def order(self) -> list[Fused]:
         """Return all candidates, best first."""
@@ -59,11 +59,11 @@ def placements(rankings: Sequence[ChannelRanking], ids: Set[FactId]) -> dict[Fac
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[FactId, dict[Channel, ChannelPlacement]] = {id: {} for id in ids}
     for channel, ranking, _ in rankings:
-        for rank, hit in enumerate(ranking.hits, start=1):
-            if hit.id in ids:
-                known = found[hit.id].get(channel)
+        for rank, id in enumerate(ranking.ids, start=1):
+            if id in ids:
+                known = found[id].get(channel)
                 if known is None or rank < known.rank:
-                    found[hit.id][channel] = ChannelPlacement(rank, hit.score)
+                    found[id][channel] = ChannelPlacement(rank, ranking.scores[rank - 1])
     return found
 
 
@@ -78,14 +78,15 @@ def score_points(ranking: Ranking) -> list[float]:
     The low end is the ranking's baseline and not its last candidate, so that the weight of a difference does not
     depend on the number of candidates.
     """
-    if not ranking.hits:
+    if not ranking.scores:
         return []
-    span = ranking.hits[0].score - ranking.baseline
+    baseline = ranking.baseline
+    span = ranking.scores[0] - baseline
     if span <= 0:
-        return [1.0] * len(ranking.hits)
-    return [max(0.0, (hit.score - ranking.baseline) / span) for hit in ranking.hits]
+        return [1.0] * len(ranking.scores)
+    return [(score - baseline) / span if score > baseline else 0.0 for score in ranking.scores]
 
 
 def rank_points(ranking: Ranking, constant: float) -> list[float]:
     """Return reciprocal ranks: agreement between channels counts more than one channel's score."""
-    return [1.0 / (constant + rank) for rank in range(1, len(ranking.hits) + 1)]
+    return [1.0 / (constant + rank) for rank in range(1, len(ranking.ids) + 1)]

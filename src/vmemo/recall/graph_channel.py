@@ -99,8 +99,8 @@ class GraphActivation:
     def result(self, limit: int) -> GraphRanking:
         """Return the facts that were reached, by activation."""
         order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
-        hits = [Scored(id, self._scores[id], self._reached_by[id].tokens) for id in order]
-        return GraphRanking(Ranking(hits), self._reached_by)
+        ranking = Ranking(order, [self._scores[id] for id in order], [self._reached_by[id].tokens for id in order])
+        return GraphRanking(ranking, self._reached_by)
 
     def _activate(self, node: Node, activation: float) -> None:
         self._activation[node] = activation

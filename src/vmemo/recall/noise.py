@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vmemo.models import Fact, FactId, Hit, Message, MessageId, QueryType
+from vmemo.models import Fact, FactId, Message, MessageId, QueryType
 from vmemo.models.setting_groups import FusionSettings
+from vmemo.recall.budget import ScoredFact, by_score
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
@@ -33,35 +34,37 @@ def is_left_out(message: Message, question: str, *, with_questions: bool = False
     return not with_questions and is_bare_question(message.content) and _ASKED.search(question) is None
 
 
-def facts_for_lines(hits: Sequence[Hit], question: str) -> list[Hit]:
-    """Return hits with each verbatim message replaced by the best of them that says the same: a fact drawn from it.
+def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFact]:
+    """Return candidates with each verbatim message replaced by the best one that says the same: a fact drawn from it.
 
     A message stays if it has words of the question that its facts lack.
     """
-    if not any(hit.verbatim for hit in hits):
-        return list(hits)
-    drawn: dict[MessageId, list[Hit]] = {}
-    for hit in hits:
-        if not hit.verbatim:
-            for message in hit.fact.messages:
-                drawn.setdefault(message, []).append(hit)
+    if not any(each.verbatim for each in found):
+        return list(found)
+    drawn: dict[MessageId, list[ScoredFact]] = {}
+    for each in found:
+        if not each.verbatim:
+            for message in each.fact.messages:
+                drawn.setdefault(message, []).append(each)
     asked = set(terms(question))
-    placed: dict[FactId, Hit] = {}
-    for hit in hits:
-        facts = drawn.get(MessageId(hit.fact.id), ()) if hit.verbatim else ()
-        said = {term for each in facts for term in terms(each.fact.text)}
-        if facts and asked & set(terms(hit.fact.text)) <= said:
-            best = facts[0].model_copy(update={"score": max(hit.score, facts[0].score)})
+    placed: dict[FactId, ScoredFact] = {}
+    for each in found:
+        facts = drawn.get(MessageId(each.fact.id), ()) if each.verbatim else ()
+        said = {term for other in facts for term in terms(other.fact.text)}
+        if facts and asked & set(terms(each.fact.text)) <= said:
+            best = facts[0]._replace(score=max(each.score, facts[0].score))
             placed.setdefault(best.fact.id, best)
         else:
-            placed.setdefault(hit.fact.id, hit)
+            placed.setdefault(each.fact.id, each)
     return list(placed.values())
 
 
-def without_rests(hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits without what still holds of a former fact that is among them: the former fact says that too."""
-    ids = {hit.id for hit in hits}
-    return [hit for hit in hits if not (hit.fact.is_rest and hit.fact.supersedes in ids)]
+def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
+    """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
+    if not any(each.fact.is_rest for each in found):
+        return list(found)
+    ids = {each.id for each in found}
+    return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
 
 
 def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:
@@ -71,10 +74,6 @@ def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:
     return fact.network == "experience" and fact.engine == "local" and fact.tokens >= settings.reply_tokens
 
 
-def weigh_replies(hits: Sequence[Hit], type: QueryType, settings: FusionSettings) -> list[Hit]:
-    """Return hits by score, best first, with those of long replies multiplied by their weight."""
-    weighed = [
-        hit.model_copy(update={"score": hit.score * settings.reply}) if weighs_less(hit.fact, type, settings) else hit
-        for hit in hits
-    ]
-    return sorted(weighed, key=lambda hit: hit.score, reverse=True)
+def weigh_replies(found: Sequence[ScoredFact], type: QueryType, settings: FusionSettings) -> list[ScoredFact]:
+    """Return candidates by score, best first, with those of long replies multiplied by their weight."""
+    return by_score(each.times(settings.reply) if weighs_less(each.fact, type, settings) else each for each in found)

@@ -1,17 +1,19 @@
-"""Ranking of a recall's candidates: fuse the channels, follow the graph, rerank."""
+"""Ranking of a recall's candidates: search the channels, fuse their rankings, follow the graph, rerank.
+
+All of it runs in one read transaction of the store, outside of the event loop.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from vmemo.models import FactId
-from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, RevisionEdge, RevisionQuery, TokenVectors
-from vmemo.recall.channels import ChannelResults
+from vmemo.models import FactId, Mention
+from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, RevisionEdge, RevisionQuery, SearchResult
+from vmemo.ports import BankReader
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
 from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
-from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_texts, score_tokens
+from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_tokens
 from vmemo.recall.revisions import applicable, asked_before, in_order
 from vmemo.recall.run import RecallRun
 
@@ -20,114 +22,139 @@ _STAGES = {"edges": "graph", "token_vectors": "rerank", "revisions": "revisions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedCandidates:
-    """The candidates before and after reranking, and the rankings that they come from."""
+class FusedCandidates:
+    """The fused candidates of all channels, before a reranker's scores decide their order."""
 
     rankings: Sequence[ChannelRanking]
-    graph: GraphRanking = field(default_factory=GraphRanking)
+    first: Sequence[Fused]
+    """Those of all channels but the graph."""
     fused: Sequence[Fused]
-    reranked: Reranked
+    graph: GraphRanking = field(default_factory=GraphRanking)
+    late: RerankScores = field(default_factory=RerankScores)
+    """The scores of late interaction, if it is the reranker."""
     revisions: Sequence[RevisionEdge] = ()
     """Links between candidates and the facts that replaced or outdated them, or that they did."""
+    entities: Sequence[Mention] = ()
+    instructions: Sequence[FactId] = ()
+    """The user's standing instructions, newest first."""
+
+    @property
+    def only_linked(self) -> list[Fused]:
+        """FusedCandidates that only the graph leads to."""
+        seen = {candidate.id for candidate in self.first}
+        return [candidate for candidate in self.fused if candidate.id not in seen]
 
 
-async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
-    """Fuse the rankings, follow the graph, and rerank."""
+@dataclass(frozen=True)
+class RankedCandidates:
+    """The candidates, and their order after reranking."""
+
+    found: FusedCandidates
+    reranked: Reranked
+
+
+def find_candidates(run: RecallRun, reader: BankReader) -> FusedCandidates:
+    """Search every channel, fuse their rankings, follow the graph, and score by late interaction."""
+    rankings, result = _search(run, reader)
     fuser = Fuser(run.context.settings.fusion)
     with run.timer.stage("fuse"):
-        fuser.add(found.rankings)
+        fuser.add(rankings)
         first = fuser.order()
-    graph, scores, revisions = await _expand(run, found, first)
-    graph_ranking = run.channels.graph_ranking(graph.ranking)
+    activation, shortlisted = _activation(run, result), _late_shortlist(run, first)
+    expansion = _expand(run, reader, activation.next_query(), first, shortlisted)
+    graph = _follow_graph(run, reader, activation, expansion.edges)
     with run.timer.stage("fuse"):
-        fuser.add(graph_ranking)
+        linked = run.channels.graph_ranking(graph.ranking)
+        fuser.add(linked)
         fused = fuser.order()
-    if run.channels.analysis.type == "multi-hop":
-        # The answer may be a fact that only the graph leads to.
-        seen = {candidate.id for candidate in first}
-        new = [candidate for candidate in fused if candidate.id not in seen]
-        scores = scores.merge(await _rerank_more(run, new, found))
-    reranked = reorder(fused, scores)
+    found = FusedCandidates(
+        rankings=[*rankings, *linked],
+        first=first,
+        fused=fused,
+        graph=graph,
+        late=_late_scores(run, shortlisted, expansion),
+        revisions=expansion.revisions,
+        entities=result.entities,
+        instructions=result.instructions,
+    )
+    return _with_linked(run, reader, found) if run.channels.analysis.type == "multi-hop" else found
+
+
+def order_candidates(run: RecallRun, found: FusedCandidates, scores: RerankScores) -> RankedCandidates:
+    """Order candidates by fused score and reranker, each newer fact above those that it replaced or outdated."""
+    reranked = reorder(found.fused, scores)
     analysis, settings = run.channels.analysis, run.context.settings.revision_model
     ordered = in_order(
         reranked.candidates,
-        applicable(revisions, reranked.candidates[: settings.reordered], analysis),
+        applicable(found.revisions, reranked.candidates[: settings.reordered], analysis),
         former=lambda edge: asked_before(edge, analysis, run.now),
         brought_in=settings.brought_in,
     )
-    return RankedCandidates(
-        rankings=[*found.rankings, *graph_ranking],
-        graph=graph,
-        fused=fused,
-        reranked=replace(reranked, candidates=ordered),
-        revisions=revisions,
+    return RankedCandidates(found, replace(reranked, candidates=ordered))
+
+
+def _with_linked(run: RecallRun, reader: BankReader, found: FusedCandidates) -> FusedCandidates:
+    """Score the candidates that only the graph leads to as well: one of them may be the answer."""
+    ids = _late_shortlist(run, found.only_linked)
+    if not ids:
+        return found
+    expansion = reader.expand(ExpandRequest(bank=run.query.scope.bank, token_vectors=ids))
+    return replace(found, late=found.late.merge(_late_scores(run, ids, expansion)))
+
+
+def _search(run: RecallRun, reader: BankReader) -> tuple[list[ChannelRanking], SearchResult]:
+    """Search all channels but the graph, which starts from their results."""
+    with run.timer.stage("search"):
+        request = run.channels.request(run.encodings, run.during)
+        result = reader.search(request)
+    run.timer.add(result.timings)
+    return run.channels.rankings(request, result), result
+
+
+def _expand(
+    run: RecallRun, reader: BankReader, edges: EdgeQuery | None, first: Sequence[Fused], shortlisted: Sequence[FactId]
+) -> Expansion:
+    """Fetch what following the graph and reranking begin with, and the revisions of the best candidates."""
+    scope, looked_up = run.query.scope, run.context.settings.revision_model.looked_up
+    best = [candidate.id for candidate in first[:looked_up]]
+    if edges is None and not best:
+        return Expansion()
+    revisions = RevisionQuery(scope=scope, facts=best) if best else None
+    request = ExpandRequest(bank=scope.bank, edges=edges, token_vectors=shortlisted, revisions=revisions)
+    expansion = reader.expand(request)
+    run.timer.add({_STAGES[name]: milliseconds for name, milliseconds in expansion.timings.items()})
+    return expansion
+
+
+def _activation(run: RecallRun, result: SearchResult) -> GraphActivation:
+    rules, scope = run.context.settings.spreading, run.query.scope
+    base = EdgeQuery(
+        scope=scope, space=run.channels.space, vector=run.question.vector, fan=rules.fan, common=rules.common
     )
-
-
-async def _expand(
-    run: RecallRun, found: ChannelResults, first: Sequence[Fused]
-) -> tuple[GraphRanking, RerankScores, Sequence[RevisionEdge]]:
-    """Follow the graph and rerank the first candidates; one request fetches what both begin with, and revisions."""
-    activation, settings = _activation(run, found), run.context.settings.revision_model
-    edges, ids = activation.next_query(), _late_shortlist(run, first, found)
-    best = [candidate.id for candidate in first[: settings.looked_up]]
-    expansion = Expansion()
-    if edges is not None or best:
-        revisions = RevisionQuery(scope=run.query.scope, facts=best) if best else None
-        request = ExpandRequest(bank=run.query.scope.bank, edges=edges, token_vectors=ids, revisions=revisions)
-        expansion = await run.context.store.expand(request)
-        run.timer.add({_STAGES[name]: milliseconds for name, milliseconds in expansion.timings.items()})
-    graph, scores = await asyncio.gather(
-        _follow_graph(run, activation, expansion.edges),
-        _rerank(run, first, found, ids, expansion.token_vectors),
-    )
-    return graph, scores, expansion.revisions
-
-
-def _activation(run: RecallRun, found: ChannelResults) -> GraphActivation:
-    scope, question = run.query.scope, found.question
-    rules, space = run.context.settings.spreading, run.context.embedder.name
-    base = EdgeQuery(scope=scope, space=space, vector=question.vector, fan=rules.fan, common=rules.common)
     enabled = "graph" in run.channels.enabled
     expansions = max_expansions(run.channels.analysis.type, run.query.nodes, rules.expansions) if enabled else 0
-    return GraphActivation(base, found.entries, found.entities, expansions=expansions, settings=rules)
+    entries = result.semantic[0].hits[: rules.entries] if result.semantic else ()
+    return GraphActivation(base, entries, result.entities, expansions=expansions, settings=rules)
 
 
-def _late_shortlist(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> list[FactId]:
-    compares_tokens = run.context.reranker == "late" and found.question.tokens is not None
-    return late_shortlist(candidates, run.query, run.context.settings.fusion.late) if compares_tokens else []
-
-
-async def _follow_graph(run: RecallRun, activation: GraphActivation, edges: Sequence[Edge]) -> GraphRanking:
+def _follow_graph(
+    run: RecallRun, reader: BankReader, activation: GraphActivation, edges: Sequence[Edge]
+) -> GraphRanking:
     if "graph" not in run.channels.enabled:
         return GraphRanking()
     with run.timer.stage("graph"):
         activation.follow(edges)
         while (query := activation.next_query()) is not None:
-            request = ExpandRequest(bank=run.query.scope.bank, edges=query)
-            activation.follow((await run.context.store.expand(request)).edges)
+            activation.follow(reader.expand(ExpandRequest(bank=query.scope.bank, edges=query)).edges)
         return activation.result(run.query.nodes)
 
 
-async def _rerank(
-    run: RecallRun,
-    candidates: Sequence[Fused],
-    found: ChannelResults,
-    ids: Sequence[FactId],
-    vectors: Sequence[TokenVectors | None],
-) -> RerankScores:
-    """Score candidates by the reranker; `ids` and `vectors` are what late interaction compares."""
-    reranker, question = run.context.reranker, found.question.tokens
+def _late_shortlist(run: RecallRun, candidates: Sequence[Fused]) -> list[FactId]:
+    compares_tokens = run.context.reranker == "late" and run.question.tokens is not None
+    return late_shortlist(candidates, run.query, run.context.settings.fusion.late) if compares_tokens else []
+
+
+def _late_scores(run: RecallRun, ids: Sequence[FactId], expansion: Expansion) -> RerankScores:
+    question, weight = run.question.tokens, run.context.settings.fusion.late
     with run.timer.stage("rerank"):
-        if not isinstance(reranker, str):
-            limit = run.context.settings.fusion.texts
-            return await score_texts(run.query, candidates, reranker, run.context.store, limit=limit)
-        weight = run.context.settings.fusion.late
-        return score_tokens(ids, question, vectors, weight) if question is not None and ids else RerankScores()
-
-
-async def _rerank_more(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> RerankScores:
-    ids = _late_shortlist(run, candidates, found)
-    request = ExpandRequest(bank=run.query.scope.bank, token_vectors=ids)
-    vectors = (await run.context.store.expand(request)).token_vectors if ids else ()
-    return await _rerank(run, candidates, found, ids, vectors)
+        return score_tokens(ids, question, expansion.token_vectors, weight) if question is not None else RerankScores()

@@ -33,7 +33,8 @@ class RerankScores:
 
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
-        return RerankScores([*self.ids, *other.ids], {**self.scores, **other.scores}, self.weight)
+        weight = self.weight if self.ids else other.weight
+        return RerankScores([*self.ids, *other.ids], {**self.scores, **other.scores}, weight)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ async def score_texts(
 ) -> RerankScores:
     """Score the first candidates by a reranker that compares the question with each text, its date and its context."""
     ids = [candidate.id for candidate in candidates[: min(limit, query.reranked)]]
-    loaded = await search.load(query.scope.bank, ids)
+    loaded = await search.read(query.scope.bank, lambda reader: reader.load(ids))
     texts = {fact.id: reranker_text(fact) for fact in loaded.facts}
     known = [id for id in ids if id in texts]
     scores = await _call(reranker, query.text, [texts[id] for id in known]) if known else []

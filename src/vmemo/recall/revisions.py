@@ -52,14 +52,14 @@ def in_order(
     *,
     former: Callable[[RevisionEdge], bool],
     brought_in: int,
-) -> list[Fused]:
+) -> Sequence[Fused]:
     """Return candidates with each newer fact directly above the older ones that it replaced or may have outdated.
 
     Where the question is for the `former` state, the order stays, and the older fact follows the newer one. A fact that
     no channel has found is brought in by one of the best `brought_in` candidates.
     """
     if not edges:
-        return list(candidates)
+        return candidates
     order = _Order(candidates)
     for edge in sorted(edges, key=lambda edge: -edge.probability):
         if former(edge):
@@ -89,9 +89,11 @@ class _Order:
         if candidate.id in self._seen:
             return
         self._seen.add(candidate.id)
-        self._place_all(self.above[candidate.id], score, brings_in=brings_in)
-        self._placed.append(Fused(candidate.id, max(candidate.score, score), candidate.tokens))
-        self._place_all(self.below[candidate.id], score, brings_in=brings_in)
+        if candidate.id in self.above:
+            self._place_all(self.above[candidate.id], score, brings_in=brings_in)
+        self._placed.append(candidate if candidate.score >= score else candidate._replace(score=score))
+        if candidate.id in self.below:
+            self._place_all(self.below[candidate.id], score, brings_in=brings_in)
 
     def _place_all(self, facts: Sequence[Fused], score: float, *, brings_in: bool) -> None:
         for fact in facts:

@@ -26,9 +26,19 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, MergeRecord, NewEmbeddings, NewFact
 from vmemo.models.results import Status
-from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, Scope, SearchRequest, TokenVectors, Vector
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    ExpandRequest,
+    Scope,
+    SearchRequest,
+    SearchResult,
+    TokenVectors,
+    Vector,
+)
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import Store, TextKind
+from vmemo.ports import Loaded, Store, TextKind
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.text.tokens import terms
 
@@ -123,6 +133,16 @@ def re_embedded(bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding],
     return Changes(bank=bank, embeddings=NewEmbeddings(embedder=embedder, dimension=dimension, vectors=vectors))
 
 
+async def search(store: Store, request: SearchRequest) -> SearchResult:
+    """Return the rankings of a request, as a recall searches them."""
+    return await store.read(request.scope.bank, lambda reader: reader.search(request))
+
+
+async def load(store: Store, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+    """Return facts and messages as a recall loads them."""
+    return await store.read(bank, lambda reader: reader.load(facts, messages))
+
+
 async def store_messages(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
     """Store pending messages and return them."""
     said = [a_message(content, **fields) for content in contents]
@@ -152,13 +172,13 @@ async def store_entities(store: Store, *entities: Entity, bank: BankId = BANK) -
 
 async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
     """Return the ids of facts found by keywords, best first."""
-    found = await store.search(SearchRequest(scope=scope, keyword=[text], limit=limit))
+    found = await search(store, SearchRequest(scope=scope, keyword=[text], limit=limit))
     return [hit.id for hit in found.keyword[0].hits]
 
 
 async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[MessageId]:
     """Return the ids of messages found by keywords, best first."""
-    found = await store.search(SearchRequest(scope=scope, verbatim=text, limit=limit))
+    found = await search(store, SearchRequest(scope=scope, verbatim=text, limit=limit))
     return [MessageId(hit.id) for hit in found.verbatim.hits]
 
 
@@ -167,12 +187,12 @@ async def near(
 ) -> list[FactId]:
     """Return the ids of the facts nearest to a vector, best first."""
     request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=limit, floor=floor)
-    return [hit.id for hit in (await store.search(request)).semantic[0].hits]
+    return [hit.id for hit in (await search(store, request)).semantic[0].hits]
 
 
 async def named_entities(store: Store, bank: BankId, text: str) -> list[Mention]:
     """Return the entities that a text names."""
-    return list((await store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=1))).entities)
+    return list((await search(store, SearchRequest(scope=Scope(bank=bank), names_in=text, limit=1))).entities)
 
 
 async def find_edges(store: Store, query: EdgeQuery) -> list[Edge]:

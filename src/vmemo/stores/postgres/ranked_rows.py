@@ -54,7 +54,7 @@ def best(connection: Connection, candidates: Candidates, wanted: RankedQuery) ->
     rows = connection.execute(_whole(candidates, wanted)).all()
     # The floor is applied here: in the statement the planner would check it before the conditions.
     hits = [Scored(FactId(id), float(score), tokens) for id, score, tokens, *_ in rows if score >= wanted.floor]
-    return Ranking(hits, _baseline(connection, wanted, rows))
+    return Ranking.of(hits, _baseline(connection, wanted, rows))
 
 
 def _shortlisted(connection: Connection, candidates: Candidates, wanted: RankedQuery) -> Ranking | None:
@@ -70,7 +70,7 @@ def _shortlisted(connection: Connection, candidates: Candidates, wanted: RankedQ
     ]
     if len(hits) < wanted.limit and len(rows) == length and rows[-1][1] >= wanted.floor:
         return None
-    return Ranking(hits[: wanted.limit], _baseline(connection, wanted, rows))
+    return Ranking.of(hits[: wanted.limit], _baseline(connection, wanted, rows))
 
 
 def _short(candidates: Candidates, wanted: RankedQuery, length: int) -> Select[*tuple[Any, ...]]:

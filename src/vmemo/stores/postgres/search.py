@@ -10,53 +10,51 @@ from vmemo.models import BankId, FactId, Mention, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    ExpandRequest,
-    Expansion,
     Ranking,
     RevisionEdge,
     RevisionQuery,
     Scope,
     Scored,
-    SearchRequest,
-    SearchResult,
     TemporalSearch,
     TokenVectors,
     Vector,
     Vectors,
 )
 from vmemo.models.select import MessageSelect
-from vmemo.models.timings import StageTimer
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import filters, graph, load, rows, vectors as vector_rows, words
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.postgres.ranked_rows import Candidates
 from vmemo.stores.sql import name_rows, reads, scope_conditions
-from vmemo.stores.sql.message_rows import bank_state
-from vmemo.stores.sql.search import run_expansion, run_search
 
 
 class PostgresBankSearch:
     """`BankSearch` of one bank; banks of at least half of `index_from` facts may have a vector index.
 
-    Raise BankNotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
+    Raise BankNotFound if there is no such bank.
     """
 
-    def __init__(self, connection: Connection, bank: BankId, *, space: str | None = None, index_from: int) -> None:
+    def __init__(self, connection: Connection, bank: BankId, *, index_from: int) -> None:
         found = rows.sized(connection, bank)
         if found is None:
             raise BankNotFound(bank)
-        state, self._sizes = found
-        if space is not None:
-            state.demand(space)
+        self._state, self._sizes = found
         self._connection = connection
-        self._bank = state.seq
+        self._name = bank
+        self._bank = self._state.seq
         self._filtered: tuple[Scope, list[ColumnElement[bool]]] | None = None
         self.searched = Searched(
-            bank=state.seq,
-            dimension=state.dimension,
+            bank=self._bank,
+            dimension=self._state.dimension,
             count=self._sizes.facts,
             indexed=2 * self._sizes.facts >= index_from,
         )
+
+    def prepare(self, scope: Scope, space: str | None) -> None:
+        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
+        if space is not None:
+            self._state.demand(space)
+        self.conditions(scope)
 
     def conditions(self, scope: Scope) -> list[ColumnElement[bool]]:
         """Return the conditions of a scope; those of the last scope are kept, for they may take a query."""
@@ -106,20 +104,11 @@ class PostgresBankSearch:
         """Return the links by which facts replace or outdate others."""
         return graph.revisions(self._connection, self._bank, self.conditions(query.scope), query.facts)
 
-
-def search(connection: Connection, request: SearchRequest, *, index_from: int) -> SearchResult:
-    """Search all channels of a request."""
-    timer, space = StageTimer(), request.space if request.has_vectors else None
-    with timer.stage("filter"):
-        bank = PostgresBankSearch(connection, request.scope.bank, space=space, index_from=index_from)
-        bank.conditions(request.scope)
-    return run_search(bank, request, timer)
-
-
-def expand(connection: Connection, request: ExpandRequest, *, index_from: int) -> Expansion:
-    """Return the edges, token vectors and revisions of candidates."""
-    space = None if request.edges is None else request.edges.space
-    return run_expansion(PostgresBankSearch(connection, request.bank, space=space, index_from=index_from), request)
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        found, titles = load.facts_with_titles(self._connection, self._bank, self._name, facts)
+        said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
+        return Loaded(facts=found, messages=said, titles=titles)
 
 
 def nearest(
@@ -128,11 +117,3 @@ def nearest(
     """Return for each vector the nearest current facts."""
     searched = PostgresBankSearch(connection, bank, index_from=index_from).searched
     return vector_rows.neighbours(connection, searched, vectors, limit=limit, floor=floor)
-
-
-def load_hits(connection: Connection, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
-    """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-    number = bank_state(connection, bank).seq
-    found, titles = load.facts_with_titles(connection, number, bank, facts)
-    said = reads.messages_of(connection, number, MessageSelect(ids=messages)) if messages else []
-    return Loaded(facts=found, messages=said, titles=titles)

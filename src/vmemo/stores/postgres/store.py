@@ -5,27 +5,32 @@ The process caches nothing of a bank: the database runs every search, and sees t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from vmemo.errors import StoreError
-from vmemo.models import BankId, FactId, Message, MessageId
+from vmemo.models import BankId, Message, MessageId
 from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes
 from vmemo.models.results import Status
-from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import MessageSelect
-from vmemo.ports import HIDDEN, AppendCompletion, Loaded
+from vmemo.ports import HIDDEN, AppendCompletion, BankReader
 from vmemo.stores.postgres import hnsw, maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
+from vmemo.stores.postgres.search import PostgresBankSearch
 from vmemo.stores.sql import auth_rows, bulk, message_rows, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
+from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.sql.store import SqlStore
+
+R = TypeVar("R")
 
 
 class PostgresStore(SqlStore[PostgresPool]):
@@ -115,23 +120,17 @@ class PostgresStore(SqlStore[PostgresPool]):
         bank = bank_state(connection, changes.bank).seq
         return bool(bulk.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
 
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a recall."""
-        return await self._database.read(lambda c: search.search(c, request, index_from=self._index_from))
-
-    async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges and token vectors of candidates."""
-        return await self._database.read(lambda c: search.expand(c, request, index_from=self._index_from))
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction of a bank, on the pool's loop."""
+        return await self._database.read(
+            lambda c: run(SqlBankReader(PostgresBankSearch(c, bank, index_from=self._index_from)))
+        )
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""
         return await self._database.read(
             lambda c: search.nearest(c, bank, vectors, limit=limit, floor=floor, index_from=self._index_from)
         )
-
-    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages with the titles of the facts' episodes."""
-        return await self._database.read(lambda c: search.load_hits(c, bank, facts, messages))
 
     async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
         """Delete a bank with everything in it, then release the space of its rows and indexes."""

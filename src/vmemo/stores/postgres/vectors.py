@@ -126,7 +126,7 @@ def during(
     )
     hits = [Scored(FactId(id), float(points), tokens) for id, points, tokens in connection.execute(statement).all()]
     baseline = connection.execute(select(_baseline(bank, searched.count, query.vector))).scalar_one()
-    return Ranking(hits, float(baseline or 0.0))
+    return Ranking.of(hits, float(baseline or 0.0))
 
 
 def _off_centre(stretch: Interval) -> ColumnElement[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from sqlalchemy import BigInteger, Connection, bindparam, delete, select
 
@@ -11,6 +11,7 @@ from vmemo.models import Entity, EntityId, Mention
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.bulk import insert_all
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.rows import Cells
 from vmemo.stores.sql.schema import entities, entity_names
 from vmemo.text.names.fold import folded_names, name_runs
 
@@ -46,8 +47,13 @@ _NAMED = (
 
 def named(connection: Connection, bank: int, text: str) -> list[Mention]:
     """Return the entities named in a text; a name inside a longer one does not count."""
+    return mentions_in(text, lambda names: connection.execute(_NAMED, {"bank": bank, "names": listed(names)}).all())
+
+
+def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> list[Mention]:
+    """Return the entities named in a text; `find` returns rows of folded name, id, name and type by folded names."""
     possible = list(name_runs(text))
-    rows = connection.execute(_NAMED, {"bank": bank, "names": listed({run.name for run in possible})}).all()
+    rows = find({run.name for run in possible})
     known = {name for name, *_ in rows}
     found = [run for run in possible if run.name in known]
     whole = {run.name for run in found if not any(run.within(other) for other in found)}

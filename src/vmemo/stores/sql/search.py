@@ -1,4 +1,4 @@
-"""The protocols of a dialect's search: its index, written with the rows, and the searches of a recall."""
+"""A dialect's search: its index, written with the rows, and the searches of a recall in one read transaction."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from vmemo.models.search import (
     temporal_link_query,
 )
 from vmemo.models.timings import StageTimer
+from vmemo.ports import Loaded
 
 Indexed = tuple[int, NewFact]
 """A stored fact with its row number."""
@@ -71,6 +72,10 @@ class SearchIndex(Protocol):
 class BankSearch(Protocol):
     """Searches of one bank on one connection, all in the same read transaction."""
 
+    def prepare(self, scope: Scope, space: str | None) -> None:
+        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
+        ...
+
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
         ...
@@ -107,10 +112,34 @@ class BankSearch(Protocol):
         """Return the links by which facts replace or outdate others."""
         ...
 
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        ...
 
-def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> SearchResult:
+
+class SqlBankReader:
+    """`BankReader` over the searches of a dialect."""
+
+    def __init__(self, bank: BankSearch) -> None:
+        self._bank = bank
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a request."""
+        return run_search(self._bank, request)
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Return the edges, token vectors and revisions of candidates."""
+        return run_expansion(self._bank, request)
+
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        return self._bank.load(facts, messages)
+
+
+def run_search(bank: BankSearch, request: SearchRequest) -> SearchResult:
     """Search every channel of a request, and time each of them."""
-    scope, limit = request.scope, request.limit
+    timer, scope, limit = StageTimer(), request.scope, request.limit
+    timer.run("filter", bank.prepare, scope, request.space if request.has_vectors else None)
     semantic = [
         timer.run("semantic", bank.nearest, scope, vector, limit=limit, floor=request.floor)
         for vector in request.semantic
@@ -143,8 +172,10 @@ def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> S
 
 def run_expansion(bank: BankSearch, request: ExpandRequest) -> Expansion:
     """Read the edges, token vectors and revisions of a request, and time each of them."""
-    timer = StageTimer()
-    edges = [] if request.edges is None else timer.run("edges", bank.edges, request.edges)
+    timer, edges = StageTimer(), list[Edge]()
+    if request.edges is not None:
+        bank.prepare(request.edges.scope, request.edges.space)
+        edges = timer.run("edges", bank.edges, request.edges)
     vectors = list[TokenVectors | None]()
     if request.token_vectors:
         vectors = timer.run("token_vectors", bank.token_vectors, request.token_vectors)

@@ -6,6 +6,7 @@ A dialect provides the transactions, the search index, and the searches.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
@@ -34,9 +35,10 @@ from vmemo.models import (
 from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import DailyCount, Job, Status
+from vmemo.models.search import ExpandRequest, Expansion
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.ports import AppendCompletion, HiddenBank
+from vmemo.ports import AppendCompletion, BankReader, HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
@@ -64,7 +66,7 @@ HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(Generic[D]):
+class SqlStore(ABC, Generic[D]):
     """The shared part of every SQL store."""
 
     def __init__(self, database: D, index: SearchIndex) -> None:
@@ -77,6 +79,14 @@ class SqlStore(Generic[D]):
         # A call after close() must not open connections again.
         assert self._ready, "the store is not open"
         return self._connections
+
+    @abstractmethod
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction of a bank."""
+
+    async def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges, token vectors and revisions of candidates."""
+        return await self.read(request.bank, lambda reader: reader.expand(request))
 
     async def _read(
         self, bank: BankId, run: Callable[Concatenate[Connection, int, P], R], *args: P.args, **kwargs: P.kwargs

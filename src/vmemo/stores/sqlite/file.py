@@ -66,11 +66,24 @@ class SqliteFile:
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
-        with self._named_errors(), self._connect() as connection:
+        with self.reading(), self._connect() as connection:
+            return run(connection)
+
+    @contextmanager
+    def snapshot(self) -> Generator[Connection]:
+        """Open a read transaction for a function that names the errors of its reads by `reading`, and no others."""
+        with self._named_errors():
+            connection = self._connect()
+        with connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Name the errors of a read, which makes records of nothing but rows, so that no input can be wrong."""
+        with self._named_errors():
             try:
-                return run(connection)
+                yield
             except InvalidInput as error:
-                # A read makes records of nothing but rows, which were valid when they were written.
                 raise ValueError(str(error)) from error
 
     def write(self, run: Callable[[Connection], R]) -> R:

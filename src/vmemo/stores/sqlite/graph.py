@@ -27,20 +27,17 @@ LINKS = 16
 _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
-_REVISIONS = """
-WITH found AS (
-    SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-    CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value
-    WHERE links.kind IN (SELECT value FROM json_each(?3))
-    UNION
-    SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-    CROSS JOIN links ON links.bank = ?1 AND links.source = given.value
-    WHERE links.kind IN (SELECT value FROM json_each(?3))
-)
-SELECT found.*, facts.mentioned_at FROM found CROSS JOIN facts ON facts.seq = found.source
+_REVISES = f"links.kind IN ({', '.join(map(str, REVISION_KINDS))})"
+_REVISIONS = f"""
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value WHERE {_REVISES}
+UNION
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {_REVISES}
 """
 _MENTIONING = "SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact"
 _REVISION = "SELECT revision FROM banks WHERE seq = ?"
+_MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
@@ -50,10 +47,17 @@ SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM 
 """
 
 
-def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery) -> list[Edge]:
-    """Edges to facts that the scope lets through, in the order of their sources."""
+Chosen = dict[int, tuple[list[tuple[FactId, int]], float]]
+"""The facts that each entity leads to, and the weight of sharing it."""
+
+
+def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery, chosen: Chosen) -> list[Edge]:
+    """Edges to facts that the scope lets through, in the order of their sources.
+
+    Queries that differ in their facts, entities and least weight alone share `chosen`.
+    """
     ids = index.numbers(query.facts)
-    reach = _Reach(connection, index, allowed, query)
+    reach = _Reach(connection, index, allowed, query, chosen)
     found = _linked(connection, index.number, ids, reach) if ids else []
     if not query.kinds or "entity" in query.kinds:
         found += _entity_edges(connection, index.number, ids, reach)
@@ -63,19 +67,23 @@ def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQue
 class _Reach:
     """The facts that an expansion may reach, and the selection among an entity's facts."""
 
-    def __init__(self, connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery) -> None:
+    def __init__(
+        self, connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery, chosen: Chosen
+    ) -> None:
         self.query = query
         self._connection = connection
         self._index = index
         self._allowed = allowed
-        self._chosen: dict[int, tuple[list[tuple[FactId, int]], float]] = {}
+        self._chosen = chosen
 
     def of_entity(self, entity: int) -> tuple[list[tuple[FactId, int]], float]:
         """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
         if entity not in self._chosen:
             rows = mentioning(self._connection, self._index, entity)
             weight = 1.0 / math.sqrt(min(max(1, len(rows)), self.query.common))
-            rows = self._near_enough(rows[-self.query.compared :]) if weight >= self.query.least else rows[:0]
+            if weight < self.query.least:
+                return [], weight
+            rows = self._near_enough(rows[-self.query.compared :])
             if len(rows) > self.query.fan:
                 likeness = self._index.vectors.cosines(rows, self.query.vector)
                 rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
@@ -113,27 +121,19 @@ def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
 def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
     """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
     given = listed(index.numbers(ids))
-    stored: list[tuple[int, int, int, float, int]] = fetch(
-        connection, _REVISIONS, index.number, given, listed(REVISION_KINDS)
-    )
+    stored: list[tuple[int, int, int, float]] = fetch(connection, _REVISIONS, index.number, given)
     if not stored:
         return []
-    rows = index.at(sorted({seq for link in stored for seq in link[:2]}))
+    rows = index.at(sorted({seq for newer, older, _, _ in stored for seq in (newer, older)}))
     rows = rows[allowed[rows]]
     seen = dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
-    return [
-        RevisionEdge(
-            newer=seen[newer][0],
-            older=seen[older][0],
-            kind=REVISION_KINDS[kind],
-            probability=weight,
-            newer_tokens=seen[newer][1],
-            older_tokens=seen[older][1],
-            mentioned_at=instant(mentioned_at),
-        )
-        for newer, older, kind, weight, mentioned_at in stored
-        if newer in seen and older in seen
-    ]
+    mentioned: dict[int, int] = dict(fetch(connection, _MENTIONED, listed({newer for newer, *_ in stored})))
+    found: list[RevisionEdge] = []
+    for newer, older, kind, weight in stored:
+        if newer in seen and older in seen:
+            (new, new_tokens), (old, old_tokens), at = seen[newer], seen[older], instant(mentioned[newer])
+            found.append(RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at))
+    return found
 
 
 def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> list[Edge]:
@@ -142,7 +142,7 @@ def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach:
     rows = reach.among(target for _, target, _, _ in stored)
     wanted, least = reach.query.kinds or _ALL, reach.query.least
     return [
-        Edge(ids[seq], *rows[target], kind=kind, weight=weight)
+        Edge(ids[seq], *rows[target], kind, weight)
         for seq, target, kind, weight in stored
         if target in rows and target != seq and kind in wanted and weight >= least
     ]

@@ -250,7 +250,7 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
     )
     rows = connection.execute(statement)
     # Tokens are estimated here; recall counts the few it keeps.
-    return Ranking([Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows])
+    return Ranking.of(Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows)
 
 
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -25,32 +27,62 @@ from vmemo.models.search import (
     Vectors,
 )
 from vmemo.models.select import MessageSelect
-from vmemo.models.timings import StageTimer
-from vmemo.ports import Loaded
+from vmemo.ports import BankNotFound, BankReader, Loaded
 from vmemo.stores.sql import name_rows, reads
+from vmemo.stores.sql.conditions import listed
 from vmemo.stores.sql.rows import micros
-from vmemo.stores.sql.search import run_expansion, run_search
-from vmemo.stores.sqlite import graph, load, rows
+from vmemo.stores.sql.search import SqlBankReader
+from vmemo.stores.sqlite import graph, rows
+from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import Mask
+from vmemo.stores.sqlite.load import FactCache
+from vmemo.stores.sqlite.raw import fetch
+
+R = TypeVar("R")
+_EXISTS = "SELECT 1 FROM banks WHERE id = ?"
+_NAMED = """
+SELECT entity_names.name, entities.id, entities.name, entities.type
+FROM entity_names JOIN entities ON entities.seq = entity_names.entity
+WHERE entity_names.bank = ? AND entity_names.name IN (SELECT value FROM json_each(?))
+ORDER BY entity_names.name, entity_names.entity
+"""
 
 
 class SqliteBankSearch:
-    """`BankSearch` over an index and the connection that it was read with."""
+    """`BankSearch` over the index of a bank and the connection that it is read with."""
 
-    def __init__(self, connection: Connection, index: BankIndex) -> None:
+    def __init__(self, connection: Connection, indexes: IndexCache, facts: FactCache, bank: BankId) -> None:
         self._connection = connection
-        self._index = index
-        self._filtered: tuple[Scope, Mask] | None = None
+        self._indexes = indexes
+        self._facts = facts
+        self._bank = bank
+        self._space: str | None = None
+        self._filtered: list[tuple[Scope, Mask]] = []
+        self._expanded: list[tuple[EdgeQuery, graph.Chosen]] = []
+
+    @cached_property
+    def _index(self) -> BankIndex:
+        return self._indexes.get(self._connection, self._bank)
+
+    def prepare(self, scope: Scope, space: str | None) -> None:
+        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
+        if space is not None and space != self._space:
+            self._index = self._indexes.get(self._connection, self._bank, space=space)
+            self._space = space
+        self.allowed(scope)
 
     def allowed(self, scope: Scope) -> Mask:
-        """Return the facts that a scope accepts; those of the last scope are kept."""
-        if self._filtered is None or self._filtered[0] is not scope:
-            only = rows.filtered(self._connection, self._index.number, scope)
-            self._filtered = scope, self._index.allowed(scope, micros(utc_now()), only)
-        return self._filtered[1]
+        """Return the facts that a scope accepts, found once for each scope."""
+        for known, mask in self._filtered:
+            if known is scope:
+                return mask
+        only = rows.filtered(self._connection, self._index.number, scope)
+        mask = self._index.allowed(scope, micros(utc_now()), only)
+        self._filtered.append((scope, mask))
+        return mask
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
@@ -71,7 +103,8 @@ class SqliteBankSearch:
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
-        return name_rows.named(self._connection, self._index.number, text)
+        number = self._index.number
+        return name_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, number, listed(names)))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""
@@ -79,7 +112,11 @@ class SqliteBankSearch:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        return graph.find(self._connection, self._index, self.allowed(query.scope), query)
+        same = [chosen for known, chosen in self._expanded if _leads_alike(known, query)]
+        if not same:
+            self._expanded.append((query, {}))
+        chosen = same[0] if same else self._expanded[-1][1]
+        return graph.find(self._connection, self._index, self.allowed(query.scope), query, chosen)
 
     def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
@@ -89,21 +126,55 @@ class SqliteBankSearch:
         """Return the links by which facts replace or outdate others."""
         return graph.revisions(self._connection, self._index, self.allowed(query.scope), query.facts)
 
-
-def search(connection: Connection, indexes: IndexCache, request: SearchRequest) -> SearchResult:
-    """Search all channels of a request."""
-    timer, space = StageTimer(), request.space if request.has_vectors else None
-    with timer.stage("filter"):
-        bank = SqliteBankSearch(connection, indexes.get(connection, request.scope.bank, space=space))
-        bank.allowed(request.scope)
-    return run_search(bank, request, timer)
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        found, titles = self._facts.load(self._connection, self._index, self._bank, facts)
+        said = reads.messages_of(self._connection, self._index.number, MessageSelect(ids=messages)) if messages else []
+        return Loaded(facts=found, messages=said, titles=titles)
 
 
-def expand(connection: Connection, indexes: IndexCache, request: ExpandRequest) -> Expansion:
-    """Return the edges, token vectors and revisions of candidates."""
-    space = None if request.edges is None else request.edges.space
-    bank = SqliteBankSearch(connection, indexes.get(connection, request.bank, space=space))
-    return run_expansion(bank, request)
+def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:
+    """Return True if both queries choose the same facts of an entity."""
+    numbers = one.fan, one.compared, one.common, one.floor
+    return (
+        one.scope is other.scope
+        and one.vector is other.vector
+        and numbers == (other.fan, other.compared, other.common, other.floor)
+    )
+
+
+class SqliteBankReader(SqlBankReader):
+    """`BankReader` that explains the errors of its statements, and leaves those of the function that uses it alone."""
+
+    def __init__(self, file: SqliteFile, bank: SqliteBankSearch) -> None:
+        super().__init__(bank)
+        self._file = file
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a request."""
+        with self._file.reading():
+            return super().search(request)
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Return the edges, token vectors and revisions of candidates."""
+        with self._file.reading():
+            return super().expand(request)
+
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+        with self._file.reading():
+            return super().load(facts, messages)
+
+
+def read_bank(
+    file: SqliteFile, indexes: IndexCache, facts: FactCache, bank: BankId, run: Callable[[BankReader], R]
+) -> R:
+    """Run a function in one read transaction of a bank."""
+    with file.snapshot() as connection:
+        with file.reading():
+            if not fetch(connection, _EXISTS, bank):
+                raise BankNotFound(bank)
+        return run(SqliteBankReader(file, SqliteBankSearch(connection, indexes, facts, bank)))
 
 
 def nearest(
@@ -113,13 +184,3 @@ def nearest(
     index = indexes.get(connection, bank)
     allowed = index.current(micros(utc_now()))
     return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
-
-
-def load_hits(
-    connection: Connection, indexes: IndexCache, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId]
-) -> Loaded:
-    """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-    index = indexes.get(connection, bank)
-    found, titles = load.facts_with_titles(connection, index, bank, facts)
-    said = reads.messages_of(connection, index.number, MessageSelect(ids=messages)) if messages else []
-    return Loaded(facts=found, messages=said, titles=titles)

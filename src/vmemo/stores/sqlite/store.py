@@ -6,14 +6,15 @@ every process increase.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
-from vmemo.models import BankId, EntityId, FactId, MessageId
+from vmemo.models import BankId, EntityId
 from vmemo.models.results import Status
-from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
-from vmemo.ports import Loaded
+from vmemo.models.search import Scored, Vectors
+from vmemo.ports import BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite import cooccurrence, search
@@ -21,7 +22,10 @@ from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
+from vmemo.stores.sqlite.load import FactCache
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
+
+R = TypeVar("R")
 
 
 class SqliteStore(SqlStore[SqliteDatabase]):
@@ -33,6 +37,7 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         file = SqliteFile(path, busy_seconds=busy_seconds, key=key)
         super().__init__(SqliteDatabase(file, threads=threads), SqliteSearchIndex())
         self._indexes = IndexCache()
+        self._facts = FactCache()
         self._opening = Lock()
 
     def __repr__(self) -> str:
@@ -60,14 +65,12 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         self._ready = False
         await self._connections.close()
         self._indexes.clear()
+        self._facts.clear()
 
-    async def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a recall."""
-        return await self._database.read(lambda c: search.search(c, self._indexes, request))
-
-    async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges and token vectors of candidates."""
-        return await self._database.read(lambda c: search.expand(c, self._indexes, request))
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction of a bank, in a worker thread."""
+        database = self._database
+        return await database.run(search.read_bank, database.file, self._indexes, self._facts, bank, run)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""
@@ -78,10 +81,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
         """Return for each entity those it shares a fact with."""
         return await self._read(bank, cooccurrence.cooccurring, entities)
-
-    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages with the titles of the facts' episodes."""
-        return await self._database.read(lambda c: search.load_hits(c, self._indexes, bank, facts, messages))
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Remove deleted text from the file; return False if that must wait."""

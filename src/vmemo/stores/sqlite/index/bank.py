@@ -105,29 +105,30 @@ class BankIndex:
 
     def numbers(self, ids: Iterable[FactId]) -> dict[int, FactId]:
         """Facts of this view by number; others are left out."""
-        places = [(self.places.get(id, self.count), id) for id in ids]
-        known = [(place, id) for place, id in places if place < self.count]
-        seqs = self.column("seq")
-        return {int(seqs[place]): id for place, id in known}
+        count, places = self.count, self.places
+        known = {id: place for id in ids if (place := places.get(id, count)) < count}
+        seqs = self.column("seq")[np.fromiter(known.values(), np.int64, len(known))]
+        return dict(zip(seqs.tolist(), known, strict=True))
 
     def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> Ranking:
         """Facts by cosine, best first."""
         rows, cosines = self.vectors.nearest(query, allowed, limit)
         kept = cosines >= floor
-        return Ranking(self._scored(rows[kept], cosines[kept]), self.vectors.baseline(query))
+        return self._ranking(rows[kept], cosines[kept], self.vectors.baseline(query))
 
     def neighbours(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
         """As `nearest` without the baseline, for a few neighbours only."""
         rows, cosines = self.vectors.nearest(query, allowed, limit, exact=FEW)
         kept = cosines >= floor
-        return self._scored(rows[kept], cosines[kept])
+        return self._ranking(rows[kept], cosines[kept]).hits
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         """Facts by BM25, best first."""
         scores = self.postings.scores(terms)
         rows = np.flatnonzero((scores > 0) & allowed)
         order = best(scores[rows], limit)
-        return Ranking(self._scored(rows[order], scores[rows][order]))
+        rows = rows[order]
+        return self._ranking(rows, scores[rows])
 
     def during(self, query: TemporalSearch, allowed: Mask, limit: int) -> Ranking:
         """Return facts inside an interval, by cosine and by how near its middle they lie, best first."""
@@ -137,7 +138,7 @@ class BankIndex:
         rows, cosines = rows[cosines >= query.floor], cosines[cosines >= query.floor]
         scores = (cosines * (1 - query.edge_penalty * self._off_centre(rows, start, end))).astype(np.float32)
         order = best(scores, limit)
-        return Ranking(self._scored(rows[order], scores[order]), self.vectors.baseline(query.vector))
+        return self._ranking(rows[order], scores[order], self.vectors.baseline(query.vector))
 
     def _off_centre(self, rows: Rows, start: int, end: int) -> NDArray[np.float64]:
         """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""
@@ -150,13 +151,12 @@ class BankIndex:
         """Rows of facts by number; numbers that are not in this view are left out."""
         known, wanted = self.column("seq"), np.array(seqs, np.int64)
         rows = np.searchsorted(known, wanted)
-        rows = rows[rows < self.count]
-        return rows[np.isin(known[rows], wanted)]
+        wanted, rows = wanted[rows < self.count], rows[rows < self.count]
+        return rows[known[rows] == wanted]
 
-    def _scored(self, rows: Rows, scores: NDArray[np.float32]) -> list[Scored]:
-        tokens = self.column("tokens")[rows].tolist()
-        chosen = zip(cast("list[int]", rows.tolist()), scores.tolist(), tokens, strict=True)
-        return [Scored(self.ids[row], score, count) for row, score, count in chosen]
+    def _ranking(self, rows: Rows, scores: NDArray[np.float32], baseline: float = 0.0) -> Ranking:
+        ids = [self.ids[row] for row in cast("list[int]", rows.tolist())]
+        return Ranking(ids, scores.tolist(), self.column("tokens")[rows].tolist(), baseline)
 
     def allowed(self, scope: Scope, now: int, only: Sequence[int] | None) -> Mask:
         """Return the mask of facts that a scope admits; `only` has the numbers that database filters admit."""
