@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -130,9 +131,9 @@ async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionM
     return [
         in_order(item, known[hit.id], hit.score)._replace(similar=len(hits))
         for item, hits in zip(said, map(_merge, found, in_batch), strict=True)
-        for hit in [hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)][
-            : settings.candidates
-        ]
+        for hit in islice(
+            (hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)), settings.candidates
+        )
     ]
 
 
@@ -148,14 +149,11 @@ _NO_VECTOR = np.empty(0, np.float32)
 
 def _in_batch(said: Sequence[NewFact], cosines: Vectors, floor: float) -> list[list[Scored]]:
     """Return for each fact the similar ones that come before it in the batch."""
-    return [
-        [
-            Scored(other.fact.id, float(cosines[at, n]), 0)
-            for n, other in enumerate(said[:at])
-            if cosines[at, n] >= floor
-        ]
-        for at in range(len(said))
-    ]
+    near: list[list[Scored]] = []
+    for at, row in enumerate(cosines):
+        places: list[int] = np.flatnonzero(row[:at] >= floor).tolist()
+        near.append([Scored(said[n].fact.id, float(row[n]), 0) for n in places])
+    return near
 
 
 def _merge(stored: Iterable[Scored], in_batch: Iterable[Scored]) -> list[Scored]:

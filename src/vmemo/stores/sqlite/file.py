@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar, cast
@@ -24,16 +24,24 @@ from vmemo.errors import (
     Unsupported,
     VmemoError,
 )
+from vmemo.models import new_id
 from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sql.message_rows import SCRUB, WRITES
+from vmemo.stores.sqlite import pages
 from vmemo.stores.sqlite.connection import ConnectionFactory
 from vmemo.stores.sqlite.dialect import DRIVER
 from vmemo.stores.sqlite.encryption import FileKey, KeySource
+from vmemo.stores.sqlite.file_inodes import FileInodes, log_size, replaced
+from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.rekey import rekey_file
 
 R = TypeVar("R")
 REWRITE_AT_ONCE = 64 * 1024**2
-"""Bytes of a file that is rewritten when something is forgotten; a larger one waits for maintenance."""
+"""Bytes of an encrypted file that is rewritten when something is forgotten; a larger one waits for maintenance."""
+LOT = 2048
+"""Pages that are overwritten while writers wait."""
+ATTEMPTS = 10
+"""Attempts to overwrite pages between the writes of others."""
 TRUNCATE_MS = 200
 """Milliseconds that emptying the log waits for readers, while writers wait for it."""
 RETRY_SECONDS, MOST_RETRY_SECONDS = 1.0, 60.0
@@ -42,6 +50,7 @@ REWRITTEN = "rewritten "
 """Begins the note of a scrub that has rewritten the file, so that only the log is left."""
 _log = logging.getLogger(__name__)
 _MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
+_NOTE_DEMAND = "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _abandoned: list[Engine | None] = []
 """Keeps connections of a parent process from being closed by garbage collection."""
 
@@ -55,7 +64,7 @@ class SqliteFile:
         self._key = None if key is None else FileKey(key)
         self._connections = ConnectionFactory(self.path, busy_seconds=busy_seconds, key=self._key)
         self._engine: Engine | None = None
-        self._opened: _Inodes | None = None
+        self._opened: FileInodes | None = None
         self._retry_at: float | None = None
         self._pause = RETRY_SECONDS
 
@@ -109,18 +118,20 @@ class SqliteFile:
         self._demand_same_file("Nothing was written.")
         connection = self._engine.connect()
         if self.path is not None and self._opened is None:
-            self._opened = _Inodes.of(self.path)
+            self._opened = FileInodes.of(self.path)
+            if self._opened.database is not None:
+                pages.register(self._opened.database)
         return connection
 
     def _demand_same_file(self, effect: str) -> None:
         """Raise DatabaseReplaced if the file or its log is no longer the one that was opened."""
         if self.path is None or self._opened is None:
             return
-        found = _Inodes.of(self.path)
+        found = FileInodes.of(self.path)
         if found.log is not None and self._opened.log is None:
             self._opened = replace(self._opened, log=found.log)
         if found != self._opened:
-            raise DatabaseReplaced(_replaced(self.path, found, self._opened, effect))
+            raise DatabaseReplaced(replaced(self.path, found, self._opened, effect))
 
     def _create(self) -> Engine:
         if self.path is not None:
@@ -144,13 +155,14 @@ class SqliteFile:
         """Remove deleted text from the file; return True once none is left.
 
         A note in the file, written by the transaction that deletes, demands it. What readers, writers or a full disk
-        prevent stays noted, and is tried again after later writes, when the file is opened, and by maintenance. A
-        large file is rewritten only if `patient`, because writers wait for that.
+        prevent stays noted, and is tried again after later writes, when the file is opened, and by maintenance. The
+        pages of a plain file are overwritten in place. An encrypted file is rewritten, a large one only if `patient`,
+        because writers wait for that.
         """
         self._retry_at = None
         try:
             done = self._scrub(patient)
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             _log.info("deleted text is not removed from the file yet: %s", error)
             done = False
         self._pause = RETRY_SECONDS if done else min(2 * self._pause, MOST_RETRY_SECONDS)
@@ -161,6 +173,8 @@ class SqliteFile:
         demand = self.read(_scrub_demand)
         if demand is None:
             return True
+        if self.path is not None and self._key is None and self._pages(self.path).count < pages.MOST_PAGES:
+            return self._overwrite(self.path)
         if self.path is not None and not demand.startswith(REWRITTEN):
             large = self.size() > REWRITE_AT_ONCE
             if large and not patient:
@@ -171,6 +185,56 @@ class SqliteFile:
             rewritten = REWRITTEN + demand
             return self._write(lambda c: _replace_demand(c, demand, rewritten)) and self._scrub_log(rewritten)
         return self._scrub_log(demand)
+
+    def _overwrite(self, path: Path) -> bool:
+        """Return free pages to the file system, and zero the copies of rows that SQLite left in other pages."""
+        if self._write(_merged) is None:
+            return True
+        while (demand := self._write(_without_free_pages)) is None:
+            pass
+        if not self._truncate_log():
+            return False
+        file = self._pages(path)
+        left = file.with_copies()
+        for _ in range(ATTEMPTS + len(left) // LOT):
+            if not self._truncate_log():
+                return False
+            following = self._overwrite_lot(path, file, left[:LOT], demand if len(left) <= LOT else None)
+            if following is not None:
+                demand, left = following, left[LOT:]
+                if not left:
+                    return not demand
+        return False
+
+    def _pages(self, path: Path) -> pages.PageFile:
+        assert self._opened is not None
+        assert self._opened.database is not None
+        return pages.page_file(path, self._opened.database)
+
+    def _overwrite_lot(
+        self, path: Path, file: pages.PageFile, numbers: Sequence[int], demand: str | None
+    ) -> str | None:
+        """Overwrite pages while nobody writes; return the next demand, or None if that must be tried again.
+
+        After the last pages, which come with the demand, it is empty unless more was deleted meanwhile.
+
+        The transaction changes the database, so that other connections drop the pages that they have read. Its own
+        connection is new and has read none of them.
+        """
+        self._demand_same_file("Nothing was written.")
+        with self._named_errors(), closing(self._connections.connect()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if log_size(path) > 0:
+                # Another transaction was written after the log was emptied; its pages in the log would come back.
+                return None
+            file.overwrite(numbers)
+            done = "DELETE FROM notes WHERE name = ? AND value = ?"
+            following = ""
+            if demand is None or connection.execute(done, (SCRUB, demand)).rowcount == 0:
+                following = new_id()
+                connection.execute(_NOTE_DEMAND, (SCRUB, following))
+            connection.execute("COMMIT")
+            return following
 
     def _scrub_log(self, demand: str) -> bool:
         emptied = self.path is None or self._truncate_log()
@@ -183,6 +247,7 @@ class SqliteFile:
                 # A copy of a large file does not fit into memory. It holds no deleted text.
                 connection.execute("PRAGMA temp_store=FILE")
             try:
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
                 connection.execute("VACUUM")
             finally:
                 connection.execute("PRAGMA temp_store=MEMORY")
@@ -241,8 +306,7 @@ class SqliteFile:
         """Return the size of the file and its log in bytes."""
         if self.path is None:
             return 0
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return self.path.stat().st_size + log_size(self.path) if self.path.exists() else 0
 
     def abandon(self) -> None:
         """Drop connections that belong to a parent process; closing them here could disturb it."""
@@ -254,6 +318,8 @@ class SqliteFile:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+        if self._opened is not None and self._opened.database is not None:
+            pages.unregister(self._opened.database)
         self._opened = None
         if self._key is not None:
             self._key.clear()
@@ -278,6 +344,31 @@ def _tidied(connection: Connection) -> None:
     connection.exec_driver_sql("ANALYZE")
 
 
+def _merged(connection: Connection) -> str | None:
+    """Merge the text index, if a scrub is due, and return its demand."""
+    demand = _scrub_demand(connection)
+    if demand is not None:
+        connection.exec_driver_sql(_MERGE)
+    return demand
+
+
+def _without_free_pages(connection: Connection) -> str | None:
+    """Cut off some free pages; return a new demand, or None if free pages are left.
+
+    A page of the end takes the place of each. A scrub of another process, which may have scanned that place before,
+    finds another demand than its own and goes on.
+    """
+    demand = new_id()
+    connection.exec_driver_sql(_NOTE_DEMAND, (SCRUB, demand))
+    [(free,)] = fetch(connection, "PRAGMA freelist_count")
+    [(mode,)] = fetch(connection, "PRAGMA auto_vacuum")
+    # Files of earlier releases keep their free pages, which are zeroed, for later rows.
+    for _ in range(min(free, LOT) if mode else 0):
+        # The driver runs one step of it, which is one page.
+        fetch(connection, "PRAGMA incremental_vacuum")
+    return None if mode and free > LOT else demand
+
+
 def _scrub_demand(connection: Connection) -> str | None:
     return connection.exec_driver_sql("SELECT value FROM notes WHERE name = ?", (SCRUB,)).scalar_one_or_none()
 
@@ -290,37 +381,6 @@ def _replace_demand(connection: Connection, demand: str, new: str | None) -> boo
         update = "UPDATE notes SET value = ? WHERE name = ? AND value = ?"
         done = connection.exec_driver_sql(update, (new, SCRUB, demand))
     return done.rowcount == 1
-
-
-@dataclass(frozen=True)
-class _Inodes:
-    """Device and inode of a database and of its write-ahead log; None for a missing file."""
-
-    database: tuple[int, int] | None
-    log: tuple[int, int] | None
-
-    @staticmethod
-    def of(path: Path) -> _Inodes:
-        return _Inodes(_inode(path), _inode(path.with_name(path.name + "-wal")))
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _replaced(path: Path, found: _Inodes, opened: _Inodes, effect: str) -> str:
-    if found.database == opened.database:
-        what = f"The log {path}-wal was deleted or replaced while the database was open. {effect} Leave it alone, close"
-        return f"{what} this memory, so that its connections write their log into the file, and open it again."
-    what = "deleted" if found.database is None else "replaced"
-    return (
-        f"The database {path} was {what} while it was open. {effect} Close this memory and open it again to use the "
-        "file that has the name now."
-    )
 
 
 def _explain(error: BaseException, path: Path | None) -> StoreError:

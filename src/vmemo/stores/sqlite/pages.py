@@ -1,0 +1,154 @@
+"""The unused bytes of a database file's pages, in which SQLite leaves copies of rows.
+
+With `secure_delete` SQLite zeroes what it deletes, but not the place that a row leaves when its page is divided or
+merged with another. Such copies stay between the cell pointers and the cells of a page until the space is used again.
+Nothing reads these bytes, so they are overwritten in the file itself, page by page: the work is a scan of the file and
+a write for each page with copies, where a rewrite of the file (VACUUM) would make all writers wait.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from threading import Lock
+
+from vmemo.errors import StoreError
+
+Inode = tuple[int, int]
+Range = tuple[int, int]
+MOST_PAGES = 1 << 24
+"""In larger files the first byte of an overflow page may be that of a b-tree page."""
+_SCANNED = 1 << 22
+"""Bytes that are read at a time."""
+_BTREE_HEADERS = {2: 12, 5: 12, 10: 8, 13: 8}
+"""Size of the header by the type of a b-tree page."""
+_LOCK_BYTE = 1 << 30
+_users: Counter[Inode] = Counter()
+_files: dict[Inode, FileIO] = {}
+_sharing, _positioned = Lock(), Lock()
+
+
+def register(inode: Inode) -> None:
+    """Count a user of a database in this process."""
+    with _sharing:
+        _users[inode] += 1
+
+
+def unregister(inode: Inode) -> None:
+    """Count a user less. The last one closes the file: closing it drops the locks of every connection to it."""
+    with _sharing:
+        _users[inode] -= 1
+        if _users[inode] <= 0:
+            del _users[inode]
+            if (file := _files.pop(inode, None)) is not None:
+                file.close()
+
+
+def page_file(path: Path, inode: Inode) -> PageFile:
+    """Return the pages of a database that has been registered."""
+    with _sharing:
+        if inode not in _files:
+            file = path.open("r+b", buffering=0)
+            found = os.fstat(file.fileno())
+            if (found.st_dev, found.st_ino) != inode:
+                file.close()
+                raise StoreError(f"The database {path} was replaced while it was open. Nothing was overwritten.")
+            _files[inode] = file
+        return PageFile.of(_files[inode])
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """The pages of a plain database file."""
+
+    file: FileIO
+    size: int
+    """Bytes of a page."""
+    usable: int
+    """Bytes of a page without those reserved at its end."""
+    count: int
+    has_pointer_maps: bool
+
+    @staticmethod
+    def of(file: FileIO) -> PageFile:
+        """Read the layout from the header of the file."""
+        header = _read(file, 0, 100)
+        size = int.from_bytes(header[16:18], "big")
+        size = 65_536 if size == 1 else size
+        count = os.fstat(file.fileno()).st_size // size
+        return PageFile(file, size, size - header[20], count, has_pointer_maps=any(header[52:56]))
+
+    def with_copies(self) -> list[int]:
+        """Return the numbers of pages whose unused bytes are not all zero."""
+        return [number for number, page in self._pages() if any(self._nonzero(number, page))]
+
+    def overwrite(self, numbers: Sequence[int]) -> None:
+        """Zero the unused bytes of pages. Nobody may write to the database meanwhile, and its log must be empty."""
+        for number in numbers:
+            if number > self.count:
+                continue
+            start = (number - 1) * self.size
+            for first, end in self._nonzero(number, _read(self.file, start, self.size)):
+                _write(self.file, start + first, bytes(end - first))
+        os.fsync(self.file.fileno())
+
+    def _pages(self) -> Iterator[tuple[int, bytes]]:
+        together = max(1, _SCANNED // self.size)
+        for first in range(0, self.count, together):
+            chunk = _read(self.file, first * self.size, together * self.size)
+            for place in range(len(chunk) // self.size):
+                yield first + place + 1, chunk[place * self.size : (place + 1) * self.size]
+
+    def _nonzero(self, number: int, page: bytes) -> Iterator[Range]:
+        """Yield the unused ranges of a b-tree page that are not zero."""
+        base = 100 if number == 1 else 0
+        header = _BTREE_HEADERS.get(page[base])
+        if header is None or self._is_special(number):
+            return
+        first = base + header + 2 * _number(page, base + 3)
+        end = _number(page, base + 5) or 65_536
+        for start, stop in ((first, end), *self._free_blocks(page, _number(page, base + 1))):
+            if start < stop <= self.usable and page.count(0, start, stop) != stop - start:
+                yield start, stop
+
+    def _free_blocks(self, page: bytes, block: int) -> Iterator[Range]:
+        """Yield the bodies of free blocks, which are chained in the order of their places."""
+        while block and block + 4 <= self.usable:
+            following, size = _number(page, block), _number(page, block + 2)
+            yield block + 4, block + size
+            if following <= block:
+                return
+            block = following
+
+    def _is_special(self, number: int) -> bool:
+        """Return True for pages that are no b-tree pages whatever their first byte is."""
+        lock_page = _LOCK_BYTE // self.size + 1
+        if number == lock_page:
+            return True
+        if not self.has_pointer_maps:
+            return False
+        stride = self.usable // 5 + 1
+        pointer_map = (number - 2) // stride * stride + 2
+        return number == (pointer_map + 1 if pointer_map == lock_page else pointer_map)
+
+
+def _number(page: bytes, place: int) -> int:
+    return page[place] << 8 | page[place + 1]
+
+
+def _read(file: FileIO, start: int, size: int) -> bytes:
+    # Windows can't read at a place without moving there.
+    with _positioned:
+        file.seek(start)
+        return file.read(size) or b""
+
+
+def _write(file: FileIO, start: int, content: bytes) -> None:
+    with _positioned:
+        file.seek(start)
+        while content:
+            content = content[file.write(content) or 0 :]
