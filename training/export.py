@@ -1,13 +1,18 @@
 """Writes trained weights into the int8 graph of the model that they started from, with the two heads added.
 
     python training/export.py TRAINED.npz START.onnx OUT.onnx
+    python training/export.py DISTILLED.npz PACKAGED.onnx OUT.onnx
 
-Needs `onnx` and `onnxruntime`. Matrices are quantised by column and symmetrically, tables by tensor, activations at
-run time; the heads stay in float32.
+Needs `onnx`. Matrices are quantised by column and symmetrically, tables by tensor, activations at run time; the heads
+stay in float32. A distilled encoder has the tables of the packaged one. The largest, of words, is left out: its file
+ends with the header of a graph of one tensor, to which the loader appends the table from the packaged file.
+Concatenated messages of a protocol buffer are merged, so the result is a complete model.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import re
 import sys
 from pathlib import Path
@@ -18,12 +23,18 @@ from bert import parameter_names
 from onnx import TensorProto, helper, numpy_helper
 
 STATES = "last_hidden_state"
+WORDS = "embeddings.word_embeddings.weight_quantized"
+GRAPH_FIELD, TENSOR_FIELD = b"\x3a", b"\x2a"
+"""Tags of `ModelProto.graph` and `GraphProto.initializer`."""
 
 
 def float_weights(trained: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the trained weights by BERT's usual names; matrices are (inputs, outputs)."""
     found = {}
-    for ours, theirs in parameter_names(list(range(12))):
+    layers = 1 + max(int(name.split(".")[2]) for name in trained if name.startswith("bert.layers."))
+    for ours, theirs in parameter_names(list(range(layers))):
+        if f"bert.{ours}" not in trained:
+            continue
         value = trained[f"bert.{ours}"].astype(np.float32)
         found[theirs] = value.T if value.ndim == 2 and theirs.startswith("encoder") else value
     return found
@@ -95,14 +106,60 @@ def add_heads(model: onnx.ModelProto, tokens: np.ndarray, attention: np.ndarray)
         graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
 
+def cut(model: onnx.ModelProto, layers: int) -> None:
+    """Keep the first layers, and the heads."""
+    graph = model.graph
+    last = f"/encoder/layer.{layers - 1}/output/LayerNorm/Add_1_output_0"
+    for node in graph.node:
+        node.input[:] = [last if name == STATES else name for name in node.input]
+    needed, kept = {output.name for output in graph.output}, []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            kept.insert(0, node)
+    tensors = [tensor for tensor in graph.initializer if tensor.name in needed]
+    for field, values in ((graph.node, kept), (graph.initializer, tensors)):
+        copies = [copy.deepcopy(value) for value in values]
+        del field[:]
+        field.extend(copies)
+    del graph.value_info[:]
+
+
+def export_distilled(trained: dict[str, np.ndarray], packaged: Path, out: Path) -> None:
+    """Write a distilled encoder without its table of words, and print where the packaged file has that."""
+    model, found = onnx.load(packaged), float_weights(trained)
+    layers = sum(name.endswith("output.dense.bias") and "attention" not in name for name in found)
+    cut(model, layers)
+    refill(model, found)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for name in ("tokens", "attention"):
+        put(tensors, f"{name.removesuffix('s')}_head", trained[f"{name}.weight"].T.astype(np.float32))
+    onnx.checker.check_model(model)
+    words = tensors[WORDS].SerializeToString()
+    part = TENSOR_FIELD + varint(len(words)) + words
+    model.graph.initializer.remove(tensors[WORDS])
+    out.write_bytes(model.SerializeToString() + GRAPH_FIELD + varint(len(part)))
+    start = packaged.read_bytes().index(part)
+    print(f"words: bytes {start} to {start + len(part)}, SHA-256 {hashlib.sha256(part).hexdigest()}")
+
+
+def varint(number: int) -> bytes:
+    """Return a number as a protocol buffer writes it."""
+    low, rest = number & 127, number >> 7
+    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
+
+
 def main() -> None:
     """Write the model."""
     trained, start, out = dict(np.load(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3])
-    model = onnx.load(start)
-    refill(model, float_weights(trained))
-    add_heads(model, trained["tokens.weight"], trained["attention.weight"])
-    onnx.checker.check_model(model)
-    onnx.save(model, out)
+    if "bert.words.weight" not in trained:
+        export_distilled(trained, start, out)
+    else:
+        model = onnx.load(start)
+        refill(model, float_weights(trained))
+        add_heads(model, trained["tokens.weight"], trained["attention.weight"])
+        onnx.checker.check_model(model)
+        onnx.save(model, out)
     print(out, f"{out.stat().st_size / 2**20:.1f} MiB")
 
 

@@ -78,12 +78,13 @@ def _node(data: memoryview) -> tuple[str, str, list[str]]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Return float weights by BERT's usual names; matrices are (inputs, outputs)."""
+    """Return float weights by BERT's usual names, and a trained encoder's heads; matrices are (inputs, outputs)."""
     (graph,) = (value for number, value in fields(memoryview(path.read_bytes())) if number == GRAPH)
     parts = list(fields(graph))
     tensors = dict(_tensor(value) for number, value in parts if number == INITIALIZER)
     weights = {name: value for name, value in tensors.items() if value.dtype == np.float32 and "scale" not in name}
-    weights = {name: value for name, value in weights.items() if re.match(r"(embeddings|encoder)\.", name)}
+    kept = re.compile(r"(embeddings|encoder)\.|(token|attention)_head$")
+    weights = {name: value for name, value in weights.items() if kept.match(name)}
     for table in ("word", "position", "token_type"):
         name = f"embeddings.{table}_embeddings.weight"
         weights[name] = _dequantised(tensors, name)

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["ENCODER", "REVISION", "EmbeddingModel", "ModelFileError", "ModelFiles", "RevisionFiles"]
+__all__ = [
+    "ENCODER",
+    "REVISION",
+    "SMALL_ENCODER",
+    "EmbeddingModel",
+    "FilePart",
+    "ModelFileError",
+    "ModelFiles",
+    "RevisionFiles",
+]
 
 
 class ModelFileError(Exception):
     """A model file is missing, unreadable or not the one that was released. Nothing of it was handed out."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Bytes inside a file, with their SHA-256."""
+
+    file: str
+    start: int
+    end: int
+    sha256: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +43,24 @@ class ModelFiles:
     files: Mapping[str, str] = field(repr=False)
 
     def read(self, file: str) -> bytes:
-        """A file's bytes, of which the hash was just checked; else `ModelFileError`."""
+        """Return a file's bytes after checking their hash, or raise ModelFileError."""
+        return self._checked(file, self.files[file], slice(None))
+
+    def read_part(self, part: FilePart) -> bytes:
+        """Return the bytes of a part after checking their hash, or raise ModelFileError."""
+        return self._checked(part.file, part.sha256, slice(part.start, part.end))
+
+    def _checked(self, file: str, released: str, part: slice) -> bytes:
         path = self.folder / file
         try:
-            content = path.read_bytes()
+            with path.open("rb") as opened:
+                opened.seek(part.start or 0)
+                content = opened.read() if part.stop is None else opened.read(part.stop - part.start)
         except OSError as error:
             raise ModelFileError(f"{path} can't be read: {error.strerror or error}") from error
         found = hashlib.sha256(content).hexdigest()
-        if found != self.files[file]:
-            raise ModelFileError(f"{path} has SHA-256 {found}, but {self.files[file]} was released")
+        if found != released:
+            raise ModelFileError(f"{path} has SHA-256 {found}, but {released} was released")
         return content
 
 
@@ -43,6 +71,15 @@ class EmbeddingModel(ModelFiles):
     dimension: int
     max_tokens: int
     query_prefix: str
+    network: str = "model.onnx"
+    """The ONNX file."""
+    words: FilePart | None = None
+    """The table of words that completes the ONNX file, if it lacks one."""
+
+    def read_network(self) -> bytes:
+        """Return the complete ONNX model, or raise ModelFileError."""
+        network = self.read(self.network)
+        return network if self.words is None else network + self.read_part(self.words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +104,20 @@ ENCODER = EmbeddingModel(
     ),
 )
 """vmemo's own memory encoder, int8: a pooled vector to search by and a vector per token to rerank by, in one pass."""
+
+SMALL_ENCODER = replace(
+    ENCODER,
+    name="vmemo-encoder-1-small",
+    network="small.onnx",
+    words=FilePart("model.onnx", 566668, 12287180, "d49c04c89e125f91057af7e045c6c3b47c2290f4865435252c567fcf2df49099"),
+    files=MappingProxyType(
+        {
+            "small.onnx": "67f8f9a21c668debad5c35fc3b6b06b336a63e6a874a8f9c956b8aebd3300b77",
+            "vocab.txt": ENCODER.files["vocab.txt"],
+        }
+    ),
+)
+"""An encoder with half the layers, distilled from `ENCODER` into its vector space, and with its table of words."""
 
 REVISION = RevisionFiles(
     name="vmemo-revision-1",

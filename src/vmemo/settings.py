@@ -76,7 +76,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     return RetainContext(
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
-        owns_embedder=isinstance(embedder or chosen.embedder, str),
+        owns_embedder=isinstance(named := embedder or chosen.embedder, str) and not _is_packaged(named),
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
         owns_llm=isinstance(llm or chosen.llm, str),
@@ -91,14 +91,14 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
 
 def _embedder(given: object, settings: Settings) -> Embedder:
     """Return the packaged embedder by default; a text names another one."""
-    if given is None:
-        return _packaged_embedder()
+    if _is_packaged(given):
+        return _packaged_embedder(small=given is not None)
     if isinstance(given, Embedder):
         return given
     if not isinstance(given, str):
         raise InvalidInput(
-            "An embedder is a text such as openai:text-embedding-3-small, or an object with name, dimension and "
-            f"embed(), not {given!r:.40}."
+            'An embedder is "small", a text such as openai:text-embedding-3-small, or an object with name, '
+            f"dimension and embed(), not {given!r:.40}."
         )
     from vmemo.embedding.resolve import resolve_embedder
     from vmemo.embedding.service_embedder import EmbedderOptions
@@ -113,12 +113,17 @@ def _embedder(given: object, settings: Settings) -> Embedder:
     return resolve_embedder(given, keys=os.environ, options=options)
 
 
+def _is_packaged(given: object) -> bool:
+    return given is None or given == "small"
+
+
 @cache
-def _packaged_embedder() -> Embedder:
+def _packaged_embedder(*, small: bool) -> Embedder:
     """Return the embedder that all memories of a process share, so that its model is loaded once."""
     from vmemo.embedding.packaged import PackagedEmbedder
+    from vmemo_models import ENCODER, SMALL_ENCODER
 
-    return PackagedEmbedder()
+    return PackagedEmbedder(SMALL_ENCODER if small else ENCODER)
 
 
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:
@@ -214,10 +219,10 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
     """The packaged model by default, with the embedder that it was made for; other embedders have none."""
     if given is None:
         from vmemo.embedding.revision_model import PackagedRevisionModel
-        from vmemo_models import REVISION
+        from vmemo_models import ENCODER, REVISION, SMALL_ENCODER
 
-        fits = settings.revision_model.enabled and REVISION.encoder == embedder.name
-        return PackagedRevisionModel(REVISION) if fits else None
+        fits = settings.revision_model.enabled and embedder.name in (ENCODER.name, SMALL_ENCODER.name)
+        return PackagedRevisionModel(replace(REVISION, encoder=embedder.name)) if fits else None
     if given == "none":
         return None
     if not isinstance(given, RevisionModel):

@@ -16,10 +16,10 @@ import pytest
 
 from vmemo import Memory
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.errors import InvalidInput, ModelCorrupt
+from vmemo.errors import EmbedderMismatch, InvalidInput, ModelCorrupt
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo_models import ENCODER, ModelFileError
+from vmemo_models import ENCODER, SMALL_ENCODER, ModelFileError
 
 SHARED = PackagedEmbedder()
 TEXTS = [
@@ -101,7 +101,7 @@ def test_markers_in_a_text_do_no_harm() -> None:
 
 
 def test_threads_with_event_loops_of_their_own_share_one_embedder() -> None:
-    embedder = PackagedEmbedder()
+    embedder = PackagedEmbedder(batch=1)
     start = threading.Barrier(4)
 
     def work(number: int) -> Vectors:
@@ -112,6 +112,44 @@ def test_threads_with_event_loops_of_their_own_share_one_embedder() -> None:
         answers = list(threads.map(work, range(4)))
     for number, answer in enumerate(answers):
         np.testing.assert_allclose(answer, embed([TEXTS[number]], "query"), atol=1e-6)
+
+
+def test_concurrent_queries_get_their_own_vectors_from_shared_passes() -> None:
+    questions = [f"{text[:60]} Question {n}?" for n, text in enumerate(TEXTS * 4)]
+
+    async def work() -> list[Vectors]:
+        return await asyncio.gather(*(SHARED.embed([question], "query") for question in questions))
+
+    alone = np.vstack([embed([question], "query") for question in questions])
+    together = np.vstack(asyncio.run(work()))
+    assert (alone * together).sum(axis=1).min() > 0.96
+
+
+def test_the_small_encoder_is_close_to_the_packaged_one() -> None:
+    small = PackagedEmbedder(SMALL_ENCODER)
+    assert (small.name, small.dimension) == ("vmemo-encoder-1-small", 384)
+    texts = [text for text in TEXTS if text]
+    assert (embed(texts) * embed(texts, embedder=small)).sum(axis=1).min() > 0.8
+
+
+def test_the_small_encoder_is_refused_if_the_shared_table_is_changed(tmp_path: Path) -> None:
+    folder = copied_model(tmp_path)
+    with (folder / "model.onnx").open("r+b") as changed:
+        changed.seek(1_000_000)
+        changed.write(b"changed")
+    with pytest.raises(ModelCorrupt, match=r"model\.onnx has SHA-256"):
+        embed(["text"], embedder=PackagedEmbedder(replace(SMALL_ENCODER, folder=folder)))
+
+
+def test_a_memory_uses_the_small_encoder_by_name(tmp_path: Path) -> None:
+    with Memory(f"sqlite:///{tmp_path / 'small.db'}", embedder="small") as memory:
+        memory.retain_sync("Zoe lives in Oslo.")
+        assert "Oslo" in memory.recall_sync("Where does Zoe live?").hits[0].fact.text
+    url = f"sqlite:///{tmp_path / 'packaged.db'}"
+    with Memory(url) as memory:
+        memory.retain_sync("Zoe lives in Oslo.")
+    with pytest.raises(EmbedderMismatch, match="vmemo reembed --bank default --embedder small"):
+        Memory(url, embedder="small").recall_sync("Where does Zoe live?")
 
 
 def test_memories_share_the_packaged_model_and_its_threads(tmp_path: Path) -> None:
@@ -126,8 +164,10 @@ def test_memories_share_the_packaged_model_and_its_threads(tmp_path: Path) -> No
 
 
 def test_one_event_loop_embeds_several_things_at_once() -> None:
+    embedder = PackagedEmbedder(batch=1)
+
     async def work() -> list[Vectors]:
-        return await asyncio.gather(*(SHARED.embed([text], "query") for text in TEXTS))
+        return await asyncio.gather(*(embedder.embed([text], "query") for text in TEXTS))
 
     for text, answer in zip(TEXTS, asyncio.run(work()), strict=True):
         np.testing.assert_allclose(answer, embed([text], "query"), atol=1e-6)

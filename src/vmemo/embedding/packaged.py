@@ -143,7 +143,7 @@ class PackagedEmbedder:
 
 def _open(model: EmbeddingModel, threads: int) -> _Loaded:
     try:
-        network, vocabulary = model.read("model.onnx"), model.read("vocab.txt")
+        network, vocabulary = model.read_network(), model.read("vocab.txt")
     except ModelFileError as error:
         raise ModelCorrupt(
             f"The embedding model {model.name} can't be used: {error}. Nothing was loaded. "

@@ -21,7 +21,12 @@ _LIMITS: Mapping[str, RequestLimits] = {
     "openai": RequestLimits(tokens=250_000, base64=True),
     "voyage": RequestLimits(text_tokens=30_000, input_type=True, base64=True),
 }
-_FORMS = (*(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES), "fastembed:MODEL", "http://HOST:PORT/v1#MODEL")
+_FORMS = (
+    "small",
+    *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES),
+    "fastembed:MODEL",
+    "http://HOST:PORT/v1#MODEL",
+)
 
 
 def resolve_embedder(text: str, *, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:

@@ -44,8 +44,14 @@ class Bank(Record):
     created_at: Instant = Field(default_factory=utc_now)
 
 
+SMALL_EMBEDDER = "vmemo-encoder-1-small"
+"""The name of the packaged embedder that `embedder="small"` selects."""
+
+
 def reembed_command(bank: str, embedder: str) -> str:
     """Return the command that switches a bank to an embedder."""
     host, _, model = embedder.rpartition("#")
     named = f" --embedder {f'URL#{model}' if host else embedder}" if ":" in embedder else ""
+    if embedder == SMALL_EMBEDDER:
+        named = " --embedder small"
     return f"vmemo reembed --bank {quote(bank)}{named}"

@@ -39,7 +39,7 @@ class Settings(Checked):
     url: Annotated[str, Env("VMEMO_URL")] = field(default="sqlite:///memory.db", repr=False)
     """The database if none is passed: a URL, a file path or :memory:."""
     embedder: Annotated[str | None, Env("VMEMO_EMBEDDER")] = None
-    """The embedder if none is passed, such as openai:text-embedding-3-small; None uses the packaged one."""
+    """The embedder if none is passed, such as openai:text-embedding-3-small or small; None uses the packaged one."""
     embedder_key: Annotated[str | None, Env("VMEMO_EMBEDDER_KEY")] = field(default=None, repr=False)
     """API key of the embedder; by default the variable that its provider documents."""
     embedder_url: Annotated[str | None, Env("VMEMO_EMBEDDER_URL")] = None
