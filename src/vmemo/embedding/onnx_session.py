@@ -46,7 +46,10 @@ def open_session(model: bytes | str, threads: int) -> OnnxSession:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL
-    return cast("OnnxSession", ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    # The session keeps the bytes in case it must switch to another provider, of which there is none.
+    vars(session)["_model_bytes"] = None
+    return cast("OnnxSession", session)
 
 
 def concurrent_passes() -> int:

@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.embedding.onnx_session import OnnxSession, concurrent_passes, open_session
+from vmemo.embedding.shared_passes import EncoderRow, PassFunctions, SharedPasses
 from vmemo.embedding.wordpiece import WordPiece
 from vmemo.errors import InvalidInput, ModelCorrupt
 from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.ports import TextKind
 from vmemo_models import ENCODER, EmbeddingModel, ModelFileError
 
-_MAX_PADDED_TOKENS = 1024
-"""Above this, a pass is not faster, and its attention matrices exceed the processor's cache."""
-_Batch = tuple[Sequence[Sequence[int]], TextKind]
-"""The token ids of the texts in one model pass, and their kind."""
+_MAX_PADDED_TOKENS = 256
+"""Tokens of a pass. More are no faster per token, and a pass of 1,024 takes 40 MB more memory."""
+_SHORT_CALL = 1000
+"""Characters of a call that fits into about one pass."""
+_Call = tuple[Sequence[str], TextKind]
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -41,8 +43,9 @@ class PackagedEmbedder:
 
     `threads` is the number of threads per model pass. Passes over documents run concurrently, so one thread each is
     fastest; two make a query 20% faster on an idle machine, and take twice as long on a busy one. `batch` is the
-    maximum number of texts per pass. The int8 model scales its numbers per pass, so a text's vector depends slightly on
-    its batch (cosine 0.97 or more); a batch of 1 avoids that, in up to twice the time.
+    maximum number of texts per pass; queries that arrive while all threads are busy share the next pass. The int8 model
+    scales its numbers per pass, so a text's vector depends slightly on its batch (cosine 0.97 or more); a batch of 1
+    avoids that, in up to twice the time.
     """
 
     def __init__(self, model: EmbeddingModel = ENCODER, *, threads: int = 1, batch: int = 32) -> None:
@@ -59,6 +62,10 @@ class PackagedEmbedder:
         self._process = os.getpid()
         # One thread more than a call uses, so that a query does not wait for a long run of documents.
         self._executor = ThreadPoolExecutor(self._passes + 1, thread_name_prefix="vmemo-embed")
+        functions = PassFunctions(
+            tokenize=lambda texts: self._rows((texts, "query")), fits=self._fits, run=self._run_all
+        )
+        self._shared = SharedPasses(self._executor, self._passes, functions)
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
 
@@ -92,15 +99,16 @@ class PackagedEmbedder:
             return []
         if self._process != os.getpid():
             self._start()
-        prefix = self.query_prefix if kind == "query" else ""
-        if len(texts) == 1:
-            return await self._in_thread(self._encode_one, (prefix + texts[0], kind))
-        rows = await self._in_thread(self._ids, [prefix + text for text in texts])
+        if sum(map(len, texts)) <= _SHORT_CALL:
+            if kind == "query":
+                return await asyncio.wrap_future(self._shared.submit(texts))
+            return await self._in_thread(self._encode, (texts, kind))
+        rows = await self._in_thread(self._rows, (texts, kind))
         encoded: dict[int, Encoding] = {}
         batches = list(_batches(rows, self._batch))
         for start in range(0, len(batches), self._passes):
             group = batches[start : start + self._passes]
-            work: list[_Batch] = [([rows[index] for index in indexes], kind) for indexes in group]
+            work = [[rows[index] for index in indexes] for indexes in group]
             for indexes, answer in zip(
                 group, await asyncio.gather(*(self._in_thread(self._run, batch) for batch in work)), strict=True
             ):
@@ -110,28 +118,34 @@ class PackagedEmbedder:
     def _in_thread(self, function: Callable[[_In], _Out], argument: _In) -> asyncio.Future[_Out]:
         return asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
 
-    def _encode_one(self, query: tuple[str, TextKind]) -> list[Encoding]:
-        text, kind = query
-        return self._run((self._ids([text]), kind))
+    def _encode(self, call: _Call) -> list[Encoding]:
+        return self._run_all(self._rows(call))
 
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+    def _rows(self, call: _Call) -> list[EncoderRow]:
+        texts, kind = call
         encode = self._load().tokenizer.encode
-        return [encode(text) for text in texts]
+        prefix = self.query_prefix if kind == "query" else ""
+        return [EncoderRow(encode(prefix + text), kind) for text in texts]
 
-    def _run(self, batch: _Batch) -> list[Encoding]:
+    def _fits(self, rows: Sequence[EncoderRow]) -> bool:
+        longest = max(len(row.ids) for row in rows)
+        return len(rows) <= self._batch and longest * len(rows) <= _MAX_PADDED_TOKENS
+
+    def _run_all(self, rows: Sequence[EncoderRow]) -> list[Encoding]:
+        """Run as many passes as the rows need."""
+        encoded: dict[int, Encoding] = {}
+        for indexes in _batches(rows, self._batch):
+            encoded.update(zip(indexes, self._run([rows[index] for index in indexes]), strict=True))
+        return [encoded[index] for index in range(len(rows))]
+
+    def _run(self, rows: Sequence[EncoderRow]) -> list[Encoding]:
         """Run one model pass."""
-        rows, kind = batch
         loaded = self._load()
         pooled, tokens, attention = loaded.session.run(["pooled", "tokens", "attention"], _inputs(rows))
         pooled = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
-        if kind == "query":
-            return [
-                Encoding(vector, _weighted(tokens[n, : len(row)], attention[n, : len(row)]))
-                for n, (row, vector) in enumerate(zip(rows, pooled, strict=True))
-            ]
         return [
-            Encoding(vector, tokens[n, : len(row)][loaded.has_content[np.array(row)]])
-            for n, (row, vector) in enumerate(zip(rows, pooled, strict=True))
+            Encoding(pooled[n], _token_vectors(row, tokens[n], attention[n], loaded.has_content))
+            for n, row in enumerate(rows)
         ]
 
     def _load(self) -> _Loaded:
@@ -155,27 +169,34 @@ def _open(model: EmbeddingModel, threads: int) -> _Loaded:
     return _Loaded(tokenizer, open_session(network, threads), has_content)
 
 
-def _weighted(tokens: NDArray[np.float32], attention: NDArray[np.float32]) -> TokenVectors:
-    """Scale a query's token vectors by their share of the attention."""
-    shares = np.exp(attention - attention.max())
-    return tokens * (shares / shares.sum())[:, None]
+def _token_vectors(
+    row: EncoderRow, tokens: NDArray[np.float32], attention: NDArray[np.float32], has_content: NDArray[np.bool_]
+) -> TokenVectors:
+    """Return a document's vectors without punctuation, or a query's scaled by their share of the attention."""
+    own = tokens[: len(row.ids)]
+    if row.kind == "document":
+        return own[has_content[np.array(row.ids)]]
+    weights = attention[: len(row.ids)]
+    shares = np.exp(weights - weights.max())
+    return own * (shares / shares.sum())[:, None]
 
 
-def _batches(encoded: Sequence[Sequence[int]], most: int) -> Iterator[list[int]]:
+def _batches(rows: Sequence[EncoderRow], most: int) -> Iterator[list[int]]:
     """Yield the indexes of texts to run together, of similar length to reduce padding."""
     batch: list[int] = []
-    for index in sorted(range(len(encoded)), key=lambda index: len(encoded[index])):
-        if len(batch) == most or len(encoded[index]) * (len(batch) + 1) > _MAX_PADDED_TOKENS:
+    for index in sorted(range(len(rows)), key=lambda index: len(rows[index].ids)):
+        full = len(batch) == most or len(rows[index].ids) * (len(batch) + 1) > _MAX_PADDED_TOKENS
+        if batch and full:
             yield batch
             batch = []
         batch.append(index)
     yield batch
 
 
-def _inputs(rows: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int64]]:
-    ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+def _inputs(rows: Sequence[EncoderRow]) -> dict[str, NDArray[np.int64]]:
+    ids = np.zeros((len(rows), max(len(row.ids) for row in rows)), dtype=np.int64)
     mask = np.zeros_like(ids)
     for number, row in enumerate(rows):
-        ids[number, : len(row)] = row
-        mask[number, : len(row)] = 1
+        ids[number, : len(row.ids)] = row.ids
+        mask[number, : len(row.ids)] = 1
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
