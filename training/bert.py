@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """A small BERT in torch: the encoder with its two heads, and the cross-encoder that teaches it."""
 
 from __future__ import annotations

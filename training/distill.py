@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """Distils an encoder with half the layers from the packaged one, into the same vector space.
 
 python training/distill.py PACK PACKAGED.onnx OUT.npz [--seed N]

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """Writes trained weights into the int8 graph of the model that they started from, with the two heads added.
 
     python training/export.py TRAINED.npz START.onnx OUT.onnx
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import re
 import sys
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 from bert import parameter_names
 from onnx import TensorProto, helper, numpy_helper
+from weights import matrix_name
 
 STATES = "last_hidden_state"
 WORDS = "embeddings.word_embeddings.weight_quantized"
@@ -45,8 +46,7 @@ def refill(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> None:
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "MatMulInteger":
-            layer = re.fullmatch(r"/(encoder/layer\.\d+/.+)/MatMul_quant", node.name)[1].replace("/", ".")
-            _matrix(tensors, node.input[1].removesuffix("_quantized"), weights[f"{layer}.weight"])
+            _matrix(tensors, node.input[1].removesuffix("_quantized"), weights[matrix_name(node.name)])
     for name, value in weights.items():
         if name in tensors:
             tensors[name].CopyFrom(numpy_helper.from_array(value, name))

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """Reads an int8 ONNX BERT back into floats, without the onnx package: the file is a plain protocol buffer."""
 
 from __future__ import annotations
@@ -5,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +16,8 @@ DIMS, TYPE, FLOATS, INTEGERS, NAME, RAW = 1, 2, 4, 5, 8, 9
 DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64}
 
 
-def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield field numbers and values of one message."""
+def fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Yield field numbers and values, integers or bytes, of one message."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -38,7 +40,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _tensor(data: memoryview) -> tuple[str, np.ndarray]:
-    parts: dict[int, list[int | memoryview]] = {}
+    parts: dict[int, list[Any]] = {}
     for number, value in fields(data):
         parts.setdefault(number, []).append(value)
     (kind,), (name,) = parts[TYPE], parts[NAME]
@@ -77,6 +79,13 @@ def _node(data: memoryview) -> tuple[str, str, list[str]]:
     return kind, name, inputs
 
 
+def matrix_name(node: str) -> str:
+    """Return BERT's name of the matrix that a node multiplies by."""
+    if (found := re.fullmatch(r"/(encoder/layer\.\d+/.+)/MatMul_quant", node)) is None:
+        raise ValueError(f"{node} is not a product with a matrix of a layer")
+    return found[1].replace("/", ".") + ".weight"
+
+
 def read(path: Path) -> dict[str, np.ndarray]:
     """Return float weights by BERT's usual names, and a trained encoder's heads; matrices are (inputs, outputs)."""
     (graph,) = (value for number, value in fields(memoryview(path.read_bytes())) if number == GRAPH)
@@ -90,8 +99,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
         weights[name] = _dequantised(tensors, name)
     for kind, name, inputs in (_node(value) for number, value in parts if number == NODE):
         if kind == "MatMulInteger":
-            layer = re.fullmatch(r"/(encoder/layer\.\d+/.+)/MatMul_quant", name)[1].replace("/", ".")
-            weights[f"{layer}.weight"] = _dequantised(tensors, inputs[1].removesuffix("_quantized"))
+            weights[matrix_name(name)] = _dequantised(tensors, inputs[1].removesuffix("_quantized"))
     return weights
 
 
