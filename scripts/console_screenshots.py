@@ -20,7 +20,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 PORT = 8391
-BANK = f"http://127.0.0.1:{PORT}/console/banks/demo"
+CONSOLE = f"http://127.0.0.1:{PORT}/console"
+BANK = f"{CONSOLE}/banks/demo"
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -39,6 +40,7 @@ PAGES = {
     "episodes": "/episodes",
     "forget": "/forget?entity=Priya",
 }
+SERVER_PAGES = {"banks": "", "keys": "/keys", "audit": "/audit", "reports": "/reports", "sign-in": "/sign-in"}
 LINKED = {"fact": ("/facts?state=closed", ".fact-link"), "opinion": ("/opinions", ".fact-link")}
 """Pages whose address has an id, reached by the first link of a list."""
 SHOWN = ("overview", "facts", "graph", "recall", "opinion")
@@ -78,7 +80,7 @@ def open_page(page: Page, name: str) -> None:
         page.goto(BANK + path)
         page.locator(link).first.click()
     else:
-        page.goto(BANK + PAGES[name])
+        page.goto(BANK + PAGES[name] if name in PAGES else CONSOLE + SERVER_PAGES[name])
     if name == "chat":
         page.get_by_label("Question").fill("What food does Maya avoid?")
         page.get_by_role("button", name="Ask").click()
@@ -122,7 +124,7 @@ def main(arguments: list[str]) -> int:
             take(browser, folder, ("overview",), width=WIDTHS[1], dark=True)
         for width in WIDTHS if every else ():
             for dark in (False, True):
-                take(browser, folder, (*PAGES, *LINKED), width=width, dark=dark)
+                take(browser, folder, (*PAGES, *LINKED, *SERVER_PAGES), width=width, dark=dark)
         browser.close()
     return 0
 

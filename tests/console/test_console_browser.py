@@ -132,7 +132,7 @@ def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, 
     paths = [f"{bank}{path}" for path in (*PAGES, *MORE_PAGES, *record_pages(memory))]
     found: list[str] = []
     # These have every colour.
-    dark = [bank, *paths[-len(record_pages(memory)) :], f"{bank}{MORE_PAGES[0]}"]
+    dark = [bank, f"{bank}{MORE_PAGES[0]}", f"{bank}/opinions", paths[-len(record_pages(memory))]]
     for path in [*(f"/console{path}" for path in SERVER_PAGES), *paths]:
         page.emulate_media(color_scheme="light")
         page.goto(path)

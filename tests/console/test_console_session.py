@@ -103,8 +103,11 @@ def test_form_without_its_token_or_of_another_origin_changes_nothing(server: Liv
         other = client.post(path, data={"csrf_token": token}, headers={"Origin": "http://evil.example"})
         assert other.status_code == 403
         assert "Nothing was changed" in other.text
+        proxied = {"Origin": "https://memory.example", "X-Forwarded-Host": "memory.example"}
+        assert client.post(path, data={}, headers=proxied).status_code == 403
+        assert client.post(path, data={"csrf_token": token}, headers=proxied).status_code == 303
         assert client.post(path, data={}, headers={"X-CSRF-Token": token}).status_code == 303
-    assert [entry.interface for entry in portal.run(server.auth.audit_entries())] == ["console"]
+    assert [entry.interface for entry in portal.run(server.auth.audit_entries())] == ["console", "console"]
 
 
 def test_cookie_is_secure_behind_tls(server: LiveServer) -> None:

@@ -65,6 +65,15 @@ async def checked_form(request: Request) -> Form:
 
 
 def _check_origin(request: Request) -> None:
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    """Raise HttpProblem if the browser states that another site sent the form.
+
+    No page of another site can set the headers that are compared here. A proxy may change Host and keep the name that
+    the browser used in X-Forwarded-Host.
+    """
+    headers = request.headers
+    origin = headers.get("origin")
+    if origin is None or headers.get("sec-fetch-site") == "same-origin":
+        return
+    own = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+    if urlsplit(origin).netloc.lower() not in own - {""}:
         raise HttpProblem(403, "OriginNotAllowed", "Another site sent this form. Nothing was changed.")
