@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -15,6 +15,7 @@ from time import process_time
 from vmemo import Memory
 from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.embedders import SyntheticEmbedder
+from vmemo_bench.environment import current_mb
 from vmemo_bench.progress import StepCounter
 from vmemo_bench.report import Setting
 from vmemo_bench.speed import texts
@@ -29,12 +30,17 @@ WARM_UP = 10
 
 @dataclass(frozen=True, kw_only=True)
 class BankTimes:
-    """Milliseconds of each query: the embedder alone, opening the bank, the recall, and its processor time."""
+    """Milliseconds of each query: the embedder alone, opening the bank, the recall, and its processor time.
+
+    `opened` are the banks that were recalled from, and `grown_mb` is the memory that they added to the process.
+    """
 
     embed: list[float] = field(default_factory=list[float])
     opening: list[float] = field(default_factory=list[float])
     recall: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
+    opened: set[str] = field(default_factory=set[str])
+    grown_mb: float = 0.0
 
     def result(self, count: int) -> SpeedResult:
         """Return the median and 95th percentile, in milliseconds and as multiples of the embedder's median."""
@@ -43,6 +49,7 @@ class BankTimes:
             metrics={
                 **{f"banks_over_embed_p{p}@{count}": percentile(self.recall, p / 100) / embed for p in (50, 95)},
                 f"banks_cpu_ms@{count}": fmean(self.cpu),
+                f"idle_bank_kb@{count}": self.grown_mb * 1024 / max(1, len(self.opened)),
             },
             timings={
                 f"banks@{count}/embed": p50_p95(self.embed),
@@ -102,13 +109,16 @@ async def _recall_from_banks(
     queries = texts.queries(run.options.speed.queries + WARM_UP)
     steps = StepCounter(run.sink, f"recall with {len(locations):,} banks", len(queries))
     async with run.memory(embedder, locations[0]) as memory:
+        warm, before = set[str](), 0.0
         for number, query in enumerate(queries):
             if number == WARM_UP:
-                times = BankTimes()
-            bank = memory.bank(choice.choice(locations).bank)
-            await _measure_once(run, bank, query, times, embed_first=bool(number % 2))
+                warm, times, before = times.opened, BankTimes(), current_mb()
+            name = choice.choice(locations).bank
+            await _measure_once(run, memory.bank(name), query, times, embed_first=bool(number % 2))
+            if name not in warm:
+                times.opened.add(name)
             steps.advance()
-    return times
+        return replace(times, grown_mb=max(0.0, current_mb() - before))
 
 
 async def _measure_once(run: SpeedRun, memory: Memory, query: str, times: BankTimes, *, embed_first: bool) -> None:
@@ -141,6 +151,7 @@ def _table(run: SpeedRun, result: SpeedResult) -> dict[str, dict[str, Setting]]:
                 for share in ("p50", "p95")
             },
             "cpu ms": result.metrics[f"banks_cpu_ms@{count}"],
+            "kB per idle bank": result.metrics[f"idle_bank_kb@{count}"],
             "server cpu ms": result.metrics.get(f"banks_server_cpu_ms@{count}"),
         }
         for count in run.banks

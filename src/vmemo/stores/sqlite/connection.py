@@ -19,7 +19,8 @@ _PRAGMAS = (
     "secure_delete=ON",
     # No temporary file, which would hold text of the database.
     "temp_store=MEMORY",
-    "cache_size=-32000",
+    # Every connection has its own; most reads of a large file are of vectors and text, which the system caches.
+    "cache_size=-16000",
 )
 
 

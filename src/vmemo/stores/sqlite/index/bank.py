@@ -20,6 +20,8 @@ from vmemo.stores.sqlite.index.vectors import Mask, Rows, Vectors, best
 NETWORKS: tuple[Network, ...] = get_args(Network)
 FEW = 512
 """Rows that are scored at least to find a fact's few neighbours."""
+CHUNK = 64
+"""Arrays of postings that are held while blocks are read."""
 ID_BYTES = 240
 """Memory of an id in a list and in a dictionary, and of a fact's mentions."""
 EARLIEST = -(2**63)
@@ -80,6 +82,9 @@ class BankIndex:
             table[:, count : count + size] = block.columns
             vectors = vectors.extended(block.components, block.scales)
             keys.append(moved(block.keys, count - self.count))
+            if len(keys) == CHUNK:
+                # Thousands of small arrays would leave gaps in memory that stay.
+                keys = [np.concatenate(keys)]
             lengths.append(lengths_of(block.keys, size))
             self.ids.extend(block.ids)
             count += size

@@ -56,7 +56,7 @@ class Vectors:
         return Vectors(total, grown.components, grown.scales, grown.bits)
 
     def _with_capacity(self, total: int) -> Vectors:
-        capacity = max(total, 1024, len(self.scales) + len(self.scales) // 2)
+        capacity = max(total, len(self.scales) + len(self.scales) // 2)
         components = np.zeros((capacity, self.components.shape[1]), np.int8)
         scales = np.zeros(capacity, np.float32)
         bits = np.zeros((len(self.bits), capacity), np.uint64)
