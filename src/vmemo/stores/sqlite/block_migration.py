@@ -47,7 +47,7 @@ def _pack_tokens(connection: Connection) -> None:
     """Pack token vectors, which had a signed byte for each component."""
     last = -1
     while rows := fetch(connection, _TOKENS, last, PAGE):
-        for fact, width, stored in rows:
-            vectors = np.frombuffer(stored, np.int8).reshape(-1, width).astype(np.float32)
-            execute(connection, _PACKED, packed_tokens(vectors), fact)
+        texts = [np.frombuffer(stored, np.int8).reshape(-1, width).astype(np.float32) for _, width, stored in rows]
+        for (fact, _, _), packed in zip(rows, packed_tokens(texts), strict=True):
+            execute(connection, _PACKED, packed, fact)
         last = rows[-1][0]

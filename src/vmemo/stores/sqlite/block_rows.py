@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -140,15 +140,15 @@ def _append(connection: Connection, bank: int, block: FactBlock) -> None:
     _replace(connection, bank, run, [*(_read(connection, span.id) for span in run), block])
 
 
-def update_changed(connection: Connection, bank: int) -> None:
-    """Renew the properties of the facts that the bank's latest revision changed."""
-    changed = [seq for (seq,) in fetch(connection, _CHANGED, bank)]
+def update_changed(connection: Connection, bank: int, new: Container[int]) -> None:
+    """Renew the properties of the facts that the bank's latest revision changed, except new ones."""
+    changed = [seq for (seq,) in fetch(connection, _CHANGED, bank) if seq not in new]
     for span, seqs in _by_span(connection, bank, changed).items():
         block = _read(connection, span.id)
         _, columns = _columns(connection, among(facts.c.seq, np.intersect1d(seqs, block.seqs).tolist()))
-        new = block.patched(columns)
-        if not np.array_equal(new.columns, block.columns):
-            execute(connection, _PROPERTIES, span.id, new.stored_properties)
+        patched = block.patched(columns)
+        if not np.array_equal(patched.columns, block.columns):
+            execute(connection, _PROPERTIES, span.id, patched.stored_properties)
 
 
 def drop(connection: Connection, bank: int, seqs: Sequence[int]) -> None:

@@ -56,7 +56,7 @@ class SqliteSearchIndex:
             seq: (item.embedding, hashed([*terms(item.fact.text) * 2, *terms(item.fact.context)])) for seq, item in new
         }
         block_rows.add(connection, bank, indexed)
-        block_rows.update_changed(connection, bank)
+        block_rows.update_changed(connection, bank, indexed)
         _save_tokens(connection, ((seq, item.tokens) for seq, item in new))
 
     def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
@@ -109,10 +109,11 @@ def tokens_of(
 
 def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:
     """Store the token vectors of facts by number; a text without tokens has none."""
+    known = [(seq, tokens) for seq, tokens in new if tokens is not None and tokens.size]
+    packed = packed_tokens([tokens for _, tokens in known])
     rows = [
-        {"fact": seq, "width": tokens.shape[1], "vectors": packed_tokens(tokens)}
-        for seq, tokens in new
-        if tokens is not None and tokens.size
+        {"fact": seq, "width": tokens.shape[1], "vectors": stored}
+        for (seq, tokens), stored in zip(known, packed, strict=True)
     ]
     if rows:
         connection.execute(insert(token_vectors), rows)

@@ -6,7 +6,7 @@ Vectors have length one, so no scale is stored. Packing what was unpacked gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -25,14 +25,31 @@ _DECODED = _VALUES[(np.arange(1 << 12, dtype=np.uint16)[:, None] >> _FOUR) & np.
 """The four components of each twelve bits."""
 
 
-def packed_tokens(tokens: TokenVectors) -> bytes:
-    """Return token vectors as stored: three bytes for each eight components, the last of a row filled up."""
+def packed_tokens(texts: Sequence[TokenVectors]) -> list[bytes]:
+    """Return the token vectors of each text as stored: three bytes for each eight components of a row, filled up."""
+    if len({tokens.shape[1] for tokens in texts}) > 1:
+        return [packed for tokens in texts for packed in packed_tokens([tokens])]
+    if not texts:
+        return []
+    packed, size = _packed(np.concatenate(texts)), 3 * -(-texts[0].shape[1] // 8)
+    ends = (np.cumsum([len(tokens) for tokens in texts]) * size).tolist()
+    return [packed[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _packed(tokens: TokenVectors) -> bytes:
     peaks = np.maximum(np.abs(tokens).max(axis=1, keepdims=True, initial=0), 1e-12)
     codes = np.zeros((len(tokens), tokens.shape[1] + -tokens.shape[1] % 8), np.uint16)
-    codes[:, : tokens.shape[1]] = np.digitize(np.abs(tokens) / peaks, _BOUNDS) + 4 * (tokens < 0)
+    codes[:, : tokens.shape[1]] = _magnitudes(np.abs(tokens) / peaks) + 4 * (tokens < 0)
     filled = codes.reshape(-1, 2, 4)
     low, high = (filled << _FOUR).sum(axis=2, dtype=np.uint16).T
     return np.stack([low & 255, (low >> 8) | ((high & 15) << 4), high >> 4], axis=1).astype(np.uint8).tobytes()
+
+
+def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint16]:
+    found = np.zeros(relative.shape, np.uint16)
+    for bound in _BOUNDS:
+        found += relative >= bound
+    return found
 
 
 def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVectors]:
