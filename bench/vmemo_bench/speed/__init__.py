@@ -2,8 +2,8 @@
 
 A bank is filled with vectors mixed from embedded sentences (`SyntheticEmbedder`), because real ones would take hours.
 Queries, and the retain that is measured, use the real embedder without a cache. `first_recall@N` is the first recall
-after opening a bank. Many small banks in one store, and bulk writes, are measured on request, and by default on
-PostgreSQL.
+after opening a bank, and `forget_ms@N` the time to forget one message of a file. Many small banks in one store, and
+bulk writes, are measured on request, and by default on PostgreSQL.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ INDEXED = 50_000
 """Facts from which on maintenance builds a vector index on PostgreSQL; recall is measured before it as well."""
 WARM_UP = 10
 """Messages retained before retain is measured."""
+FORGOTTEN = 10**9
+"""Number of the first message that is retained to be forgotten; no size reaches it."""
 CHUNK = 100
 """Messages of one measured retain; after each the embedder embeds the same texts alone, in one batch."""
 
@@ -103,7 +105,19 @@ async def _measure_file(
     stored = await asyncio.to_thread(_file_bytes, location)
     result = await measure_recall(run, embedder, location, size, queries)
     facts = max(1.0, result.metrics[f"facts@{size}"])
-    return result | SpeedResult(metrics={f"bytes_per_fact@{size}": stored / facts})
+    result |= SpeedResult(metrics={f"bytes_per_fact@{size}": stored / facts})
+    return result | await _measure_forget(run, embedder, location, size)
+
+
+async def _measure_forget(run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, size: int) -> SpeedResult:
+    """Forget two messages, one after the other. The first time, the file is also cleaned of what its growth left."""
+    times: list[float] = []
+    async with run.memory(embedder, location) as memory:
+        for number in range(FORGOTTEN, FORGOTTEN + 2):
+            retained = await memory.retain(texts.messages(number, number + 1))
+            _, ms = await timed(memory.forget(messages=retained.stored))
+            times.append(ms)
+    return SpeedResult(metrics={f"first_forget_ms@{size}": times[0], f"forget_ms@{size}": times[1]})
 
 
 def _file_bytes(location: BankLocation) -> int:
