@@ -33,9 +33,9 @@ class IndexCache:
 
     def clear(self) -> None:
         """Drop all indexes; the next search reads them again."""
-        with self._refreshing:
-            self._indexes.clear()
-            self._bytes = 0
+        # Without the lock, which a fork may have copied while another thread held it.
+        self._indexes.clear()
+        self._bytes = 0
 
     def get(self, connection: Connection, bank: BankId, *, space: str | None = None) -> BankIndex:
         """Return the bank's index as of this connection's transaction.
