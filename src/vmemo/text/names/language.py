@@ -46,11 +46,19 @@ _CHAT_WORDS = frozenset(
 
 
 class _Identifier(Protocol):
+    nb_ptc: object
+    nb_pc: object
+    nb_classes: Sequence[str]
+    tk_nextmove: object
+    tk_output: object
+    tk_row: object
+
     def set_languages(self, langs: Sequence[str]) -> None: ...
     def classify(self, text: str) -> tuple[str, float]: ...
 
 
 class _IdentifierClass(Protocol):
+    def __call__(self, *parts: object, norm_probs: bool, tk_row: object) -> _Identifier: ...
     def from_model_file(self, model_file: str, *, norm_probs: bool) -> _Identifier: ...
 
 
@@ -109,6 +117,8 @@ def _is_other_script(letter: str) -> bool:
 @cache
 def _identifier() -> _Identifier:
     module = cast("_LangidModule", import_module("py3langid.langid"))
-    identifier = module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
-    identifier.set_languages(_LANGUAGES)
-    return identifier
+    every = module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
+    every.set_languages(_LANGUAGES)
+    # A new identifier, because this one keeps the weights of all languages: 28 MB.
+    parts = (every.nb_ptc, every.nb_pc, every.nb_classes, every.tk_nextmove, every.tk_output)
+    return module.LanguageIdentifier(*parts, norm_probs=True, tk_row=every.tk_row)
