@@ -14,7 +14,7 @@ from live_server import LiveServer, live_server
 from vmemo import Memory
 from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes
-from vmemo.models.results import Answer, Citation
+from vmemo.models.results import Answer, Citation, Spending
 from vmemo.models.select import FactSelect
 from vmemo.server import ServerOptions
 from vmemo.server.console.pages.chat import answer_parts
@@ -33,6 +33,10 @@ def test_overview_shows_the_counts_of_the_bank(reader: ConsoleClient, memory: Me
     for label, count in [("Facts", status.facts), ("Entities", status.entities), ("Messages", status.messages)]:
         assert f"{label} {count}" in page
     assert "All messages are processed" in page
+    assert "No language model has been called" in page
+    spent = Spending(step="extract", model="gpt", calls=3, failures=1, input_tokens=1200, output_tokens=34, cost=0.5)
+    portal.run(memory.lookup.store.commit(Changes(bank=BankId(BANK), spending=[spent])))
+    assert "extract gpt 3 1 1,200 34 $0.5000 Total 3 1,200 34 $0.5000" in plain(reader.get())
     growth = portal.run(memory.lookup.growth())
     assert sum(day.facts for day in growth) == status.facts
     assert sum(day.messages for day in growth) == status.messages
