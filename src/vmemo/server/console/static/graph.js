@@ -29,7 +29,7 @@ function styles() {
     node("node[type = 'entity']", {
       "background-color": ink, width: "data(size)", height: "data(size)", label: "data(label)", color: ink,
       "font-size": 11, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 3,
-      "text-outline-color": surface, "text-outline-width": 2, "min-zoomed-font-size": 7, "z-index": 2,
+      "text-outline-color": surface, "text-outline-width": 2, "min-zoomed-font-size": 8, "z-index": 2,
     }),
     ...Object.entries(COLOURS).map(([kind, name]) => node(`node[kind = '${kind}']`, { "background-color": token(name) })),
     node("node[?closed]", { "background-opacity": 0.25, "border-color": token("--muted") }),
@@ -42,9 +42,10 @@ function styles() {
   ];
 }
 
-// A force layout in time linear in nodes and links: nodes repel those of the neighbouring cells only.
-function layout(nodes, links) {
-  const ideal = 46, cell = ideal * 4, reach = cell * cell, index = new Map(nodes.map((node, place) => [node.id, place]));
+// A force layout in time linear in nodes and links: nodes repel those of the neighbouring cells only. The page stays
+// responsive between its rounds.
+async function layout(nodes, links) {
+  const large = nodes.length > 800, ideal = 46, cell = ideal * (large ? 3 : 4), reach = cell * cell, index = new Map(nodes.map((node, place) => [node.id, place]));
   const radius = ideal * Math.sqrt(nodes.length) * 0.6, golden = Math.PI * (3 - Math.sqrt(5));
   const x = new Float64Array(nodes.length), y = new Float64Array(nodes.length);
   nodes.forEach((_, i) => {
@@ -55,8 +56,9 @@ function layout(nodes, links) {
   const pairs = links.map((link) => [index.get(link.source), index.get(link.target)]);
   const degree = new Float64Array(nodes.length);
   for (const [a, b] of pairs) { degree[a] += 1; degree[b] += 1; }
-  const rounds = nodes.length > 800 ? 90 : 220;
+  const rounds = large ? 60 : 220;
   for (let round = 0; round < rounds; round += 1) {
+    if (large && round % 5 === 0) await new Promise((resume) => setTimeout(resume));
     const fx = new Float64Array(nodes.length), fy = new Float64Array(nodes.length), cells = new Map();
     const key = (cx, cy) => cx * 100003 + cy;
     for (let i = 0; i < nodes.length; i += 1) {
@@ -95,10 +97,10 @@ function layout(nodes, links) {
   return nodes.map((_, i) => ({ x: x[i], y: y[i] }));
 }
 
-function elementsOf(data) {
+async function elementsOf(data) {
   const degree = new Map();
   for (const link of data.links) if (link.kind === "entity") degree.set(link.target, (degree.get(link.target) || 0) + 1);
-  const places = layout(data.nodes, data.links.filter((link) => link.kind === "entity" || link.kind === "replaces"));
+  const places = await layout(data.nodes, data.links.filter((link) => link.kind === "entity" || link.kind === "replaces"));
   return [
     ...data.nodes.map((node, i) => ({
       group: "nodes",
@@ -155,8 +157,10 @@ async function start() {
   if (!response.ok) { note.textContent = `The graph could not be loaded (${response.status}).`; return; }
   const data = await response.json();
   if (!data.nodes.length) { note.textContent = "There are no facts to draw yet."; return; }
+  note.textContent = "Arranging…";
+  const elements = await elementsOf(data);
   const graph = cytoscape({
-    container: element, elements: elementsOf(data), style: styles(), layout: { name: "preset", fit: true, padding: 24 },
+    container: element, elements, style: styles(), layout: { name: "preset", fit: true, padding: 24 },
     textureOnViewport: data.nodes.length > 400, hideEdgesOnViewport: data.nodes.length > 800,
     pixelRatio: data.nodes.length > 400 ? 1 : "auto", minZoom: 0.05, maxZoom: 4,
   });
