@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -60,18 +59,22 @@ class SqliteBankSearch:
         self._facts = facts
         self._bank = bank
         self._space: str | None = None
+        self._loaded: BankIndex | None = None
         self._filtered: list[tuple[Scope, Mask]] = []
         self._expanded: list[tuple[EdgeQuery, graph.Chosen]] = []
 
-    @cached_property
+    @property
     def _index(self) -> BankIndex:
-        return self._indexes.get(self._connection, self._bank)
+        """The index, the same for the whole transaction: what was filtered refers to its rows."""
+        if self._loaded is None:
+            self._loaded = self._indexes.get(self._connection, self._bank)
+        return self._loaded
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None and space != self._space:
-            self._index = self._indexes.get(self._connection, self._bank, space=space)
-            self._space = space
+            checked = self._indexes.get(self._connection, self._bank, space=space)
+            self._loaded, self._space = self._loaded or checked, space
         self.allowed(scope)
 
     def allowed(self, scope: Scope) -> Mask:
