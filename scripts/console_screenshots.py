@@ -41,7 +41,10 @@ PAGES = {
     "forget": "/forget?entity=Priya",
 }
 SERVER_PAGES = {"banks": "", "keys": "/keys", "audit": "/audit", "reports": "/reports", "sign-in": "/sign-in"}
-LINKED = {"fact": ("/facts?state=closed", ".fact-link"), "opinion": ("/opinions", ".fact-link")}
+LINKED = {
+    "fact": ("/facts?state=closed", ".fact-link"),
+    "opinion": ("/opinions", ".fact-link:has-text('machine learning')"),
+}
 """Pages whose address has an id, reached by the first link of a list."""
 SHOWN = ("overview", "facts", "graph", "recall", "opinion")
 """Pages of the documentation."""
