@@ -143,10 +143,17 @@ def test_recall_lab_has_the_order_of_an_explained_recall(reader: ConsoleClient, 
     assert recalled.hits
     assert re.findall(r'<tr data-fact="([^"]+)"', page) == [hit.id for hit in recalled.hits]
     assert recalled.to_prompt() in unescape(page)
+    assert recalled.explanation is not None
+    returned = {hit.id for hit in recalled.hits}
+    assert {each.id for each in recalled.explanation.rankings["semantic"]} - returned
     for channel in ("semantic", "keyword", "graph"):
         column = page.split(f'data-channel="{channel}"')[1].split("</div>")[0]
-        ranks = sorted(hit.channels[channel].rank for hit in recalled.hits if channel in hit.channels)
-        assert re.findall(r'<li value="(\d+)"', column) == [str(rank) for rank in ranks][:15]
+        ranking = recalled.explanation.rankings[channel]
+        shown = re.findall(r'<li value="(\d+)" data-candidate="([^"]+)"( class="not-returned")?', column)
+        assert [(int(rank), id) for rank, id, _ in shown] == [(each.rank, each.id) for each in ranking]
+        assert {id for _, id, muted in shown if not muted} == {each.id for each in ranking} & returned
+        assert all(f"/facts/{each.id}" in column for each in ranking)
+        assert "no longer stored" not in column
     assert all(f"<dt>{stage}</dt>" in page for stage in recalled.timings)
     refused = reader.http.get(reader.path("/recall"), params={"query": "x", "max_tokens": "many"})
     assert (refused.status_code, "whole number" in refused.text) == (422, True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vmemo.models import Channel, ChannelPlacement, FactId
+from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, Scored
 from vmemo.models.setting_groups import Fusion, FusionSettings
-from vmemo.recall.fuse import ChannelRanking, fuse, placements
+from vmemo.recall.fuse import ChannelRanking, best_candidates, fuse, placements
 
 
 def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline: float = 0.0) -> ChannelRanking:
@@ -82,6 +82,9 @@ def test_of_several_rankings_of_a_channel_the_best_rank_is_the_placement() -> No
         "a": {"semantic": ChannelPlacement(1, 0.9)},
         "b": {"semantic": ChannelPlacement(2, 0.8)},
         "c": {"semantic": ChannelPlacement(1, 0.5)},
+    }
+    assert best_candidates([whole, part], 2) == {
+        "semantic": (ChannelCandidate(FactId("a"), 1, 0.9), ChannelCandidate(FactId("c"), 1, 0.5))
     }
 
 

@@ -93,6 +93,13 @@ export interface Backlog {
   next_at: string | null;
 }
 
+/** A candidate of one channel, its rank (from 1) and its score; the verbatim channel has ids of messages. */
+export interface ChannelCandidate {
+  id: string;
+  rank: number;
+  score: number;
+}
+
 /** A fact's rank (from 1) and score in one channel. */
 export interface ChannelPlacement {
   rank: number;
@@ -198,6 +205,8 @@ export interface Explanation {
   entities: Mention[];
   weights: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;
   candidates: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;
+  /** the first 20 candidates of each channel, also those that were not returned */
+  rankings: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", ChannelCandidate[]>>;
   reranker: string;
   reranked: number;
 }

@@ -3,7 +3,7 @@
 from vmemo.models.base import new_fact_id, new_id, utc_now
 from vmemo.models.entities import Entity, Mention, Merge
 from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, RetentionScore
-from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
+from vmemo.models.hits import ChannelCandidate, ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
 from vmemo.models.ids import (
     BankId,
     BankRevision,
@@ -37,6 +37,7 @@ __all__ = [
     "Budget",
     "CauseKind",
     "Channel",
+    "ChannelCandidate",
     "ChannelPlacement",
     "ConfidenceChange",
     "Disposition",

@@ -24,6 +24,15 @@ class ChannelPlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelCandidate:
+    """A candidate of one channel, its rank (from 1) and its score; the verbatim channel has ids of messages."""
+
+    id: FactId
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class GraphStep:
     """An edge on the graph channel's path: from a fact, or an entity in the query, to a fact."""
 

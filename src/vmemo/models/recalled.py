@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType, QuestionTense
+from vmemo.models import Channel, ChannelCandidate, EpisodeId, Fact, Hit, Interval, Mention, QueryType, QuestionTense
 from vmemo.models.base import Instant, Record
 from vmemo.models.display import counted, shortened, with_lines
 from vmemo.models.hits import hits_table
@@ -36,6 +36,10 @@ class Explanation(Record):
     entities: tuple[Mention, ...]
     weights: Mapping[Channel, float]
     candidates: Mapping[Channel, int]
+    rankings: Mapping[Channel, tuple[ChannelCandidate, ...]] = Field(
+        default_factory=dict[Channel, tuple[ChannelCandidate, ...]],
+        description="the first 20 candidates of each channel, also those that were not returned",
+    )
     reranker: str
     reranked: int
 

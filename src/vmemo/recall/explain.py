@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 from vmemo.models import Channel, FactId, Hit, NewerFact, Reranking
 from vmemo.models.recalled import Explanation
+from vmemo.recall.fuse import best_candidates
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.rank import RankedCandidates
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import asks_for_profile
+
+SHOWN = 20
+"""Candidates of each channel that an explanation has."""
 
 
 def explain(run: RecallRun, ranked: RankedCandidates, resolved: LLMResolvedTime | None) -> Explanation:
@@ -34,6 +38,7 @@ def explain(run: RecallRun, ranked: RankedCandidates, resolved: LLMResolvedTime 
         entities=tuple(ranked.found.entities),
         weights={channel: weights[channel] for channel in weights if channel in run.channels.enabled},
         candidates={channel: len(ids) for channel, ids in candidates.items()},
+        rankings=best_candidates(ranked.found.rankings, SHOWN),
         reranker=context.reranker if isinstance(context.reranker, str) else context.reranker.name,
         reranked=ranked.reranked.count,
     )

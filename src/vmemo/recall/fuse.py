@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from vmemo.models import Channel, ChannelPlacement, FactId
+from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking
 from vmemo.models.setting_groups import FusionSettings
 
@@ -65,6 +65,19 @@ def placements(rankings: Sequence[ChannelRanking], ids: Set[FactId]) -> dict[Fac
                 if known is None or rank < known.rank:
                     found[id][channel] = ChannelPlacement(rank, ranking.scores[rank - 1])
     return found
+
+
+def best_candidates(rankings: Sequence[ChannelRanking], limit: int) -> dict[Channel, tuple[ChannelCandidate, ...]]:
+    """Return the first candidates of each channel by their rank; of several rankings the best rank counts."""
+    placed = placements(rankings, {id for each in rankings for id in each.ranking.ids[:limit]})
+    found: dict[Channel, list[ChannelCandidate]] = {each.channel: [] for each in rankings}
+    for id, channels in placed.items():
+        for channel, place in channels.items():
+            found[channel].append(ChannelCandidate(id, place.rank, place.score))
+    return {
+        channel: tuple(sorted(candidates, key=lambda each: (each.rank, -each.score, each.id))[:limit])
+        for channel, candidates in found.items()
+    }
 
 
 def points(ranking: Ranking, settings: FusionSettings) -> list[float]:

@@ -11,7 +11,7 @@ from typing import get_args
 from fastapi import APIRouter, Response
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Channel, FactId, Hit, Network
+from vmemo.models import Channel, ChannelCandidate, FactId, MessageId, Network
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest
 from vmemo.models.search import TagsMatch
@@ -30,12 +30,13 @@ DEFAULT_TOKENS = "1024"
 
 @dataclass(frozen=True)
 class ChannelColumn:
-    """The returned facts that one channel found, in the order of that channel."""
+    """The first candidates of one channel, in the order of that channel."""
 
     channel: Channel
     weight: float
-    candidates: int
-    hits: tuple[Hit, ...]
+    count: int
+    """All candidates of the channel."""
+    candidates: tuple[ChannelCandidate, ...]
 
 
 @router.get("")
@@ -57,6 +58,7 @@ async def lab(page: ReadPage) -> Response:
         template,
         recalled=recalled,
         columns=columns(recalled),
+        places={hit.id: place for place, hit in enumerate(recalled.hits, start=1)},
         names=await _names(page, recalled),
         longest=max(recalled.timings.values(), default=1.0) or 1.0,
         prompt=prompt,
@@ -88,7 +90,7 @@ def recall_request(form: Form) -> RecallRequest:
 
 
 def columns(recalled: Recalled) -> list[ChannelColumn]:
-    """Return the returned facts by channel, each in the order of that channel."""
+    """Return the ranking of each channel, also with candidates that were not returned."""
     explained = recalled.explanation
     if explained is None:
         return []
@@ -97,26 +99,26 @@ def columns(recalled: Recalled) -> list[ChannelColumn]:
             channel,
             explained.weights.get(channel, 0.0),
             explained.candidates.get(channel, 0),
-            tuple(hit for _, hit in sorted(_placed(recalled, channel), key=lambda placed: placed[0])),
+            explained.rankings.get(channel, ()),
         )
         for channel in CHANNELS
         if channel in explained.weights or channel in explained.candidates
     ]
 
 
-def _placed(recalled: Recalled, channel: Channel) -> list[tuple[int, Hit]]:
-    return [(hit.channels[channel].rank, hit) for hit in recalled.hits if channel in hit.channels]
-
-
 async def _names(page: ReadPage, recalled: Recalled) -> Mapping[str, str]:
-    """Return the texts and names of the ends of the graph's paths, by id."""
-    ends = {id for hit in recalled.hits for step in hit.path for id in (step.source, step.target)}
+    """Return the texts and names of all candidates that are shown and of the ends of the graph's paths, by id."""
+    wanted = {id for hit in recalled.hits for step in hit.path for id in (step.source, step.target)}
     known: dict[str, str] = {hit.id: hit.text for hit in recalled.hits}
+    messages: list[MessageId] = []
     if recalled.explanation is not None:
         known |= {mention.id: mention.name for mention in recalled.explanation.entities}
-    missing = [id for id in ends if id not in known]
-    facts = await page.memory.lookup.facts([FactId(id) for id in missing])
-    return known | {fact.id: fact.text for fact in facts}
+        rankings = dict(recalled.explanation.rankings)
+        messages = [MessageId(each.id) for each in rankings.pop("verbatim", ())]
+        wanted |= {each.id for ranking in rankings.values() for each in ranking}
+    facts = await page.memory.lookup.facts([FactId(id) for id in wanted if id not in known])
+    said = await page.memory.lookup.messages([id for id in messages if id not in known])
+    return known | {fact.id: fact.text for fact in facts} | {message.id: message.content for message in said}
 
 
 def _listed(form: Form, name: str) -> tuple[str, ...]:
