@@ -10,8 +10,8 @@ from reflect_fixtures import NOON, answers_in_turn, lookup_request, memory_with_
 from vmemo import Message
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import QueryType
-from vmemo.reflect.condense import condense, condense_outline
-from vmemo.reflect.outline import outline
+from vmemo.reflect.condense import condense, condense_outline, without_requests
+from vmemo.reflect.outline import outline, resolution
 from vmemo.text.questions.query_types import answer_type, asks_for_former_state
 
 REPLY = """Certainly! Here are some ideas for your stall:
@@ -59,6 +59,18 @@ def test_a_shortened_line_keeps_a_request_with_a_subject_and_drops_empty_opening
     assert condense(reply, 16, count_tokens) == "Assistant: Salt the dough at the end."
 
 
+def test_a_statement_loses_its_request_and_keeps_its_numbers() -> None:
+    stated = "User: I cut the page to 1.2MB, and Ines agreed on 15 March"
+    assert without_requests(f"{stated}, can you help me with that?") == stated
+    assert without_requests("User: Can you help me?") == "User: Can you help me?"
+
+
+def test_the_solution_of_a_problem_is_found_in_a_reply() -> None:
+    reply = "Sure!\n```\nx = 1\n```\n**The issue** is that the oven loses heat when both of its doors are open. Bye!"
+    assert resolution(reply) == "The issue is that the oven loses heat when both of its doors are open."
+    assert resolution(REPLY) is None
+
+
 def stall(number: int, line: str, *, role: str = "user") -> Message:
     at = NOON + timedelta(days=number // 2, minutes=number)
     return said(line, at, speaker=None, role=role)
@@ -83,6 +95,31 @@ def test_each_statement_of_a_summary_is_followed_by_the_outline_of_the_reply(sql
     ]
     assert "\n8 January 2024:\nF1 | User: I want" in asked.user
     assert "\n9 January 2024:\nF3 | User: I opened" in asked.user
+
+
+def test_a_summary_has_whole_statements_and_the_replies_to_the_most_relevant_ones(sqlite_url: str) -> None:
+    other = "I planted 12 tulips with Anna on the balcony in March, and they cost 30 euros, and I water them Sundays."
+    advice = "- **Loosen the Soil**: now.\n- **Buy Better Pots**: soon.\n- **Set Clear Goals**: always."
+    lines = [
+        *((stall(2 * n, other.replace("12", str(n))), stall(2 * n + 1, advice, role="assistant")) for n in range(30)),
+        (stall(60, "Yes"), stall(61, "Good.", role="assistant")),
+        (
+            stall(62, "I rented a bread stall from Ines for 250 euros, and we open it on 3 May, can you help me?"),
+            stall(63, advice.replace("Pots", "Flour"), role="assistant"),
+        ),
+    ]
+    retain_lines(sqlite_url, *(line for pair in lines for line in pair))
+    memory, model = memory_with_model(sqlite_url, says("It opened [F1]."))
+    with memory:
+        memory.reflect_sync("Give me a summary of how my bread stall with Ines developed.", max_tokens=500)
+    texts = list(shown(model.received[0]).values())
+    place = next(place for place, text in enumerate(texts) if "bread stall" in text)
+    assert "250 euros" in texts[place]
+    assert "3 May" in texts[place]
+    assert "can you" not in texts[place]
+    assert texts[place + 1] == "Assistant: Loosen the Soil; Buy Better Flour; Set Clear Goals"
+    assert "User: Yes" not in texts
+    assert all("Sundays" in text for text in texts if "tulips" in text)
 
 
 def test_facts_of_a_lookup_take_their_place_in_the_order(sqlite_url: str) -> None:

@@ -391,6 +391,13 @@ def test_all_facts_are_in_order_and_only_the_first_are_compared() -> None:
     ]
 
 
+def test_dates_of_one_fact_are_not_paired_if_there_is_another() -> None:
+    plan = fact("Mira plans from 1 May 2023 to 3 May 2023, and a feast on 9 May 2023.")
+    pairs = describe_differences([("F1", plan), ("F2", fact(start=midnight(date(2023, 6, 1))))], ASKED)[1:]
+    assert pairs
+    assert all("F1" in pair and "F2" in pair for pair in pairs)
+
+
 def test_of_many_facts_the_most_relevant_are_put_in_order() -> None:
     facts = [(f"F{n}", fact(told=MONDAY + timedelta(days=n))) for n in range(200)]
     assert describe_differences(facts, ASKED)[0].count("F") == 8

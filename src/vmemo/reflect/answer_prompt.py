@@ -38,7 +38,7 @@ GUIDANCE_BY_TYPE: Mapping[QueryType, str] = {
 that it changed.""",
     "change": """This question asks how something changed. In `steps`, list every version with its date, oldest first,
 former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
-and what is valid now.""",
+and what is valid now. If a number of items is asked for, give a numbered list of exactly so many.""",
     "count": """This question asks for a number, a sum or a frequency.
 - If a memory states it, use that. If several state it for different times, the latest holds; if each reports a part of
   it, such as the sum of one week or one trip, add the parts up.
@@ -60,20 +60,23 @@ day on which they were said.
   out; if it names a whole field, such as a project, a career or somebody's progress, all of that field belongs to it.
 - Order by first mention if it asks what was brought up or discussed, and by the dates of the events otherwise.
 - Give a numbered list, one line for each item: what was asked, worried about, planned, decided or reported, and with
-  whom. If a number of items is asked for, give exactly so many, spread from the first day to the last.
-- If there are more matters than items, join neighbouring ones, and name each of them in the line in three to eight
-  words. A matter left out is worse than a long line; leave out numbers and results instead.""",
+  whom. If a number of items is asked for, give exactly so many, spread over the days on which the subject occurs.
+- An item is one matter, with at most two others that closely belong to it, each in three to eight words, and never a
+  list of a whole day. If there are more matters than items, choose those that fit the words of the question best: new
+  steps, problems, decisions, advice of somebody.""",
     "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time; a
 line of yours after a statement is the outline of your reply to it.
 - Go through every day, up to where things stand now, with every part that the question names. Give each matter that
-  belongs to the question a clause or two: what the person wanted, planned, decided, tried or reported, and after it the
-  main points of your reply by name.
-- Keep names, versions, numbers, dates and methods. Say how a problem was solved, and what changed later.
-- Be complete rather than short: a long course has a long summary. Join matters that recur instead of dropping some.""",
+  belongs to the question a clause or two: what the person wanted, planned, decided, tried or reported, and after it two
+  to four points of your reply by name: they say how the matter was approached. Leave out what does not belong to it.
+- Keep names, relations of persons, versions, numbers, dates and methods. Say how a problem was solved, and what changed
+  later.
+- Be complete rather than short: a long course has a long summary. Join matters that recur instead of dropping some. Put
+  at most two marks after a clause.""",
     "contradiction": """This is a question of yes or no. In `steps`, list the memories that speak for yes and those that
-speak for no. If both are there and neither is an update of the other ("I never did it" beside a report of doing it),
-begin by saying that memory holds contradictory information, quote both, and ask which one is correct. Otherwise answer
-yes or no.""",
+speak for no. If both are there and neither is an update of the other ("I never did it" on the day of a report of doing
+it, or later), begin by saying that memory holds contradictory information, quote both, and ask which one is correct.
+Otherwise answer yes or no.""",
     "instruction": """This question asks you to explain, show or write something. Do so completely, with general
 knowledge, fitted to what memory says about the person: project, tools, versions, preferences. `found` is true if any
 memory contributed.""",
@@ -89,13 +92,15 @@ facts answer it. Say what it changed to in a clause at most."""
 
 COMPUTED_TIMES = """
 - The lengths under Times are right for the dates that they name. Which date is that of the event is for you to judge.
-  If the pair that you need is missing there, calculate the length yourself."""
+  If the pair that you need is missing there, calculate the length yourself.
+- A date after "=" was computed from the words before it and may be wrong: if an earlier statement about the same event
+  rules it out, the earlier one holds."""
 """Guidance that is added if durations are computed."""
 
 _LOOKUPS = """\
 - `look_for`: only if a part of the answer is missing and memory may hold it: up to {most} short queries, each about one
   thing and worded unlike earlier ones, with the words that a memory of it would have. Not to confirm what is shown, and
-  not for general knowledge. Then leave all other fields empty. {left} more {rounds} allowed."""
+  not for general knowledge. Then `found` is null, `steps` is [] and `text` is "". {left} more {rounds} allowed."""
 _SPANS = """\
 - `spans`: the first and the last date of each length of time that you calculated, as YYYY-MM-DD."""
 _OPINIONS = """\

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Collection, Sequence
 
 from vmemo.models.truncate import TRUNCATED, truncate
 from vmemo.reflect.outline import FILLER, SEPARATOR
@@ -43,8 +42,18 @@ def condense(text: str, max_tokens: int, count: Callable[[str], int], asked: Col
         return truncate(text, max_tokens, count)
     ranked = sorted(range(1, len(clauses)), key=lambda place: -_value(clauses[place], asked))
     order = [0, *(place for place in ranked if _value(clauses[place], asked) >= 0)]
-    candidates = (prefix + _joined(clauses, order[:number]) for number in range(1, len(order) + 1))
-    return _last_that_fits(candidates, max_tokens, count) or truncate(text, max_tokens, count)
+    chosen = _fitting(order, lambda places: prefix + _joined(clauses, places), max_tokens, count)
+    return prefix + _joined(clauses, chosen) if 0 in chosen else truncate(text, max_tokens, count)
+
+
+def without_requests(text: str) -> str:
+    """Return a text without openings and requests for help that name no subject; the text itself if none are left."""
+    speaker, separator, body = text.partition(": ")
+    prefix, body = (speaker + separator, body) if separator else ("", text)
+    clauses = [each for each in _CLAUSE.findall(" ".join(body.split())) if each.strip()]
+    kept = [each for each in clauses if not _is_empty_request(each) and not FILLER.match(each)]
+    stated = "".join(kept).strip(" ,;:")
+    return prefix + stated if len(set(terms(stated))) >= MIN_SUBJECT else text
 
 
 def condense_outline(
@@ -54,15 +63,23 @@ def condense_outline(
     speaker, _, body = text.partition(": ")
     labels = body[:MAX_CHARACTERS].split(SEPARATOR)[:MAX_CLAUSES]
     ranked = sorted(range(len(labels)), key=lambda place: -_value(labels[place], asked))
-    chosen = (sorted(ranked[:number]) for number in range(1, len(labels) + 1))
-    candidates = (f"{speaker}: {SEPARATOR.join(labels[place] for place in places)}" for places in chosen)
-    return _last_that_fits(candidates, max_tokens, count)
+
+    def _line(places: Sequence[int]) -> str:
+        return f"{speaker}: {SEPARATOR.join(labels[place] for place in sorted(places))}"
+
+    chosen = _fitting(ranked, _line, max_tokens, count)
+    return _line(chosen) if chosen else None
 
 
-def _last_that_fits(candidates: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str | None:
-    """Return the last of ever longer texts that fits."""
-    fitting = list(takewhile(lambda candidate: count(candidate) <= max_tokens, candidates))
-    return fitting[-1] if fitting else None
+def _fitting(
+    order: Sequence[int], text_of: Callable[[Sequence[int]], str], max_tokens: int, count: Callable[[str], int]
+) -> list[int]:
+    """Return the places, best first, whose text fits; a long one that does not is skipped."""
+    chosen: list[int] = []
+    for place in order:
+        if count(text_of([*chosen, place])) <= max_tokens:
+            chosen.append(place)
+    return chosen
 
 
 def _value(clause: str, asked: Collection[str]) -> float:

@@ -9,8 +9,8 @@ from itertools import accumulate, chain, pairwise, zip_longest
 
 from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
-from vmemo.reflect.condense import condense, condense_outline
-from vmemo.reflect.outline import SEPARATOR, outline
+from vmemo.reflect.condense import condense, condense_outline, without_requests
+from vmemo.reflect.outline import SEPARATOR, outline, resolution
 from vmemo.reflect.sources import Source
 from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
@@ -31,15 +31,17 @@ MIN_LINE: Mapping[QueryType, int] = {
     "contradiction": 96,
 }
 """Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
-STATEMENT_LINE = 40
-"""The same for a person's statement in a summary, which the outline of the reply follows."""
+STATEMENT_LINE = 64
+"""Tokens up to which a person's statement in a summary is whole: fewer whole statements say more than many parts."""
+MIN_STATEMENT_TERMS = 2
+"""Different terms, without stop words, below which a statement says nothing: "Yes", "hmm, okay"."""
 MIN_REPLY_TERMS = 8
 """Different terms of a reply without an outline, below which it states nothing."""
 MAX_REPEATED = 2
 """Replies that a label is shown with: "Error Handling" in every reply says nothing about one of them."""
 MAX_SYMBOLS = 0.1
 """Share of a text's characters that are brackets, quotes and operators, above which it is code."""
-PEOPLE_SHARE = 0.7
+PEOPLE_SHARE = 0.65
 """Share of a summary's tokens for what people said; the rest is for what was replied to it."""
 _EXAMINED = 200
 """Characters of a text in which symbols are counted."""
@@ -98,46 +100,65 @@ def cover_course(
         limits = {"max_tokens": max_tokens, "min_line": MIN_LINE["summary"]}
         return cover_sessions(hits, sources, **limits, count=count, question=question)
     said = cover_sessions(
-        people,
+        _single_statements(people, sources, count),
         sources,
         max_tokens=max(1, int(max_tokens * PEOPLE_SHARE)),
         min_line=STATEMENT_LINE,
         count=count,
         question=question,
     )
-    outlined = _outlined(_replies_to(said, [*people, *replies], sources), sources, count)
+    outlined = _outlined(_replies_to(said, people, replies, sources), sources, count)
     left = max_tokens - sum(hit.tokens for hit in said)
     answered = _shorten(outlined, left, count, terms(question), cut=condense_outline)
     return sorted([*said, *answered], key=lambda hit: sources[hit.id].place)
 
 
-def _replies_to(said: Sequence[Hit], hits: Sequence[Hit], sources: Mapping[FactId, Source]) -> list[Hit]:
-    """Return the assistant's hits that directly follow a statement, in the order of the statements."""
-    ordered = sorted(hits, key=lambda hit: sources[hit.id].place)
+def _single_statements(people: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
+    """Return one statement of each message without requests for help, and without those that say nothing else."""
+    single = [
+        hit for hit in _one_per_message(people, sources) if len(set(terms(_body(hit)))) >= MIN_STATEMENT_TERMS
+    ] or people
+    plain = [hit for each in single if (hit := _without_code(each, count)) is not None]
+    return [_with_text(hit, without_requests(hit.text), count) for hit in plain]
+
+
+def _replies_to(
+    said: Sequence[Hit], people: Sequence[Hit], replies: Sequence[Hit], sources: Mapping[FactId, Source]
+) -> list[Hit]:
+    """Return the replies that directly follow a statement on its day, those to the most relevant statements first.
+
+    A statement and its reply may be in different sessions: a new subject can begin with either of them.
+    """
+    ranks = {sources[hit.id].message: rank for rank, hit in reversed(list(enumerate(people)))}
     chosen = {sources[hit.id].message for hit in said}
-    return [
-        reply
-        for before, reply in pairwise(ordered)
+    following = [
+        (ranks[sources[before.id].message], reply)
+        for before, reply in pairwise(sorted([*people, *replies], key=lambda hit: sources[hit.id].place))
         if sources[before.id].message in chosen
         and sources[before.id].role != "assistant"
         and sources[reply.id].role == "assistant"
-        and _session(before) == _session(reply)
+        and before.fact.mentioned_at.date() == reply.fact.mentioned_at.date()
     ]
+    return [reply for _, reply in sorted(following, key=lambda each: each[0])]
 
 
 def _outlined(replies: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
     """Return the replies as outlines of their whole messages, without labels that several earlier ones have.
 
-    A reply without an outline states something if its words are more than a phrase.
+    The sentence that says how a problem was solved comes first. A reply without an outline states something if its
+    words are more than a phrase.
     """
     seen: Counter[str] = Counter()
     outlined: list[Hit] = []
     for hit in replies:
         speaker, _, body = hit.text.partition(": ")
-        labels = [label for label in outline(sources[hit.id].content) if seen[label] < MAX_REPEATED]
+        content = sources[hit.id].content
+        labels = [label for label in outline(content) if seen[label] < MAX_REPEATED]
         seen.update(labels)
-        if len(labels) > 1:
-            outlined.append(_with_text(hit, f"{speaker}: {SEPARATOR.join(labels)}", count))
+        solved = resolution(content)
+        parts = [*([solved] if solved else ()), *labels]
+        if len(parts) > 1:
+            outlined.append(_with_text(hit, f"{speaker}: {SEPARATOR.join(parts)}", count))
         elif len(set(terms(body))) >= MIN_REPLY_TERMS and (plain := _without_code(hit, count)) is not None:
             outlined.append(plain)
     return outlined
@@ -184,7 +205,13 @@ def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
     return _with_text(hit, f"{speaker}{separator}{text}", count)
 
 
+def _body(hit: Hit) -> str:
+    return hit.text.partition(": ")[2] or hit.text
+
+
 def _with_text(hit: Hit, text: str, count: TokenCounter) -> Hit:
+    if text == hit.text:
+        return hit
     fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
     return hit.model_copy(update={"fact": fact, "truncated": True})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
-from itertools import combinations, pairwise, product
+from itertools import chain, combinations, pairwise, product, zip_longest
 
 from vmemo.models import Fact
 from vmemo.reflect.fact_times import FactTime, FactTimes, invalid_from, times_of, valid_since
@@ -118,14 +118,19 @@ def describe_differences(
 
     The facts come most relevant first. If the question names two `events`, each date of a fact about the one is paired
     with each of a fact about the other, and there is no order; otherwise the dates of the `most` relevant facts are
-    paired. A fact may name several dates. One line gives the order and one each pair; facts of one time are grouped.
+    paired, those of one fact only if there is no other. One line gives the order and one each pair; facts of one time
+    are grouped.
     """
     if pairs := _event_pairs(facts, asked_at, events):
         return [_difference(earlier, later) for earlier, later in pairs]
     times = [(mark, times_of(fact, asked_at)) for mark, fact in facts[: max(most, MAX_ORDERED)]]
-    named = _by_time(_all_times(times[:most]))[:MAX_PAIRED]
+    by_fact = [_all_times([each]) for each in times[:most]]
+    in_turn = [each for each in chain.from_iterable(zip_longest(*by_fact)) if each is not None]
+    first = list(dict.fromkeys(time for _, time in in_turn))[:MAX_PAIRED]
+    named = combinations(_by_time([each for each in in_turn if each[1] in first]), 2)
+    pairs = [(one, other) for one, other in named if len(by_fact) == 1 or one[0] != other[0]]
     order = [_order(_by_time([(mark, each.position) for mark, each in times]))] if len(facts) > 1 else []
-    return [*order, *(_difference(earlier, later) for earlier, later in combinations(named, 2))]
+    return [*order, *(_difference(earlier, later) for earlier, later in pairs)]
 
 
 def _event_pairs(

@@ -18,7 +18,7 @@ from vmemo.reflect.date_math import (
     describe_times,
     needs_durations,
 )
-from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time
+from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time, times_of
 from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
@@ -30,6 +30,8 @@ MAX_WITH_DURATIONS = 6
 """Facts of each letter that are shown with their distance from the question, which takes more tokens than the fact."""
 MIN_TERMS = 4
 """Different terms, without stop words, below which a verbatim message is left out when facts were recalled."""
+_PASTED = LazyPattern(r"```|\*\*\w|(?:^|\s)#{2,6} |\| ?-{2,}|\[Your ")
+"""Markup of a text that was pasted into a message: code, a plan, a draft or a table."""
 _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
 
 
@@ -204,15 +206,19 @@ class Evidence:
     def differences(self) -> list[str]:
         """Return the lengths of time between the facts about the question, if it asks for one or for an order.
 
-        Facts that share more terms with the question come first, so that one found by a lookup takes its place.
+        Facts that share more terms with the question come first, so that one found by a lookup takes its place. The
+        dates of the assistant's texts and of pasted texts are used only if people's statements have none.
         """
         if not self.durations:
             return []
         asked = set(terms(self.question))
-        facts = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
-        shared = {mark: len(asked.intersection(terms(fact.text))) for mark, fact in facts}
-        about = sorted((each for each in facts if shared[each[0]]), key=lambda each: -shared[each[0]])
-        return describe_differences(about or facts, self.asked_at, events=self.events)
+        hits = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith("F")]
+        shared = {mark: len(asked.intersection(terms(hit.text))) for mark, hit in hits}
+        about = sorted((each for each in hits if shared[each[0]]), key=lambda each: -shared[each[0]])
+        stated = [(mark, hit) for mark, hit in about if not any(self._voice(hit)) and _PASTED.search(hit.text) is None]
+        dated = any(times_of(hit.fact, self.asked_at).main for _, hit in stated)
+        facts = [(mark, hit.fact) for mark, hit in (stated if dated else about)]
+        return describe_differences(facts, self.asked_at, events=self.events)
 
 
 def _is_short_message(hit: Hit) -> bool:

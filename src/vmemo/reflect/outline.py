@@ -41,6 +41,29 @@ FILLER = LazyPattern(
 )
 """The start of a sentence that opens or ends a reply and states nothing."""
 
+MAX_RESOLUTION_WORDS = 30
+_SENTENCE_END = LazyPattern(r"(?<=[.!?])\s|\n")
+_RESOLUTION = LazyPattern(
+    r"\bthe (?:issue|problem|error|bug|mistake|cause|fix|solution|answer|result)\b[^,;]{0,60}"
+    r"\b(?:is|was|lies|occurs|comes|stems|happens)\b|\b(?:caused|fixed|resolved|solved) by\b"
+    r"|\bto (?:fix|resolve|solve) (?:this|it|the)\b|\b(?:is|are) (?:likely |probably )?(?:due to|because)\b"
+    r"|^\W*(?:therefore|thus|so),? ",
+    re.IGNORECASE,
+)
+"""A sentence that names the cause of a problem, its solution or a result."""
+
+
+def resolution(text: str) -> str | None:
+    """Return the first short sentence of a reply that says how something was solved, or None."""
+    prose = "\n".join(text[:MAX_CHARACTERS].split(_FENCE)[::2])
+    sentences = (_MARKUP.sub("", found).strip(" -\t") for found in _SENTENCE_END.split(prose))
+    return next((each.replace(SEPARATOR, ", ") for each in sentences if _is_resolution(each)), None)
+
+
+def _is_resolution(sentence: str) -> bool:
+    is_short = MAX_LABEL_WORDS < len(sentence.split()) <= MAX_RESOLUTION_WORDS
+    return is_short and _RESOLUTION.search(sentence) is not None and _NOT_A_NAME.search(sentence) is None
+
 
 def outline(text: str) -> list[str]:
     """Return the distinct labels of a text in their order."""
