@@ -19,6 +19,7 @@ from vmemo.models.select import FactSelect
 from vmemo.server import ServerOptions
 from vmemo.server.console.pages.chat import answer_parts
 from vmemo.server.console.pages.graph import MAX_NODES
+from vmemo.server.console.route import POLICY, ConsoleRoute
 from vmemo.sync import portal
 from vmemo.testing.samples import a_fact, an_entity, day, mention_of, with_vector
 
@@ -241,6 +242,24 @@ def test_large_bank_is_listed_in_pages_and_its_graph_is_a_sample(sample: LiveSer
     data = json.loads(large.get("/graph/data"))
     assert data["shown"] == len(data["nodes"]) == MAX_NODES
     assert data["total"] == MAX_NODES + 100 + len(people)
+
+
+def test_unexpected_error_is_a_page_with_the_request_id(sqlite_url: str) -> None:
+    def broken(bank: str) -> None:
+        raise RuntimeError("Ana keeps her keys under the mat")
+
+    asked = {"X-Request-Id": "mine-1"}
+    with live_server(sqlite_url) as server, server.http() as client:
+        server.app.router.routes.insert(0, ConsoleRoute("/console/banks/{bank}/broken", broken))
+        page = client.get("/console/banks/a/broken", headers=asked)
+        part = client.get("/console/banks/a/broken", headers={**asked, "HX-Request": "true"})
+    for response in (page, part):
+        assert (response.status_code, "mat" in response.text) == (500, False)
+        assert "Try again" in response.text
+        assert "<code>mine-1</code>" in response.text
+        assert response.headers["content-security-policy"] == POLICY
+    assert "All banks" in page.text
+    assert "<html" not in part.text
 
 
 @pytest.mark.parametrize("page", ["/nothing", "/banks/none", "/banks/demo/nothing"])

@@ -28,6 +28,7 @@ from vmemo.server.middleware import (
 )
 from vmemo.server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo.server.openapi import DESCRIPTION, TAGS, operation_id
+from vmemo.server.paths import is_console
 from vmemo.server.request_body import BodyLimitMiddleware, DrainMiddleware
 from vmemo.server.routes import banks, facts, inspect, messages, query, system, webhooks
 
@@ -95,13 +96,18 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.add_middleware(AuditMiddleware, access=state.access)
     app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts, origins=chosen.cors_origins)
     app.add_middleware(MethodMiddleware)
-    app.add_middleware(ObserverMiddleware, observer=observer)
+    app.add_middleware(ObserverMiddleware, observer=observer, respond=_unexpected_error)
     _add_tracing(app)
     app.add_middleware(DrainMiddleware, limits=state.limits, connections=chosen.connections)
     if chosen.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=chosen.cors_origins, **CORS)
     app.add_middleware(RequestIdMiddleware)
     return app
+
+
+def _unexpected_error(request: Request, error: Exception) -> Response:
+    respond = console.unexpected_error_page if is_console(request.scope) else problems.unexpected_error
+    return respond(request, error)
 
 
 def _metrics():

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from traceback import extract_tb
 from typing import Protocol
 
-from fastapi import Request
+from fastapi import Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vmemo.models.results import Job
-from vmemo.server.problems import unexpected_error
 
 _log = logging.getLogger("vmemo.server")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -22,6 +21,9 @@ OTHER_METHOD = "_OTHER"
 """Any other method, as in OpenTelemetry's conventions: a client may send any word."""
 UNROUTED = "-"
 """The route of a request that matched none; its path may hold anything and is not logged."""
+
+ErrorResponder = Callable[[Request, Exception], Response]
+"""Returns the response to an unexpected error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +86,10 @@ class CompositeObserver:
 
 
 class ObserverMiddleware:
-    """Times every request and reports it; an unexpected error becomes a problem response without the error's text."""
+    """Times every request and reports it; an unexpected error becomes a response without the error's text."""
 
-    def __init__(self, app: ASGIApp, observer: Observer) -> None:
-        self._app, self._observer = app, observer
+    def __init__(self, app: ASGIApp, observer: Observer, respond: ErrorResponder) -> None:
+        self._app, self._observer, self._respond = app, observer, respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -107,7 +109,7 @@ class ObserverMiddleware:
         except Exception as error:
             unexpected = location_of(error)
             if not status:
-                await unexpected_error(Request(scope), error)(scope, receive, send_observed)
+                await self._respond(Request(scope), error)(scope, receive, send_observed)
         finally:
             seconds = time.perf_counter() - started
             # Without a response the client has left; nginx logs this as 499.

@@ -63,4 +63,4 @@ def is_hindsight_upload(scope: Scope) -> bool:
 
 def is_console(scope: Scope) -> bool:
     """Return True for a request to the console, whose bodies are forms."""
-    return scope["path"].startswith("/console/")
+    return scope["path"] == "/console" or scope["path"].startswith("/console/")

@@ -79,9 +79,14 @@ def problem_response(request: Request, problem: HttpProblem) -> JSONResponse:
 
 
 def unexpected_error(request: Request, error: Exception) -> JSONResponse:
-    """Return the response to an unexpected error: its type only, for its text may hold anything."""
+    """Return the response to an unexpected error."""
+    return problem_response(request, unexpected_problem(error))
+
+
+def unexpected_problem(error: Exception) -> HttpProblem:
+    """Describe an unexpected error by its type only, for its text may hold anything."""
     name = type(error).__name__
-    return _response(_problem(request, 500, name, f"Unexpected error {name}; the server's log shows where."))
+    return HttpProblem(500, name, f"Unexpected error {name}; the server's log shows where.")
 
 
 async def handle_vmemo_error(request: Request, error: Exception) -> JSONResponse:

@@ -5,6 +5,7 @@ pages.
 """
 
 from vmemo.server.console.app import router
+from vmemo.server.console.route import unexpected_error_page
 from vmemo.server.console.session import ConsoleSessions
 
-__all__ = ["ConsoleSessions", "router"]
+__all__ = ["ConsoleSessions", "router", "unexpected_error_page"]

@@ -16,7 +16,7 @@ from vmemo.errors import VmemoError
 from vmemo.server.console.render import is_fragment, path_to, render
 from vmemo.server.console.session import keep_token
 from vmemo.server.paths import ExactRoute
-from vmemo.server.problems import HttpProblem, request_id
+from vmemo.server.problems import HttpProblem, request_id, unexpected_problem
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -28,6 +28,7 @@ _HINTS = {
     409: "The bank was written by another embedder; the server's log and `vmemo doctor` show what to do.",
     422: "Correct the value and try again.",
     429: "Wait a moment and try again.",
+    500: "Try again. If it fails again, look for the request in the server's log, and run `vmemo doctor`.",
     502: "The language model failed. The server's log has the reason.",
     503: "The database or a model does not answer now. Try again in a moment.",
 }
@@ -45,13 +46,22 @@ class ConsoleRoute(ExactRoute):
                 response = await handle(request)
             except (VmemoError, HttpProblem, RequestValidationError) as error:
                 response = error_page(request, error)
-            response.headers.setdefault("content-security-policy", POLICY)
-            # Without a referrer browsers would send "null" as the origin of a form, which is refused.
-            response.headers.setdefault("referrer-policy", "same-origin")
-            keep_token(request, response)
-            return response
+            return _with_policy(request, response)
 
         return handle_page
+
+
+def unexpected_error_page(request: Request, error: Exception) -> Response:
+    """Return the page of an unexpected error, without the error's text."""
+    return _with_policy(request, error_page(request, unexpected_problem(error)))
+
+
+def _with_policy(request: Request, response: Response) -> Response:
+    response.headers.setdefault("content-security-policy", POLICY)
+    # Without a referrer browsers would send "null" as the origin of a form, which is refused.
+    response.headers.setdefault("referrer-policy", "same-origin")
+    keep_token(request, response)
+    return response
 
 
 def error_page(request: Request, error: Exception) -> Response:
