@@ -68,6 +68,7 @@ def test_a_statement_loses_its_request_and_keeps_its_numbers() -> None:
 def test_the_solution_of_a_problem_is_found_in_a_reply() -> None:
     reply = "Sure!\n```\nx = 1\n```\n**The issue** is that the oven loses heat when both of its doors are open. Bye!"
     assert resolution(reply) == "The issue is that the oven loses heat when both of its doors are open."
+    assert resolution("By following these steps, you should be able to fix the oven and to bake on.") is None
     assert resolution(REPLY) is None
 
 

@@ -36,7 +36,8 @@ _GENERIC = LazyPattern(
 FILLER = LazyPattern(
     r"\W{0,4}(?:certainly|absolutely|of course|sure|great|got it|perfect|excellent|no problem|you're welcome|"
     r"congratulations|glad|happy to|it's great|that(?:'s| is| sounds)|it sounds like|thank(?:s| you)|understood|"
-    r"i'm glad|let's|let me know|if you have any|feel free|here(?:'s| is| are)|i can help|good luck|hope this)\b",
+    r"i'm glad|by (?:following|implementing|using) (?:these|this)|"
+    r"let's|let me know|if you have any|feel free|here(?:'s| is| are)|i can help|good luck|hope this)\b",
     re.IGNORECASE,
 )
 """The start of a sentence that opens or ends a reply and states nothing."""
@@ -62,7 +63,8 @@ def resolution(text: str) -> str | None:
 
 def _is_resolution(sentence: str) -> bool:
     is_short = MAX_LABEL_WORDS < len(sentence.split()) <= MAX_RESOLUTION_WORDS
-    return is_short and _RESOLUTION.search(sentence) is not None and _NOT_A_NAME.search(sentence) is None
+    is_prose = FILLER.match(sentence) is None and _NOT_A_NAME.search(sentence) is None
+    return is_short and is_prose and _RESOLUTION.search(sentence) is not None
 
 
 def outline(text: str) -> list[str]:
