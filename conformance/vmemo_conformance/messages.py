@@ -114,6 +114,9 @@ class MessageConformance(StoreSuite):
             assert len(pages) < 9, "paging must end"
         assert [len(page) for page in pages] == [4, 4, 4]
         assert [m.id for page in pages for m in page] == [m.id for m in said]
+        last = await store.messages(BANK, MessageSelect(last_first=True, limit=5))
+        rest = await store.messages(BANK, MessageSelect(last_first=True, after=last[-1].id))
+        assert [m.id for m in (*last, *rest)] == [m.id for m in reversed(said)]
 
     @on_store
     async def test_pages_of_a_document_hold_only_its_lines(self, store: Store) -> None:

@@ -190,8 +190,11 @@ class ReadConformance(StoreSuite):
         assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
         late = an_episode("late", [], started_at=day(1), ended_at=day(9))
         early = an_episode("early", [], started_at=day(2), ended_at=day(3))
-        assert await store.commit(replace(await a_batch(store), episodes=[late, early]))
+        same = an_episode("stored later", [], started_at=day(1), ended_at=day(3))
+        assert await store.commit(replace(await a_batch(store), episodes=[late, early, same]))
         assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) == late
+        for after, following in ((late, [same, early]), (same, [early]), (early, [])):
+            assert await store.episodes(BANK, EpisodeSelect(last_first=True, after=after.id)) == following
 
     @on_store
     async def test_the_episode_of_a_message_is_found(self, store: Store) -> None:

@@ -130,6 +130,15 @@ def test_opinion_shows_every_change_with_its_evidence(reader: ConsoleClient, mem
     assert all(fact.text in observed for fact in portal.run(memory.observations()))
 
 
+def test_messages_and_episodes_are_listed_last_first(reader: ConsoleClient, memory: Memory) -> None:
+    stored = portal.run(memory.messages(limit=1000))
+    assert re.findall(r'href="[^"]*/messages/([^"?]+)"', reader.get("/messages")) == [m.id for m in reversed(stored)]
+    rest = reader.fragment(f"/messages?after={stored[1].id}").text
+    assert re.findall(r'href="[^"]*/messages/([^"?]+)"', rest) == [stored[0].id]
+    by_end = sorted(portal.run(memory.episodes(limit=1000)), key=lambda episode: episode.ended_at, reverse=True)
+    assert re.findall(r'href="[^"]*/episodes/([^"?]+)"', reader.get("/episodes")) == [episode.id for episode in by_end]
+
+
 def test_profile_shows_its_history(reader: ConsoleClient, memory: Memory) -> None:
     page, profile = unescape(reader.get("/profile")), portal.run(memory.profile())
     assert f'value="{profile.name}"' in page

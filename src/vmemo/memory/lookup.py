@@ -48,6 +48,10 @@ class Lookup:
         """Return the stored links that leave these facts, or all."""
         return await self.store.links(self.name, facts)
 
+    async def select_messages(self, select: MessageSelect) -> list[Message]:
+        """Return the messages of a selection."""
+        return await self.store.messages(self.name, select)
+
     async def select_facts(self, select: FactSelect) -> list[Fact]:
         """Return the facts of a selection."""
         return await self.store.facts(self.name, select)

@@ -33,6 +33,8 @@ class MessageSelect:
     """Only messages that expire at this time or earlier, in the order of their expiry."""
     by_time: bool = False
     """Order by the time of the messages."""
+    last_first: bool = False
+    """Reverse the order in which they were stored; a page continues in this order."""
     limit: int | None = None
 
     @staticmethod
@@ -102,7 +104,7 @@ class EpisodeSelect:
     messages: Sequence[MessageId] | None = None
     """Only episodes that hold one of these messages."""
     last_first: bool = False
-    """Order by the end of the episodes, the last one first."""
+    """Order by the end of the episodes, the last one first; a page continues in this order."""
     condensable: Condensable | None = None
     limit: int | None = None
 

@@ -56,13 +56,15 @@ def by_ids(table: Table) -> AnySelect:
     return select(table).where(table.c.bank == bindparam("bank", type_=BigInteger), among(table.c.id, later("ids")))
 
 
-def _stored_after(table: Table, bank: int, after: str | None, *, by_number: bool = False) -> list[ColumnElement[bool]]:
+def _stored_after(
+    table: Table, bank: int, after: str | None, *, by_number: bool = False, last_first: bool = False
+) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
     of_bank = (conditions.bank_of(table) if by_number else table.c.bank) == bank
     if after is None:
         return [of_bank]
     start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
-    return [of_bank, table.c.seq > func.coalesce(start, -1)]
+    return [of_bank, table.c.seq < start if last_first else table.c.seq > func.coalesce(start, -1)]
 
 
 def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
@@ -75,7 +77,8 @@ def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
 
 def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
     """Return the statement of a selection of messages without ids."""
-    statement = select(messages).where(*_stored_after(messages, bank, wanted.after)).limit(wanted.limit)
+    stored = _stored_after(messages, bank, wanted.after, last_first=wanted.last_first)
+    statement = select(messages).where(*stored).limit(wanted.limit)
     if wanted.document is not None:
         statement = statement.where(messages.c.document == wanted.document)
     if wanted.state is not None:
@@ -88,6 +91,8 @@ def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
     if wanted.preceding is not None:
         statement = statement.where(*_preceding(bank, wanted.preceding))
         return statement.order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
+    if wanted.last_first:
+        return statement.order_by(messages.c.seq.desc())
     return statement.order_by(*((messages.c.timestamp,) if wanted.by_time else ()), messages.c.seq)
 
 
@@ -118,7 +123,7 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(formed(bank))
     statement = statement.where(*_at_times(wanted))
     if wanted.newest_first:
-        statement = statement.where(*_mentioned_earlier(bank, wanted.after))
+        statement = statement.where(*_earlier(facts, "mentioned_at", bank, wanted.after))
         return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
     return statement if wanted.around is not None else statement.order_by(facts.c.seq)
 
@@ -133,17 +138,17 @@ def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
         yield facts.c.mentioned_at < micros(wanted.mentioned_before)
 
 
-def _mentioned_earlier(bank: int, after: str | None) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of facts that follow one in the order of their mentions, newest first."""
+def _earlier(table: Table, time: str, bank: int, after: str | None) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of rows that follow one in the order of a column with times, newest first."""
     if after is not None:
-        other = facts.alias()
+        other = table.alias()
         at, seq = (
             select(other.c[name]).where(other.c.bank == bank, other.c.id == after).scalar_subquery()
-            for name in ("mentioned_at", "seq")
+            for name in (time, "seq")
         )
         # The first one can use the index.
-        yield facts.c.mentioned_at <= at
-        yield or_(facts.c.mentioned_at < at, facts.c.seq < seq)
+        yield table.c[time] <= at
+        yield or_(table.c[time] < at, table.c.seq < seq)
 
 
 def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
@@ -207,7 +212,8 @@ def formed(bank: int) -> ColumnElement[bool]:
 
 def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     """Return the statement of a selection of episodes without ids."""
-    stored = _stored_after(episodes, bank, wanted.after, by_number=wanted.messages is not None)
+    after = None if wanted.last_first else wanted.after
+    stored = _stored_after(episodes, bank, after, by_number=wanted.messages is not None)
     statement = select(episodes).where(*stored).limit(wanted.limit)
     if wanted.messages is not None:
         inside = within(episode_messages.c.message, _numbers(messages, bank, wanted.messages))
@@ -219,6 +225,7 @@ def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
         statement = statement.where(episodes.c.ended_at < ended_before, *ended_after(episodes, mark), long)
         return statement.where(~unprocessed(bank, episodes)).order_by(episodes.c.ended_at, episodes.c.id)
     if wanted.last_first:
+        statement = statement.where(*_earlier(episodes, "ended_at", bank, wanted.after))
         return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
     return statement.order_by(episodes.c.seq)
 

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Response
 from vmemo.errors import NotFound
 from vmemo.models import EpisodeId, MessageId
 from vmemo.models.base import Name
-from vmemo.models.requests import EpisodesRequest, MessagesRequest
-from vmemo.models.select import EpisodeSelect, FactSelect
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.server.console.dependencies import ReadPage
 from vmemo.server.console.render import is_fragment
 from vmemo.server.console.route import ConsoleRoute
@@ -21,9 +20,10 @@ PAGE = 50
 
 @router.get("/messages")
 async def messages(page: ReadPage, document: str = "", after: str = "") -> Response:
-    """List messages in the order they were stored."""
-    values = {"document": document.strip() or None, "after": after or None, "limit": PAGE + 1}
-    found = await page.memory.run(MessagesRequest.of(values))
+    """List messages, those that were stored last first."""
+    cursor = MessageId(after) if after else None
+    select = MessageSelect(document=document.strip() or None, after=cursor, last_first=True, limit=PAGE + 1)
+    found = await page.memory.lookup.select_messages(select)
     more = urlencode({"document": document, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
     template = "messages_rows.html" if is_fragment(page.request) else "messages.html"
     return page.render(template, messages=found[:PAGE], more=more, document=document)
@@ -46,8 +46,9 @@ async def message(page: ReadPage, message: Name) -> Response:
 
 @router.get("/episodes")
 async def episodes(page: ReadPage, after: str = "") -> Response:
-    """List episodes in the order they were stored."""
-    found = await page.memory.run(EpisodesRequest.of({"after": after or None, "limit": PAGE + 1}))
+    """List episodes by their end, the last one first."""
+    select = EpisodeSelect(after=EpisodeId(after) if after else None, last_first=True, limit=PAGE + 1)
+    found = await page.memory.lookup.select_episodes(select)
     more = found[PAGE - 1].id if len(found) > PAGE else None
     template = "episodes_rows.html" if is_fragment(page.request) else "episodes.html"
     return page.render(template, episodes=found[:PAGE], more=more)
