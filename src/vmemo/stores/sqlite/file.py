@@ -75,7 +75,7 @@ class SqliteFile:
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
-        with self.reading(), self._connect() as connection:
+        with self._named_errors(), self._connect() as connection, self.reading():
             return run(connection)
 
     @contextmanager
