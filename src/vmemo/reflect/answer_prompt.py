@@ -60,10 +60,9 @@ day on which they were said.
   out; if it names a whole field, such as a project, a career or somebody's progress, all of that field belongs to it.
 - Order by first mention if it asks what was brought up or discussed, and by the dates of the events otherwise.
 - Give a numbered list, one line for each item: what was asked, worried about, planned, decided or reported, and with
-  whom. If a number of items is asked for, give exactly so many, spread over the days on which the subject occurs.
-- An item is one matter, with at most two others that closely belong to it, each in three to eight words, and never a
-  list of a whole day. If there are more matters than items, choose those that fit the words of the question best: new
-  steps, problems, decisions, advice of somebody.""",
+  whom. If a number of items is asked for, give exactly so many, spread from the first day to the last.
+- If there are more matters than items, join neighbouring ones, and name each of them in the line in three to eight
+  words. A matter left out is worse than a long line; leave out numbers and results instead.""",
     "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time; a
 line of yours after a statement is the outline of your reply to it.
 - Go through every day, up to where things stand now, with every part that the question names. Give each matter that
