@@ -1,4 +1,5 @@
-# make demo: see it work. make test, then make integrations: everything CI checks. Needs Python 3.11+ and make, nothing else.
+# make demo: see it work. make test, make neo4j and make integrations: everything CI checks. Needs Python 3.11+ and make,
+# nothing else; make neo4j skips its tests where neither NEO4J_URL nor Java with Maven is there.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV := .venv
@@ -6,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DATA ?= ../shared/data
 
-.PHONY: demo test check pytest integrations bench docs clean
+.PHONY: demo test check pytest neo4j integrations bench docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/vmemo demo
@@ -17,7 +18,7 @@ test: $(VENV)/.dev
 
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs -m "not neo4j"
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py
@@ -26,6 +27,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
+
+neo4j: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m neo4j
 
 # NAMES="adk crewai" tests some; without it, all, and the wheel.
 integrations: $(VENV)/.dev

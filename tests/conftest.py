@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from databases import NewDatabase
+from neo4j_server import Unavailable, namespace, shared_server
 
 # The suite is rewritten as it is imported, and `vmemo.testing` imports it.
 pytest.register_assert_rewrite("vmemo_conformance")
@@ -38,6 +39,7 @@ if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_
 
 TEMPLATE = "vmemo_template"
 SLOW = (
+    "test_neo4j_conformance.py",
     *("test_postgres_conformance.py", "test_serve_command.py", "test_sqlite_conformance.py", "test_crash.py"),
     *("test_crash_extraction.py", "test_isolation.py", "test_processes.py", "test_faults.py", "test_migrate.py"),
     *("test_verbs.py", "test_docker.py", "test_bad_input.py", "test_fault_matrix.py", "test_postgres_endurance.py"),
@@ -50,7 +52,10 @@ _numbers = count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow files first."""
+    """Mark the tests that need Neo4j, and put the slow files first."""
+    for item in items:
+        if "neo4j_server_url" in getattr(item, "fixturenames", ()):
+            item.add_marker("neo4j")
     items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
 
 
@@ -132,13 +137,16 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'memory.db')}"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", "postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
 def new_database(
     request: pytest.FixtureRequest, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> NewDatabase:
     """Makes databases with the schema that live as long as their block; what uses it is tested on each store."""
     if request.param == "sqlite":
         return lambda: nullcontext(f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('new'))}")
+    if request.param == "neo4j":
+        server: str = request.getfixturevalue("neo4j_server_url")
+        return lambda: namespace(server)
     lent: Lent = request.getfixturevalue("lent_databases")
     return lent.one
 
@@ -202,3 +210,21 @@ def _database(server: EmbeddedPostgres, template: str | None = None) -> Generato
     finally:
         server.start()
         server.drop(name)
+
+
+@pytest.fixture(scope="session")
+def neo4j_server_url() -> Iterator[str]:
+    """The URL of a Neo4j server, started by the first test that asks for it and shared by all test processes."""
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(shared_server())
+        except Unavailable as error:
+            pytest.skip(f"No Neo4j here: {error}")
+        yield url
+
+
+@pytest.fixture
+def neo4j_url(neo4j_server_url: str) -> Iterator[str]:
+    """The URL of an empty namespace of the test's own."""
+    with namespace(neo4j_server_url) as url:
+        yield url

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from databases import counts
+from databases import counts, store_name
 
 BROKEN = {
     "a fact without its message": """SELECT count(*) FROM facts f
@@ -37,20 +37,52 @@ BROKEN_SQLITE = {
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
     "a page that can't be read": "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'",
 }
+_POSTINGS = """(SELECT bank, get_byte(postings, 7 * n + 6) AS count, first + get_byte(postings, 7 * n + 3)
+    + 256 * (get_byte(postings, 7 * n + 2) + 256 * get_byte(postings, 7 * n + 1)) AS fact
+    FROM posting_blocks CROSS JOIN generate_series(0, length(postings) / 7 - 1) AS n)"""
+_COUNTED = f"(SELECT bank, fact AS seq, sum(count) AS count FROM {_POSTINGS} AS posting GROUP BY bank, fact)"
 BROKEN_POSTGRES = {
     "a fact without its vector": """SELECT count(*) FROM facts f LEFT JOIN fact_search i USING (bank, seq)
         WHERE i.seq IS NULL OR vector_dims(i.embedding) != 64""",
     "a vector without its fact": "SELECT count(*) FROM fact_search WHERE seq NOT IN (SELECT seq FROM facts)",
-    "a fact without all its terms": """SELECT count(*) FROM fact_search i WHERE length !=
-        (SELECT sum(count) FROM postings p WHERE p.bank = i.bank AND p.fact = i.seq)""",
-    "a term of no fact": "SELECT count(*) FROM postings WHERE fact NOT IN (SELECT seq FROM facts)",
+    "a fact without all its terms": f"""SELECT count(*) FROM fact_search LEFT JOIN {_COUNTED} AS counted
+        USING (bank, seq) WHERE length IS DISTINCT FROM count""",
+    "a term of no fact": f"SELECT count(*) FROM {_POSTINGS} AS posting WHERE fact NOT IN (SELECT seq FROM facts)",
+    "token vectors of no fact": "SELECT count(*) FROM fact_tokens WHERE seq NOT IN (SELECT seq FROM facts)",
     "an index of another size than is noted": """SELECT count(*) FROM search_sizes s WHERE facts !=
         (SELECT count(*) FROM fact_search i WHERE i.bank = s.bank) OR fact_terms !=
         (SELECT coalesce(sum(length), 0) FROM fact_search i WHERE i.bank = s.bank)""",
 }
 
 
+BROKEN_NEO4J = {
+    "a fact without its message": """MATCH (f:Fact {bank: b.key}) WHERE f.network IN ['world', 'experience']
+        AND NOT EXISTS { (f)-[:SOURCE]->(:Message) }""",
+    "a fact without its episode": """MATCH (f:Fact {bank: b.key}) WHERE f.network IN ['world', 'experience']
+        AND NOT EXISTS { (f)-[:IN_EPISODE]->(:Episode) }
+        AND NOT EXISTS { (f)-[:SOURCE]->(:Message {state: 'curated'}) }""",
+    "a relationship to another bank": "MATCH (f:Fact {bank: b.key})-->(n) WHERE n.bank <> b.key",
+    "a derived message without facts, or an unread one with": """MATCH (m:Message {bank: b.key})
+        WHERE m.state <> 'curated' AND (m.state = 'derived') <> EXISTS { (m)<-[:SOURCE]-(:Fact) }""",
+    "a derived message that is not in one episode": """MATCH (m:Message {bank: b.key}) WHERE m.state <> 'curated'
+        AND CASE m.state WHEN 'derived' THEN 1 ELSE 0 END <> COUNT { (m)<-[:CONTAINS]-(:Episode) }""",
+    "two entities of one name": """MATCH (e:Entity {bank: b.key}) WITH e.name AS name, count(*) AS entities
+        WHERE entities > 1""",
+    "a fact without its vector and words": """MATCH (f:Fact {bank: b.key})
+        WHERE f.embedding IS NULL OR size(f.embedding) <> 64 OR f.words IS NULL OR f.length IS NULL""",
+    "a term with another count than its facts": """MATCH (t:Term {bank: b.key})
+        WHERE coalesce(t.facts, 0) <> COUNT { MATCH (f:Fact {bank: b.key}) WHERE f.words CONTAINS t.token }""",
+    "an index of another size than is noted": """MATCH (f:Fact {bank: b.key})
+        WITH count(f) AS facts, coalesce(sum(f.length), 0) AS terms
+        WHERE facts <> coalesce(b.fact_count, 0) OR terms <> coalesce(b.fact_terms, 0)""",
+}
+
+
 def assert_whole(url: str) -> None:
     """Check that no rows contradict each other."""
-    broken = {**BROKEN, **(BROKEN_SQLITE if url.startswith("sqlite") else BROKEN_POSTGRES)}
-    assert counts(url, broken) == {}
+    broken = {
+        "sqlite": {**BROKEN, **BROKEN_SQLITE},
+        "postgres": {**BROKEN, **BROKEN_POSTGRES},
+        "neo4j": BROKEN_NEO4J,
+    }
+    assert counts(url, broken[store_name(url)]) == {}

@@ -7,15 +7,35 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Final, Literal, LiteralString, cast
 
+from neo4j import Record
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from neo4j_server.namespaces import driver
 from vmemo.ports import Store
 from vmemo.settings import build
+from vmemo.stores.neo4j.url import parse
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 """The fixture `new_database`: creates a database of a store and returns its URL."""
+StoreName = Literal["sqlite", "postgres", "neo4j"]
+Table = Literal["messages", "facts", "entities", "webhooks"]
+LABELS: Final[dict[Table, str]] = {
+    "messages": "Message",
+    "facts": "Fact",
+    "entities": "Entity",
+    "webhooks": "Webhook",
+}
+_BANKS = "MATCH (b:Bank {namespace: $namespace})"
+
+
+def store_name(url: str) -> StoreName:
+    """Return the store that a URL of the fixtures belongs to."""
+    if url.startswith("sqlite"):
+        return "sqlite"
+    return "postgres" if url.startswith("postgresql") else "neo4j"
 
 
 def without_schema(url: str) -> str:
@@ -44,14 +64,41 @@ async def _postgres_rows(url: str, statement: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in await connection.execute(text(statement))]
 
 
-def number(url: str, statement: str) -> int:
-    """The one number that a statement answers with."""
-    ((value,),) = rows(url, statement)
-    assert isinstance(value, int)
-    return value
+def column(url: str, table: Table, name: str) -> list[object]:
+    """Return a column of all rows of a table, or that property of all nodes of its label."""
+    if store_name(url) == "neo4j":
+        found = _records(url, f"{_BANKS} MATCH (n:{LABELS[table]} {{bank: b.key}}) RETURN n.{name} AS value")
+        return [record["value"] for record in found]
+    return [value for (value,) in rows(url, f"SELECT {name} FROM {table}")]
 
 
 def counts(url: str, statements: Mapping[str, str]) -> dict[str, int]:
-    """Return the non-zero counts of statements, in one transaction."""
-    (found,) = rows(url, "SELECT " + ", ".join(f"({statement})" for statement in statements.values()))
-    return {what: int(str(count)) for what, count in zip(statements, found, strict=True) if count}
+    """Return the non-zero counts of statements, in one transaction; on Neo4j, of patterns about a bank `b`."""
+    if store_name(url) == "neo4j":
+        names = [f"count{number}" for number in range(len(statements))]
+        patterns = zip(statements.values(), names, strict=True)
+        calls = " ".join(f"CALL (b) {{ {pattern} RETURN count(*) AS {name} }}" for pattern, name in patterns)
+        found = [record.values() for record in _records(url, f"{_BANKS} {calls} RETURN {', '.join(names)}")]
+    else:
+        found = rows(url, "SELECT " + ", ".join(f"({statement})" for statement in statements.values()))
+    each = dict(zip(statements, zip(*found, strict=True), strict=False))
+    return {what: sum(numbers) for what, numbers in each.items() if any(numbers)}
+
+
+def _records(url: str, statement: str) -> list[Record]:
+    address = parse(url)
+    with driver(url) as connected:
+        return connected.execute_query(
+            cast(LiteralString, statement), namespace=address.namespace, database_=address.database
+        ).records
+
+
+def graph(url: str) -> str:
+    """Return all properties of the nodes and relationships of a Neo4j namespace as text."""
+    found = _records(
+        url,
+        "OPTIONAL MATCH (bank:Bank {namespace: $namespace}) WITH collect(bank.key) AS keys "
+        "MATCH (node) WHERE node.namespace = $namespace OR node.bank IN keys "
+        "OPTIONAL MATCH (node)-[r]->() RETURN properties(node) AS node, collect(properties(r)) AS related",
+    )
+    return str([(record["node"], record["related"]) for record in found])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -80,6 +81,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
+    "neo4j": ("neo4j", lambda url: Memory("neo4j://h")),
     "server": ("fastapi", run("serve")),
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),
@@ -123,3 +125,9 @@ def test_a_server_without_the_mcp_extra_names_the_install_command(
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(MissingExtra, match=r"pip install 'vmemo\[mcp\]'"):
         request("POST", "/mcp")(f"sqlite:///{tmp_path / 'memory.db'}")
+
+
+def test_benchmarks_are_loaded_without_any_extra() -> None:
+    modules = [module for module, _ in USES.values()] + ["uvicorn", "starlette"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({modules!r})); import vmemo_bench.command"
+    subprocess.run([sys.executable, "-c", code], check=True)

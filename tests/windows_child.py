@@ -16,7 +16,11 @@ UNIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "
 UNIX_FUNCTIONS = ("chown", "fchmod", "fork", "forkpty", "getegid", "geteuid", "getgid", "getuid", "register_at_fork")
 UNIX_SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2")
 # `python -m vmemo` runs the program when it is imported; integrations need packages of their own.
-NOT_IMPORTED = ("vmemo.__main__", "vmemo.integrations")
+NOT_IMPORTED = (
+    *("vmemo.__main__", "vmemo.integrations"),
+    # Processes by fork(), which `vmemo serve --workers` refuses without it.
+    *("vmemo.server.workers", "vmemo.server.shared_records"),
+)
 
 
 class NoUnixModules(importlib.abc.MetaPathFinder):

@@ -27,6 +27,7 @@ from vmemo_bench.options import (
     LoadOptions,
     Mode,
     QaOptions,
+    ScaleOptions,
     SpeedOptions,
 )
 from vmemo_bench.progress import Progress, ProgressSink, silent
@@ -47,6 +48,7 @@ __all__ = [
     "ProgressSink",
     "QaOptions",
     "Report",
+    "ScaleOptions",
     "SpeedOptions",
     "VariantScores",
     "dump_prompts",

@@ -1,9 +1,10 @@
-"""Stores that a run creates its banks in: temporary SQLite files, or one PostgreSQL database."""
+"""Stores that a run creates its banks in: temporary SQLite files, or one PostgreSQL or Neo4j database."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -24,6 +25,7 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.postgres import PostgresDatabase, durable_settings
 from vmemo_bench.report import Setting
 
+NEO4J = ("neo4j://", "neo4j+s://", "neo4j+ssc://", "bolt://", "bolt+s://", "bolt+ssc://")
 PREFIX = "benchmark "
 """Prefix of bank names in a database that may contain other banks."""
 
@@ -132,12 +134,13 @@ class SqliteBenchStore(BenchStore):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostgresBenchStore(BenchStore):
-    """One PostgreSQL database; banks in a user's database are deleted after use."""
+class ServerBenchStore(BenchStore):
+    """One database of a server; banks in a user's database are deleted after use."""
 
     folder: Path
     memory: Memory
-    postgres: PostgresDatabase
+    url: str = field(repr=False)
+    postgres: PostgresDatabase | None = None
     config: Mapping[str, Setting]
     _numbers: count[int] = field(default_factory=count)
 
@@ -152,9 +155,9 @@ class PostgresBenchStore(BenchStore):
             )
         export_file = self.folder / f"{next(self._numbers)}.jsonl"
         try:
-            yield [BankLocation(url=self.postgres.url, bank=bank, export_file=export_file) for bank in ours]
+            yield [BankLocation(url=self.url, bank=bank, export_file=export_file) for bank in ours]
         finally:
-            if not self.postgres.local:
+            if self.postgres is None or not self.postgres.local:
                 await self._forget(ours)
 
     async def _forget(self, banks: Sequence[str]) -> None:
@@ -167,8 +170,8 @@ class PostgresBenchStore(BenchStore):
         return SqliteBenchStore(make_folder(self.folder / "prepared"))
 
     @property
-    def database(self) -> PostgresDatabase:
-        """The database of the banks."""
+    def database(self) -> PostgresDatabase | None:
+        """The PostgreSQL database of the banks, if this is one."""
         return self.postgres
 
 
@@ -189,20 +192,44 @@ async def open_store(options: BenchOptions, embedder: Embedder, settings: Settin
             memory = Memory(options.store, embedder=embedder, settings=settings)
             async with _open_postgres(memory, PostgresDatabase(options.store), folder) as store:
                 yield store
+        elif options.store == "neo4j" or options.store.startswith(NEO4J):
+            url = _neo4j_url() if options.store == "neo4j" else options.store
+            async with _open_server(Memory(url, embedder=embedder, settings=settings), url, folder) as store:
+                yield store
         else:
             # The text after the first colon may contain a password.
             scheme = options.store.partition(":")[0][:40]
-            raise InvalidInput(f"The store of a benchmark is sqlite, postgres or a postgresql:// URL, not {scheme!r}.")
+            raise InvalidInput(
+                "The store of a benchmark is sqlite, postgres, neo4j, or a postgresql:// or neo4j:// URL, not "
+                f"{scheme!r}."
+            )
 
 
 @asynccontextmanager
-async def _open_postgres(
-    memory: Memory, database: PostgresDatabase, folder: Path
-) -> AsyncGenerator[PostgresBenchStore]:
+async def _open_postgres(memory: Memory, database: PostgresDatabase, folder: Path) -> AsyncGenerator[ServerBenchStore]:
     try:
         # Creates the schema, and no bank.
         await memory.banks()
         config: dict[str, Setting] = {"store": "postgres", "embedded": database.local, **await database.describe()}
-        yield PostgresBenchStore(folder=folder, memory=memory, postgres=database, config=config)
+        yield ServerBenchStore(folder=folder, memory=memory, url=database.url, postgres=database, config=config)
+    finally:
+        await memory.close()
+
+
+def _neo4j_url() -> str:
+    url = os.environ.get("NEO4J_URL")
+    if not url:
+        raise InvalidInput("--store neo4j measures the server that NEO4J_URL names. Set it, or pass the URL.")
+    return url
+
+
+@asynccontextmanager
+async def _open_server(memory: Memory, url: str, folder: Path) -> AsyncGenerator[ServerBenchStore]:
+    try:
+        # Creates the schema, and no bank.
+        await memory.banks()
+        # Identifies the database, so that the checkpoint of one is not used for another.
+        identity = hashlib.sha256(url.encode()).hexdigest()[:12]
+        yield ServerBenchStore(folder=folder, memory=memory, url=url, config={"store": "neo4j", "database": identity})
     finally:
         await memory.close()

@@ -25,6 +25,7 @@ from vmemo_bench.command_options import (
     OutputOptions,
     RetainCommandOptions,
     SampleCommandOptions,
+    ScaleCommandOptions,
     SpeedCommandOptions,
     UpdatesCommandOptions,
     names,
@@ -170,14 +171,30 @@ def dates(options: DatesCommandOptions) -> None:
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
     """Measure a server under concurrent clients, with a restart halfway; needs no data."""
-    load_options = LoadOptions(clients=options.clients, seconds=options.seconds)
+    load_options = LoadOptions(
+        clients=options.clients,
+        seconds=options.seconds,
+        workers=numbers(options.workers, "--workers"),
+        restart=options.restart,
+    )
     _run(replace(_bench_options("load", options), load=load_options), options)
+
+
+@command(
+    "vmemo benchmark scale --data ../shared/data",
+    "vmemo benchmark scale --store postgres --facts 100000 --banks 0 --tokens 0",
+    name="benchmark scale",
+)
+@takes_options(ScaleCommandOptions)
+def scale(options: ScaleCommandOptions) -> None:
+    """Measure a bank of a million facts, ten thousand banks, and a haystack of ten million tokens."""
+    _run(replace(_bench_options("scale", options), scale=options.scale()), options)
 
 
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, beam, ours, engines, ablation, compare, speed, retain, load, updates, dates),
+    (sample, locomo, longmemeval, beam, ours, engines, ablation, compare, speed, retain, load, scale, updates, dates),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeVar, get_type_hints
 
 import typer
 
-from vmemo.cli.options import Budgeted, parse_budget
+from vmemo.cli.options import Budgeted, EmbedderName, parse_budget
 from vmemo.models import Budget
 from vmemo_bench.options import (
     BeamSize,
@@ -25,6 +25,7 @@ from vmemo_bench.options import (
     LoadOptions,
     Mode,
     QaOptions,
+    ScaleOptions,
     SpeedOptions,
 )
 
@@ -36,7 +37,11 @@ _MODEL = "Language model"
 Data = Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="Folder of the datasets.")]
 DataFile = Annotated[Path | None, typer.Option(help="One dataset file instead of the folder.")]
 Store = Annotated[
-    str, typer.Option(metavar="sqlite|postgres|URL", help="Store of the banks; postgres starts a server for the run.")
+    str,
+    typer.Option(
+        metavar="sqlite|postgres|neo4j|URL",
+        help="Store of the banks; postgres starts a server for the run, neo4j uses that of NEO4J_URL.",
+    ),
 ]
 Engine = Annotated[
     EngineName,
@@ -60,6 +65,7 @@ class OutputOptions:
 class CachedOptions(OutputOptions):
     """Options of benchmarks that cache embeddings."""
 
+    embedder: EmbedderName = None
     cache: Annotated[Path | None, typer.Option(help="Folder of the embeddings that runs share.")] = None
     limit: Limit = None
 
@@ -267,6 +273,7 @@ class RetainCommandOptions(UpdatesCommandOptions):
 class SpeedCommandOptions(OutputOptions):
     """Options of `speed`."""
 
+    embedder: EmbedderName = None
     store: Store = "sqlite"
     sizes: Annotated[str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.")] = None
     budget: Budgeted = "mid"
@@ -303,6 +310,36 @@ class LoadCommandOptions(OutputOptions):
 
     clients: Annotated[int, typer.Option(min=1, help="Concurrent clients.")] = LoadOptions.clients
     seconds: Annotated[float, typer.Option(min=1, help="Duration of the load.")] = LoadOptions.seconds
+    workers: Annotated[
+        str, typer.Option(metavar="<numbers>", help="Numbers of server processes, each measured on its own.")
+    ] = ",".join(map(str, LoadOptions.workers))
+    restart: Annotated[bool, typer.Option(help="Restart the server halfway.")] = LoadOptions.restart
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleCommandOptions(OutputOptions):
+    """Options of `scale`."""
+
+    embedder: EmbedderName = None
+    store: Store = "sqlite"
+    data: Data = None
+    facts: Annotated[int, typer.Option(min=0, help="Facts of one large bank; 0 for none.")] = ScaleOptions.facts
+    banks: Annotated[int, typer.Option(min=0, help="Small banks in one store; 0 for none.")] = ScaleOptions.banks
+    facts_per_bank: Annotated[int, typer.Option(min=1, help="Facts in each small bank.")] = ScaleOptions.facts_per_bank
+    tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens of joined LongMemEval conversations in one bank; 0 for none.")
+    ] = ScaleOptions.tokens
+    queries: Annotated[int, typer.Option(min=1, help="Queries of the banks.")] = ScaleOptions.queries
+
+    def scale(self) -> ScaleOptions:
+        """Return the options of the scale benchmark."""
+        return ScaleOptions(
+            facts=self.facts,
+            banks=self.banks,
+            facts_per_bank=self.facts_per_bank,
+            tokens=self.tokens,
+            queries=self.queries,
+        )
 
 
 def takes_options(options: type[OptionsT]) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import vmemo
 from vmemo.ports import Embedder
 from vmemo.providers import EmbeddingCache, PackagedEmbedder
-from vmemo.settings import Settings
+from vmemo.settings import Settings, build_embedder
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.report import Setting
 
@@ -88,7 +88,9 @@ def embedder_of(options: BenchOptions) -> Embedder:
     The packaged one embeds texts one by one if the run has a cassette: in batches their vectors depend on each other,
     and then on what is cached already, so that a replay would show the model other facts than the recording did.
     """
-    return options.embedder or (PackagedEmbedder(batch=1) if options.has_cassette else PackagedEmbedder())
+    if options.embedder is not None:
+        return build_embedder(options.embedder, options.settings or Settings())
+    return PackagedEmbedder(batch=1) if options.has_cassette else PackagedEmbedder()
 
 
 @contextmanager

@@ -44,19 +44,44 @@ async def measure_load(options: BenchOptions, embedder: Embedder, settings: Sett
     load = options.load
     if load.clients < 1 or load.banks < 1 or load.seconds <= 0 or not 0 <= load.retain_share <= 1:
         raise InvalidInput("load needs at least one client, one bank and one second, and a retain_share from 0 to 1.")
+    if not load.workers or min(load.workers) < 1:
+        raise InvalidInput("load needs at least one number of workers, and each of them at least one.")
+    runs = {workers: await _measure(options, workers, sink) for workers in load.workers}
+    metrics, timings = runs[load.workers[0]]
+    rows = {f"server, {load.clients} clients on SQLite, workers {count}": _row(*run) for count, run in runs.items()}
+    config = {**describe(embedder, settings), **asdict(load), "workers": ", ".join(map(str, load.workers))}
+    return Report(benchmark="load", metrics=metrics, timings=timings, config=config, tables={"load": rows})
+
+
+async def _measure(options: BenchOptions, workers: int, sink: ProgressSink) -> tuple[Metrics, Timings]:
+    load = options.load
     with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
         file = Path(folder) / "load.db"
-        async with ServerProcess(file) as server:
+        async with ServerProcess(file, workers) as server:
             result = await _run_clients(load, server, sink)
         metrics = result.metrics(load.seconds) | _memory_growth(server.memory_mb) | await _compare(file, result)
-    config = {**describe(embedder, settings), **asdict(load)}
-    return Report(benchmark="load", metrics=metrics, timings=result.timings(), config=config)
+    return metrics, result.timings()
+
+
+def _row(metrics: Metrics, timings: Timings) -> dict[str, float | None]:
+    """Return the numbers that are compared with those of other runs."""
+    recall, retain = timings.get("recall", {}), timings.get("retain", {})
+    return {
+        "calls/s": metrics["calls_per_second"],
+        "recall p50 ms": recall.get("p50_ms"),
+        "recall p95 ms": recall.get("p95_ms"),
+        "retain p50 ms": retain.get("p50_ms"),
+        "retain p95 ms": retain.get("p95_ms"),
+        "errors": metrics["errors"],
+        "lost": metrics["lost"],
+        "memory MB": metrics.get("server_mb"),
+    }
 
 
 async def _run_clients(load: LoadOptions, server: ServerProcess, sink: ProgressSink) -> LoadResult:
     """Run the clients; meanwhile sample the server's memory and restart it."""
     seconds = max(1, round(load.seconds))
-    steps = StepCounter(sink, f"{load.clients} clients", seconds)
+    steps = StepCounter(sink, f"{load.clients} clients, workers {server.workers}", seconds)
     running = asyncio.create_task(LoadClients(load, server.url).run())
     try:
         for second in range(seconds):
@@ -130,6 +155,7 @@ class LoadClients:
     def __init__(self, load: LoadOptions, url: str) -> None:
         self._load, self._url = load, url
         self._result = LoadResult()
+        self._queries = texts.queries(500)
         self._end = 0.0
 
     async def run(self) -> LoadResult:
@@ -144,8 +170,9 @@ class LoadClients:
         bank = f"bank-{number % self._load.banks}"
         client = shared.bank(bank)
         call = 0
-        while time.monotonic() < self._end:
-            retains = call == 0 or choice.random() < self._load.retain_share
+        while call < 2 or time.monotonic() < self._end:
+            # At least one call of each verb, also on a machine that is busy otherwise.
+            retains = call == 0 or (call > 1 and choice.random() < self._load.retain_share)
             began = time.monotonic()
             try:
                 await (self._retain(client, bank, number, call) if retains else self._recall(client, choice))
@@ -163,14 +190,15 @@ class LoadClients:
         self._result.stored[bank].add(text)
 
     async def _recall(self, client: Client, choice: random.Random) -> None:
-        await client.recall(texts.queries(500)[choice.randrange(500)], max_tokens=1024)
+        await client.recall(choice.choice(self._queries), max_tokens=1024)
 
 
 class ServerProcess:
-    """`vmemo serve` on a database file, in its own process; a restarted server keeps its address."""
+    """`vmemo serve` on a database file, in processes of its own; a restarted server keeps its address."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, workers: int = 1) -> None:
         self._file = file
+        self.workers = workers
         self._port = 0
         self._process: Process | None = None
         self._log_reader: asyncio.Task[None] | None = None
@@ -197,14 +225,13 @@ class ServerProcess:
         await self._start()
 
     def sample_memory(self) -> None:
-        """Record the server's memory, on systems with /proc."""
-        status = Path(f"/proc/{self._process.pid}/status") if self._process is not None else None
-        if status is not None and status.exists():
-            lines = [line.split() for line in status.read_text().splitlines() if line.startswith("VmRSS:")]
-            self.memory_mb[-1] += [int(line[1]) / 1024 for line in lines]
+        """Record the memory of the server's processes, on systems with /proc; shared pages count once."""
+        if self._process is not None and (total := sum(map(_memory_mb, _with_children(self._process.pid)))):
+            self.memory_mb[-1].append(total)
 
     async def _start(self) -> None:
         command = [sys.executable, "-m", "vmemo", "serve", "--db", str(self._file), "--port", str(self._port), "--json"]
+        command += ["--workers", str(self.workers)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VMEMO_")}
         self._process = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=PIPE, env=environment)
         self.memory_mb.append([])
@@ -239,3 +266,20 @@ async def _read_log(process: Process) -> None:
     assert process.stderr is not None
     async for _ in process.stderr:
         pass
+
+
+def _with_children(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return [pid]
+    return [pid, *map(int, children.split())]
+
+
+def _memory_mb(pid: int) -> float:
+    """Return the megabytes of a process; a page of several counts in parts."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))

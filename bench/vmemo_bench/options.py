@@ -12,7 +12,9 @@ from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "beam", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "engines", "speed", "ablation", "retain", "load", "updates", "dates", "compare"]
+BenchmarkName = Literal[
+    DatasetName, "engines", "speed", "ablation", "retain", "load", "scale", "updates", "dates", "compare"
+]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "llm", "recorded"]
 BeamSize = Literal["100k", "500k", "1m"]
@@ -62,6 +64,25 @@ class LoadOptions:
     """Share of calls that retain; the others recall."""
     restart: bool = True
     """Restart the server halfway, while the clients continue."""
+    workers: tuple[int, ...] = (1, 2)
+    """Numbers of server processes; each is measured with a new database."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleOptions:
+    """Options of the scale benchmark; a part of size zero is left out."""
+
+    facts: int = 1_000_000
+    """Facts of the large bank."""
+    banks: int = 10_000
+    """Small banks in one store."""
+    facts_per_bank: int = 100
+    tokens: int = 10_000_000
+    """Tokens of the joined conversations of LongMemEval."""
+    queries: int = 100
+    """Queries of the large bank and of the small banks."""
+    base_sentences: int = 500
+    """Embedded sentences that synthetic vectors are mixed from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +135,7 @@ class BenchOptions:
     """Extraction engine; `recorded` replays extractions of LoCoMo by a language model."""
     llm: BenchModelOptions = BenchModelOptions()
     store: str = "sqlite"
-    """Store of the banks: sqlite, postgres (a server started for the run) or a postgresql:// URL."""
+    """Store of the banks: sqlite, postgres (a server started for the run), neo4j (that of NEO4J_URL) or a URL."""
     data: Path | None = None
     file: Path | None = None
     sample: int | None = None
@@ -135,11 +156,13 @@ class BenchOptions:
     max_tokens: int | None = None
     cache: Path | None = None
     work: Path | None = None
-    embedder: Embedder | None = None
+    embedder: Embedder | str | None = None
+    """An embedder, or its name as for `Memory`."""
     settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
     qa: QaOptions = QaOptions()
     load: LoadOptions = LoadOptions()
+    scale: ScaleOptions = ScaleOptions()
     drain: int | None = None
     """Messages of a queue that `retain` drains, instead of measuring the cost of retaining LoCoMo."""
     products: Mapping[str, Path] = field(default_factory=dict[str, Path])

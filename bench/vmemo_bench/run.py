@@ -22,10 +22,11 @@ from vmemo_bench.qa.run import measure_qa
 from vmemo_bench.report import Report
 from vmemo_bench.retain import measure_drain, measure_retain
 from vmemo_bench.retrieval import measure_retrieval
+from vmemo_bench.scale import measure_scale
 from vmemo_bench.speed import measure_speed
 from vmemo_bench.updates import measure_updates
 
-_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "dates": measure_dates}
+_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "scale": measure_scale, "dates": measure_dates}
 _WITH_CACHE = {
     "ablation": measure_ablation,
     "compare": measure_compare,

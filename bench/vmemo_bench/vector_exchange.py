@@ -20,7 +20,7 @@ from vmemo_bench.bench_store import location_in_file
 from vmemo_bench.case_run import retain_sessions
 from vmemo_bench.datasets import load
 from vmemo_bench.embedders import PlaceholderEmbedder, RecordingEmbedder
-from vmemo_bench.environment import embedding_cache, make_folder
+from vmemo_bench.environment import embedder_of, embedding_cache, make_folder
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
 from vmemo_bench.retrieval import setup_of
@@ -35,7 +35,7 @@ class _VectorSpace:
 
 async def export_texts(options: BenchOptions, file: Path, progress: ProgressSink = silent) -> int:
     """Write the texts that a run would embed and return their number. `docs/embeddings.md` describes the format."""
-    embedder = options.embedder or PackagedEmbedder()
+    embedder = embedder_of(options)
     texts = await _collect_texts(options, embedder, progress)
     space, tokens = _vector_space(embedder), isinstance(embedder, TokenEmbedder)
     with embedding_cache(options) as cache:
@@ -44,7 +44,7 @@ async def export_texts(options: BenchOptions, file: Path, progress: ProgressSink
 
 async def import_vectors(options: BenchOptions, file: Path) -> int:
     """Import a file of vectors into the benchmarks' cache and return their number."""
-    space = _vector_space(options.embedder or PackagedEmbedder())
+    space = _vector_space(embedder_of(options))
     with embedding_cache(options) as cache:
         return await asyncio.to_thread(import_into_cache, cache, file, space=space)
 

@@ -162,6 +162,27 @@ class ReadConformance(StoreSuite):
         assert await load(store, BANK, []) == Loaded(facts=[], messages=[], titles={})
 
     @on_store
+    async def test_an_outline_has_the_properties_of_its_fact(self, store: Store) -> None:
+        story = await store_story(store)
+        former, new = story.facts[:2]
+        rest = await store_fact(store, "Ann still owns a flat.", supersedes=former.id, basis=(new.id,), importance=0.9)
+        wanted = [fact.id for fact in (rest, *story.facts)]
+        facts = await store.facts(BANK, FactSelect(ids=wanted))
+        outlines = await store.read(BANK, lambda reader: reader.outline([*wanted, MISSING]))
+        for fact, outline in zip(facts, outlines, strict=True):
+            assert outline[:7] == (
+                fact.id,
+                fact.network,
+                fact.tokens,
+                fact.engine,
+                fact.importance,
+                fact.mentioned_at,
+                fact.supersedes,
+            )
+            assert (outline.is_rest, outline.episodes) == (fact.is_rest, fact.episodes[:1])
+        assert [outline.is_rest for outline in outlines] == [True] + [False] * len(story.facts)
+
+    @on_store
     async def test_a_fact_that_was_loaded_before_is_loaded_as_it_is_now(self, store: Store) -> None:
         ann = an_entity("Ann")
         await store_entities(store, ann)

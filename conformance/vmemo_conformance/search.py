@@ -94,7 +94,7 @@ class SearchConformance(StoreSuite):
         assert await near(store, at_cosine(1.0)) == []
         assert await matches(store, "tulips") == []
         assert await quotes(store, "tulips") == []
-        assert await store.nearest(BANK, np.stack([at_cosine(1.0)]), limit=5, floor=0.0) == [[]]
+        assert [*map(list, await store.nearest(BANK, np.stack([at_cosine(1.0)]), limit=5, floor=0.0))] == [[]]
 
     @on_store
     async def test_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
@@ -114,7 +114,7 @@ class SearchConformance(StoreSuite):
         found = await store.nearest(BANK, vectors, limit=5, floor=0.05)
         assert [[hit.id for hit in hits] for hits in found] == [[one.id], [two.id, one.id], []]
         assert [len(hits) for hits in await store.nearest(BANK, vectors, limit=1, floor=-1.0)] == [1, 1, 1]
-        assert await store.nearest(BANK, vectors[:0], limit=5, floor=0.0) == []
+        assert list(await store.nearest(BANK, vectors[:0], limit=5, floor=0.0)) == []
 
     @on_store
     async def test_matching_facts_are_ordered_by_bm25(self, store: Store) -> None:

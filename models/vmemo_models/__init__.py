@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 __all__ = [
     "ENCODER",
+    "LANGUAGES",
     "REVISION",
     "SMALL_ENCODER",
     "EmbeddingModel",
@@ -126,3 +127,10 @@ REVISION = RevisionFiles(
     files=MappingProxyType({"weights.json": "66812539a86c2cef75765c3e118786dbf1a4837ba366b147ad3a2c19a14c07a6"}),
 )
 """A logistic regression that estimates if a later statement makes an earlier one outdated."""
+
+LANGUAGES = ModelFiles(
+    name="vmemo-languages-1",
+    folder=Path(__file__).parent / "language",
+    files=MappingProxyType({"ngrams.npz": "26522237246c3da4419fdc81cbb03a63b99952244136c6d7d5ba5827868c3f70"}),
+)
+"""Weights of n-grams in 38 languages in Latin script, in numpy's format."""

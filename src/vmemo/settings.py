@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
 
-from vmemo.errors import InvalidInput, MissingExtra, Unsupported
+from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models.setting_groups import (
     FusionSettings,
     LinkSettings,
@@ -44,12 +44,14 @@ __all__ = [
     "SpreadingSettings",
     "TemporalSettings",
     "build",
+    "build_embedder",
     "build_store",
     "database_url",
 ]
 
 _SQLITE = "sqlite:///"
-_SCHEMES = ("sqlite://", "postgresql://", "neo4j://")
+_NEO4J = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+_SCHEMES = ("sqlite://", "postgresql://", *(f"{scheme}://" for scheme in _NEO4J))
 
 
 def build(  # noqa: PLR0913 - each is an optional part of the memory
@@ -72,7 +74,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     if encryption_key is not None:
         chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
     times = _time_reader(chosen)
-    cached = _cached(_embedder(embedder or chosen.embedder, chosen), chosen)
+    cached = _cached(build_embedder(embedder or chosen.embedder, chosen), chosen)
     return RetainContext(
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
@@ -89,7 +91,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     )
 
 
-def _embedder(given: object, settings: Settings) -> Embedder:
+def build_embedder(given: object, settings: Settings) -> Embedder:
     """Return the packaged embedder by default; a text names another one."""
     if _is_packaged(given):
         return _packaged_embedder(small=given is not None)
@@ -246,7 +248,7 @@ def database_url(given: str | Path) -> str:
         raise _not_a_database(text.partition(":")[0])
     scheme, colon, _ = text.partition(":")
     is_drive = len(scheme) == 1 and text[2:3] in ("/", "\\")
-    if isinstance(given, str) and colon and scheme.isalnum() and not is_drive:
+    if isinstance(given, str) and colon and scheme.replace("+", "").isalnum() and not is_drive:
         if not text.startswith(_SCHEMES):
             raise _not_a_database(scheme)
         if not text.startswith(_SQLITE):
@@ -263,7 +265,7 @@ def database_url(given: str | Path) -> str:
 def _not_a_database(begin: str) -> InvalidInput:
     # What follows the first colon may hold a password.
     return InvalidInput(
-        "A database is a file path, :memory:, or a URL that starts with sqlite:/// or postgresql://, "
+        "A database is a file path, :memory:, or a URL that starts with sqlite:///, postgresql:// or neo4j://, "
         f"not {begin[:40]!r}. Write ./ before a path that contains a colon."
     )
 
@@ -275,8 +277,11 @@ def build_store(url: str | Path, settings: Settings) -> Store:
     if scheme == "postgresql":
         _refuse_key(settings)
         return _postgres(url, settings)
-    if scheme != "sqlite":
-        raise Unsupported(f"This release stores in SQLite and PostgreSQL; {scheme}:// is planned.")
+    if settings.read_url is not None:
+        raise InvalidInput("A replica belongs to a PostgreSQL database. Unset read_url (VMEMO_READ_URL).")
+    if scheme in _NEO4J:
+        _refuse_key(settings)
+        return _neo4j(url, settings)
     from vmemo.stores.sqlite.store import SqliteStore
 
     if rest in ("", "/:memory:"):
@@ -299,7 +304,7 @@ def _key_source(settings: Settings) -> EncryptionKey | Path | None:
 def _refuse_key(settings: Settings) -> None:
     if settings.encryption_key is not None or settings.encryption_key_file is not None:
         raise InvalidInput(
-            "An encryption key applies to SQLite files only. Encrypt the PostgreSQL server's storage, and unset "
+            "An encryption key applies to SQLite files only. Encrypt the database server's storage, and unset "
             "encryption_key (VMEMO_ENCRYPTION_KEY, VMEMO_ENCRYPTION_KEY_FILE)."
         )
 
@@ -307,6 +312,15 @@ def _refuse_key(settings: Settings) -> None:
 def _postgres(url: str, settings: Settings) -> Store:
     if find_spec("asyncpg") is None:
         raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
-    from vmemo.stores.postgres.store import PostgresStore
+    from vmemo.stores.postgres.store import PostgresStore, ReplicaOptions
 
-    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout)
+    replica = None if settings.read_url is None else ReplicaOptions(url=settings.read_url, max_lag=settings.read_lag)
+    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout, replica=replica)
+
+
+def _neo4j(url: str, settings: Settings) -> Store:
+    if find_spec("neo4j") is None:
+        raise MissingExtra("Neo4j needs one more package. Install it: pip install 'vmemo[neo4j]'")
+    from vmemo.stores.neo4j.store import Neo4jStore
+
+    return Neo4jStore(url, size=settings.connections, busy_seconds=settings.busy_timeout)

@@ -12,7 +12,7 @@ from vmemo_bench import BenchOptions, LoadOptions
 
 
 def test_a_server_under_load_is_restarted_and_nothing_is_lost(tmp_path: Path) -> None:
-    load = LoadOptions(clients=6, seconds=4, banks=2, retain_share=0.5)
+    load = LoadOptions(clients=6, seconds=4, banks=2, retain_share=0.5, workers=(2,))
     report = run(BenchOptions(benchmark="load", load=load, work=tmp_path, cache=tmp_path))
     metrics = report.metrics
     assert (metrics["errors"], metrics["lost"], metrics["stored_twice"]) == (0, 0, 0)
@@ -20,6 +20,9 @@ def test_a_server_under_load_is_restarted_and_nothing_is_lost(tmp_path: Path) ->
     assert metrics["recall_calls"] > 0
     assert metrics["server_mb"] > 0
     assert report.config["clients"] == 6
+    (row,) = report.tables["load"].values()
+    assert (row["errors"], row["lost"]) == (0, 0)
+    assert row["recall p50 ms"]
 
 
 @pytest.mark.parametrize(

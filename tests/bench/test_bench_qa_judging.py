@@ -55,7 +55,7 @@ def test_each_judge_has_a_prompt() -> None:
         "rules",
     ]
     assert labels() == "judge_both-2"
-    assert labels(("strict", "rubric")) == "judge_strict-4 judge_rubric-2"
+    assert labels(("strict", "rubric")) == "judge_strict-4 judge_rubric-3"
 
 
 @pytest.mark.parametrize("given", [(True, False), (False, False), (False, True)])

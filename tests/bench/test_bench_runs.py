@@ -11,6 +11,7 @@ from small_data import CountingEmbedder, Interrupted, MeasuredRun, StopAt, optio
 from vmemo.text.names import find_names
 from vmemo.text.temporal import find_times
 from vmemo_bench import BenchOptions, Report, SpeedOptions, write_report
+from vmemo_bench.environment import embedder_of
 from vmemo_bench.pages.report_page import render
 from vmemo_bench.speed import texts
 
@@ -45,6 +46,10 @@ def test_documents_are_embedded_once_and_questions_in_every_run(tmp_path: Path) 
     assert first.documents
     assert second.documents == []
     assert len(second.queries) == len(first.queries) == 7
+
+
+def test_the_embedder_of_a_run_can_be_named() -> None:
+    assert embedder_of(BenchOptions(benchmark="sample", embedder="small")).name == "vmemo-encoder-1-small"
 
 
 def test_a_finished_run_leaves_no_files(retrieval_run: MeasuredRun) -> None:

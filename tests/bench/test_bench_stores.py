@@ -1,4 +1,4 @@
-"""Benchmarks on both stores: equal scores, many banks, bulk writes, and no bank left in a user's database."""
+"""Benchmarks on all stores: equal scores, many banks, bulk writes, and no bank left in a user's database."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ def test_scores_on_postgres_equal_those_on_sqlite_and_no_bank_is_left(tmp_path: 
     assert asyncio.run(banks(postgres_url)) == []
 
 
+def test_scores_on_neo4j_equal_those_on_sqlite_and_no_bank_is_left(tmp_path: Path, neo4j_url: str) -> None:
+    asked = options(tmp_path, CountingEmbedder())
+    one = run(asked)
+    other = run(replace(asked, store=neo4j_url))
+    assert other.metrics == one.metrics
+    assert (one.config["store"], other.config["store"]) == ("sqlite", "neo4j")
+    assert neo4j_url not in other.to_json()
+    assert asyncio.run(banks(neo4j_url)) == []
+
+
 def test_an_interrupted_run_on_postgres_leaves_no_bank_and_resumes(tmp_path: Path, postgres_url: str) -> None:
     with pytest.raises(Interrupted):
         run(replace(options(tmp_path, CountingEmbedder()), store=postgres_url), StopAt(9))
@@ -64,7 +74,7 @@ def test_a_database_with_a_bank_of_the_same_name_is_rejected_and_unchanged(tmp_p
 
 
 def test_the_error_for_an_unknown_store_hides_the_password(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="sqlite, postgres or a postgresql:// URL, not 'mysql'") as caught:
+    with pytest.raises(InvalidInput, match="postgresql:// or neo4j:// URL, not 'mysql'") as caught:
         run(replace(options(tmp_path, CountingEmbedder()), store="mysql://me:secret@host/db"))
     assert "secret" not in str(caught.value)
 
@@ -89,6 +99,15 @@ def test_speed_on_postgres_measures_banks_bulk_writes_and_bytes(tmp_path: Path, 
     assert float(sizes["all"]["bytes"] or 0) == pytest.approx(report.metrics["bytes_per_fact@20"])
     assert asyncio.run(banks(postgres_url)) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_speed_on_neo4j_measures_banks_on_the_server(tmp_path: Path, neo4j_url: str) -> None:
+    report = speed(tmp_path, neo4j_url)
+    assert {"recall_p95_over_embed@20", "import_facts_per_second@20", "banks_p95_growth"} <= set(report.metrics)
+    assert report.metrics["facts@20"] == 20
+    # The size of the server's files is not known, and those of prepared banks do not count.
+    assert not [name for name in report.metrics if "bytes" in name or "disk" in name or "fill" in name]
+    assert asyncio.run(banks(neo4j_url)) == []
 
 
 def test_speed_on_sqlite_measures_banks_and_bulk_writes_on_request(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ KEYS = {"keys create", "keys list", "keys revoke"}
 WEBHOOK = ("webhook add", "webhook list", "webhook delete")
 BENCHMARK = {
     f"benchmark {name}"
-    for name in "sample locomo longmemeval beam ours engines ablation compare speed retain load updates dates".split()
+    for name in (
+        "sample locomo longmemeval beam ours engines ablation compare speed scale retain load updates dates".split()
+    )
 }
 
 

@@ -10,8 +10,10 @@ import pytest
 
 from console_client import form_token
 from live_server import LiveServer, live_server
+from vmemo.auth.records import MAX_RECORDS
+from vmemo.auth.service import digest
 from vmemo.server import ServerOptions
-from vmemo.server.console.session import COOKIE, LIFETIME_SECONDS, MAX_SESSIONS, ConsoleSessions
+from vmemo.server.console.session import COOKIE, LIFETIME_SECONDS, ConsoleSessions
 from vmemo.sync import portal
 
 
@@ -85,12 +87,12 @@ def test_sessions_expire_and_are_bounded() -> None:
     now = [0.0]
     sessions = ConsoleSessions(clock=lambda: now[0])
     first = sessions.begin("one")
-    assert sessions.secret_of(first) == "one"
+    assert sessions.key_of(first) == digest("one")
     now[0] = LIFETIME_SECONDS
-    assert sessions.secret_of(first) is None
-    kept = [sessions.begin(str(n)) for n in range(MAX_SESSIONS + 1)]
-    assert sessions.secret_of(kept[0]) is None
-    assert sessions.secret_of(kept[-1]) == str(MAX_SESSIONS)
+    assert sessions.key_of(first) is None
+    kept = [sessions.begin(str(n)) for n in range(MAX_RECORDS + 1)]
+    assert sessions.key_of(kept[0]) is None
+    assert sessions.key_of(kept[-1]) == digest(str(MAX_RECORDS))
 
 
 def test_form_without_its_token_or_of_another_origin_changes_nothing(server: LiveServer) -> None:

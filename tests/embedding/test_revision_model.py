@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -52,6 +54,27 @@ def test_only_the_beginning_of_a_long_statement_is_examined() -> None:
 def test_features_are_named_the_same_for_all_texts() -> None:
     names = change_features(examine(""), examine(""), days=0, cosine=0.0).keys()
     assert change_features(examine(OLD), examine("no speaker, 7 of 9!"), days=-3, cosine=0.9).keys() == names
+
+
+def test_a_probability_is_the_logistic_function_of_the_weighted_features() -> None:
+    weights: dict[str, float] = json.loads(REVISION.read("weights.json"))
+    later = "Maya: From today choir is no longer at 7 but at 8, my sister Ana's idea"
+    features = change_features(examine(OLD), examine(later), days=30, cosine=0.7)
+    logit = weights["bias"] + sum(weights[name] * value for name, value in features.items())
+    assert score((OLD, later, 30, 0.7), (later, OLD, 1, 0.1))[0] == pytest.approx(1 / (1 + math.exp(-logit)))
+
+
+@pytest.mark.parametrize(
+    ("text", "cues"),
+    [
+        ("Now we're no longer there", {"now", "ended", "first person"}),
+        ("Know anymore about cancelled trips?", {"ended", "asks", "holds a question"}),
+        ("She'll come for a few days with her little sister", {"planned", "temporary", "others"}),
+        ("Renowned", set[str]()),
+    ],
+)
+def test_cues_are_whole_words_and_phrases(text: str, cues: set[str]) -> None:
+    assert examine(text).cues == cues
 
 
 def test_a_changed_file_is_refused() -> None:

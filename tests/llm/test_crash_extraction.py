@@ -16,11 +16,11 @@ from pathlib import Path
 from conversations import days, said
 from crash_worker import LATE, NOTE, SOON, SlowLLM, a_memory, answer
 
-from databases import counts, number
+from databases import column, counts, store_name
 from vmemo import Fact, Memory
 from vmemo.testing import ScriptedServer
 
-KILLS = {"sqlite": 8, "postgresql": 4}
+KILLS = {"sqlite": 8, "postgres": 4, "neo4j": 3}
 WORKER = Path(__file__).with_name("crash_worker.py")
 BROKEN = {
     "a fact without its message": """SELECT count(*) FROM facts f WHERE network != 'observation' AND NOT EXISTS
@@ -46,6 +46,21 @@ BROKEN_SQLITE = {
 BROKEN_POSTGRES = {
     "a fact without its vector": "SELECT count(*) FROM facts WHERE seq NOT IN (SELECT seq FROM fact_search)",
 }
+BROKEN_NEO4J = {
+    "a fact without its message": """MATCH (f:Fact {bank: b.key}) WHERE f.network <> 'observation'
+        AND NOT EXISTS { (f)-[:SOURCE]->(:Message) }""",
+    "an extracted message without facts, or a pending one with facts": """MATCH (m:Message {bank: b.key})
+        WHERE (m.state = 'extracted') <> EXISTS { (m)<-[:SOURCE]-(:Fact) }""",
+    "a message in two episodes, or a placed one in none": """MATCH (m:Message {bank: b.key})
+        WHERE CASE m.state WHEN 'pending' THEN 0 ELSE 1 END <> COUNT { (m)<-[:CONTAINS]-(:Episode) }""",
+    "a grouped message without an extraction job": """MATCH (m:Message {bank: b.key, state: 'grouped'})
+        WHERE NOT EXISTS { (j:Job {bank: b.key, kind: 'extract'}) WHERE j.detail CONTAINS '"' + m.id + '"' }""",
+    "a pending message without a job": """MATCH (m:Message {bank: b.key, state: 'pending'})
+        WHERE NOT EXISTS { (:Job {bank: b.key, kind: 'process'}) }""",
+    "two entities of one name": """MATCH (e:Entity {bank: b.key}) WITH e.name AS name, count(*) AS entities
+        WHERE entities > 1""",
+    "a fact without its vector": "MATCH (f:Fact {bank: b.key}) WHERE f.embedding IS NULL",
+}
 
 
 def all_facts(memory: Memory) -> list[Fact]:
@@ -57,8 +72,12 @@ def all_facts(memory: Memory) -> list[Fact]:
 
 
 def assert_whole(url: str) -> None:
-    broken = BROKEN_SQLITE if url.startswith("sqlite") else BROKEN_POSTGRES
-    assert counts(url, {**BROKEN, **broken}) == {}
+    broken = {
+        "sqlite": {**BROKEN, **BROKEN_SQLITE},
+        "postgres": {**BROKEN, **BROKEN_POSTGRES},
+        "neo4j": BROKEN_NEO4J,
+    }
+    assert counts(url, broken[store_name(url)]) == {}
 
 
 @contextmanager
@@ -91,12 +110,12 @@ def killed_round(reader: subprocess.Popen[str], seed: int) -> list[str]:
 
 
 def test_a_process_killed_while_extracting_loses_and_duplicates_nothing(url: str) -> None:
-    kills, interrupted, acknowledged = KILLS[url.partition(":")[0]], 0, set[str]()
+    kills, interrupted, acknowledged = KILLS[store_name(url)], 0, set[str]()
     with worker_program("crash", url) as reader:
         for seed in range(kills):
             acknowledged.update(killed_round(reader, seed))
             assert_whole(url)
-            interrupted += number(url, "SELECT count(*) FROM messages WHERE state IN ('pending', 'grouped')") > 0
+            interrupted += not {"pending", "grouped"}.isdisjoint(column(url, "messages", "state"))
     with a_memory(url, SlowLLM(), SOON) as memory:
         memory.process_sync()
         assert memory.process_sync().derived == ()
@@ -104,7 +123,7 @@ def test_a_process_killed_while_extracting_loses_and_duplicates_nothing(url: str
         facts = all_facts(memory)
     assert_whole(url)
     assert (status.pending, status.problems) == (0, ())
-    assert number(url, "SELECT count(*) FROM messages") == status.messages >= len(acknowledged)
+    assert len(column(url, "messages", "id")) == status.messages >= len(acknowledged)
     # Every note became exactly one fact of one message.
     assert len(facts) == status.messages
     assert max(Counter(fact.text for fact in facts).values()) == 1

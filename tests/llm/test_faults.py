@@ -11,6 +11,11 @@ from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.jobs.handlers import lease_of
+from vmemo.models import BankId, JobKind
+from vmemo.models.changes import Changes
+from vmemo.models.results import Job
+from vmemo.sync import portal
 from vmemo.testing import (
     ConnectionReset,
     CutOff,
@@ -262,3 +267,21 @@ def test_a_model_that_repeats_itself_is_read_once(sqlite_url: str, twice: str) -
             ("Anna lives in Rome.", False),
             ("Anna lives in Oslo.", True),
         ]
+
+
+def test_a_job_that_another_worker_gives_back_is_not_left(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted_memory(sqlite_url, a_model()) as (memory, _):
+        store = memory.lookup.store
+        listed, held = store.jobs, list[Job]()
+
+        async def give_back_first(bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+            while held:
+                await store.commit(Changes(bank=bank, released=[lease_of(held.pop(), 60)]))
+            return await listed(bank, kinds)
+
+        memory.retain_sync([said("I play chess.")], wait=False)
+        held += portal.run(store.lease("another", 60, bank=BankId("default"), limit=1, due=False))
+        monkeypatch.setattr(store, "jobs", give_back_first)
+        memory.process_sync()
+        assert not held
+        assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]

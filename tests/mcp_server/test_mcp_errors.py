@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_clients import call, call_error
+from mcp_clients import call, call_error, mcp_server
 
 from vmemo import Memory, StoreBusy
 from vmemo.mcp.caller import ToolCaller
@@ -202,3 +203,12 @@ def test_local_writes_are_in_the_audit_log(tmp_path: Path) -> None:
         ("retain", "default", 200),
     ]
     assert {(each.key, each.interface) for each in entries} == {(None, "mcp")}
+
+
+def test_package_that_cannot_be_loaded_is_an_error_of_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vmemo.server.mcp_sessions", None)
+    with mcp_server(tmp_path) as server, server.http() as client:
+        assert [client.post("/mcp", json={}).status_code for _ in range(2)] == [500, 500]
+        assert client.get("/health").status_code == 200

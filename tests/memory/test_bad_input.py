@@ -14,7 +14,7 @@ from builders import WordEmbedder, exported, open_memory, said
 from pydantic import JsonValue
 
 from databases import NewDatabase
-from vmemo import InvalidInput, Memory, Message, NotFound, Profile, StoreError, Unsupported, VmemoError
+from vmemo import InvalidInput, Memory, Message, NotFound, Profile, StoreError, VmemoError
 from vmemo.models import Disposition
 from vmemo.settings import FusionSettings
 
@@ -384,7 +384,7 @@ MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"url": "sqlite://relative.db"}, InvalidInput, "sqlite:///relative.db"),
     ({"url": "sqlite:///nul\x00.db"}, InvalidInput, "URL"),
     ({"url": 5}, InvalidInput, "text or a Path, not int"),
-    ({"url": "neo4j://localhost"}, Unsupported, "SQLite and PostgreSQL"),
+    ({"url": "neo4j://localhost/a/b"}, InvalidInput, "neo4j://user:password@host:7687/database"),
     ({"bank": ""}, InvalidInput, "must not be empty"),
     ({"bank": None}, InvalidInput, "must be text"),
     ({"bank": 5}, InvalidInput, "must be text"),

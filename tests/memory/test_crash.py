@@ -16,11 +16,11 @@ from pathlib import Path
 from builders import WordEmbedder, open_memory
 
 from consistency import assert_whole
-from databases import rows
+from databases import column, store_name
 from vmemo import Memory
 from vmemo.ports.paging import paged
 
-KILLS = {"sqlite": 52, "postgresql": 4}
+KILLS = {"sqlite": 52, "postgres": 4, "neo4j": 3}
 """A transaction on a server takes longer, so that more of the kills fall into one."""
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -74,25 +74,25 @@ async def finished(url: str) -> int:
         return waiting
 
 
-async def expected_facts(url: str) -> list[tuple[str]]:
+async def expected_facts(url: str) -> list[str]:
     """Return what an undisturbed memory derives from the same messages."""
     async with open_memory(url) as memory:
         messages = [message async for message in paged(lambda after: memory.messages(after=after, limit=1000))]
     async with Memory("sqlite:///:memory:", embedder=WordEmbedder()) as undisturbed:
         done = await undisturbed.retain(messages)
-    return sorted((fact,) for fact in done.derived)
+    return sorted(done.derived)
 
 
 def test_a_process_killed_while_retaining_loses_nothing_and_is_completed_exactly_once(url: str) -> None:
-    interrupted, kills = 0, KILLS[url.partition(":")[0]]
+    interrupted, kills = 0, KILLS[store_name(url)]
     acknowledged: set[str] = set()
     with forking_writer(url) as writer:
         for seed in range(kills):
             acknowledged.update(killed_round(writer, seed))
-            assert acknowledged <= {str(id) for (id,) in rows(url, "SELECT id FROM messages")}
+            assert acknowledged <= {str(id) for id in column(url, "messages", "id")}
             assert_whole(url)
             interrupted += asyncio.run(finished(url)) > 0
             assert_whole(url)
-    assert sorted(rows(url, "SELECT id FROM facts")) == asyncio.run(expected_facts(url))
+    assert sorted(str(id) for id in column(url, "facts", "id")) == asyncio.run(expected_facts(url))
     # The kills did land inside the work, and not only between one piece of it and the next.
     assert interrupted >= kills // 10

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from builders import NOON, WordEmbedder, exported, open_memory, said
 
-from databases import rows
+from databases import graph, rows, store_name
 from vmemo import Memory, Message, NotFound, Settings
 
 SECRET = "xylophone zebrafish"
@@ -33,8 +33,10 @@ def retain_talk(memory: Memory, document: str | None = None) -> None:
 
 
 def is_in(url: str, word: str) -> bool:
-    """Return True if a word is in the bytes of the file or in a row of the server."""
-    if url.startswith("postgresql"):
+    """Return True if a word is in the bytes of the file, or in a row or node of the server."""
+    if store_name(url) == "neo4j":
+        return word in graph(url).lower()
+    if store_name(url) == "postgres":
         tables = [table for (table,) in rows(url, "SELECT relname FROM pg_stat_user_tables")]
         told = str(rows(url, " UNION ALL ".join(f'SELECT t::text FROM "{table}" t' for table in tables))).lower()
         return word in told or word.encode().hex() in told
@@ -85,6 +87,11 @@ def test_forgotten_text_is_found_nowhere(url: str, tmp_path: Path, forget: Calla
         forget(memory)
         assert_nowhere(memory, url, tmp_path, *SECRET.split(), "quentin", "vanderbilt")
     assert not is_in(url, "zebrafish")
+
+
+def test_forgotten_text_is_in_no_node_of_neo4j(neo4j_url: str, tmp_path: Path) -> None:
+    for forget in (by_messages, by_entity, by_document, by_bank):
+        test_forgotten_text_is_found_nowhere(neo4j_url, tmp_path, forget)
 
 
 def test_forgetting_text_that_was_never_derived_leaves_no_trace_of_it(url: str, tmp_path: Path) -> None:

@@ -103,6 +103,15 @@ def test_of_too_many_instructions_the_relevant_and_the_newest_are_kept() -> None
         assert found[-1] == ALLERGENS
 
 
+def test_of_too_many_instructions_those_for_the_occasion_of_the_question_are_kept() -> None:
+    subjects = ("tax", "hiking", "trains", "gardens", "wine")
+    said = [say(f"Always give me a number when I ask about {each}.", day) for day, each in enumerate(subjects)]
+    with memory_with(*said, say(DATES, 9), settings=Settings(instruction_tokens=40)) as memory:
+        found = instructions(memory, "How do I save on hiking?")
+        assert found[0] == DATES
+        assert "Always give me a number when I ask about hiking." in found
+
+
 def test_instructions_survive_export_and_reprocess(tmp_path: Path) -> None:
     with memory_with(say("I live in Oslo."), say(DATES, 1)) as memory, memory_with() as other:
         memory.export_sync(tmp_path / "bank.jsonl")

@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,18 @@ def test_banks_migrate_to_postgresql_and_back_with_equal_exports(
         file = "".join(f"{line}\n" for line in whole[BankId(bank.bank)])
         assert bank.sha256 == hashlib.sha256(file.encode()).hexdigest()
     assert exported(url_of(source)) == whole
+
+
+@pytest.mark.neo4j
+@pytest.mark.parametrize("route", [("postgres_url", "neo4j_url"), ("neo4j_url", "postgres_url")])
+def test_banks_migrate_between_all_stores_and_back_with_equal_exports(
+    request: pytest.FixtureRequest, source: Path, whole: dict[BankId, list[str]], tmp_path: Path, route: tuple[str, ...]
+) -> None:
+    stops = [url_of(source), *(request.getfixturevalue(name) for name in route), url_of(tmp_path / "back.db")]
+    for here, there in pairwise(stops):
+        report = migrate_sync(here, there)
+        assert [(bank.bank, bank.state) for bank in report.banks] == [(bank, "moved") for bank in BANKS]
+        assert exported(there) == whole
 
 
 def test_a_migrated_bank_is_searched_alike_and_its_merges_can_be_undone(source: Path, postgres_url: str) -> None:

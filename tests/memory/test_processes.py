@@ -11,7 +11,7 @@ from builders import open_memory
 from test_crash import assert_whole
 from writer import PEOPLE
 
-from databases import number, rows, without_schema
+from databases import column, without_schema
 
 NAMES = ("first", "second", "third", "fourth")
 MESSAGES = 6
@@ -35,6 +35,6 @@ def test_four_processes_write_and_read_one_new_database_together_and_lose_nothin
     assert len(messages) == (len(NAMES) + 1) * MESSAGES
     assert sorted(acknowledged) == sorted(message.id for message in messages)
     assert (status.pending, status.facts, status.problems) == (0, len(messages), ())
-    assert number(url, "SELECT count(DISTINCT text) FROM facts") == len(messages)
-    names = sorted(str(name) for (name,) in rows(url, "SELECT name FROM entities"))
+    assert len(set(column(url, "facts", "text"))) == len(messages)
+    names = sorted(str(name) for name in column(url, "entities", "name"))
     assert names == sorted((*PEOPLE[:MESSAGES], "Harbour Cafe"))

@@ -299,7 +299,7 @@ def test_timings_include_every_stage(trip: str, explain: bool) -> None:
         timings = memory.recall_sync(ASKED, explain=explain).timings
         assert set(timings) == {
             "analyse", "embed", "entities", "semantic", "keyword", "graph", "temporal", "verbatim", "fuse", "rerank",
-            "load", "search", "filter", "instructions", "revisions", "total",
+            "load", "search", "filter", "instructions", "order", "revisions", "total",
         }  # fmt: skip
         assert all(0 <= value <= timings["total"] for value in timings.values())
 

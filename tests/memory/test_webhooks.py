@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from databases import rows
+from databases import column
 from vmemo import InvalidInput, Memory, Message, NotFound, Settings
 from vmemo.jobs import webhook_delivery
 from vmemo.models import FactId, Link
@@ -250,7 +250,7 @@ def test_a_deleted_webhook_takes_its_queued_deliveries_with_it(url: str, receive
             memory.delete_webhook_sync(gone.id)
         memory.forget_sync(bank=True)
         assert memory.webhooks_sync() == []
-        assert rows(url, "SELECT id FROM webhooks") == []
+        assert column(url, "webhooks", "id") == []
 
 
 def test_a_bank_keeps_its_webhooks_and_deliveries_when_it_is_reprocessed(url: str, receiver: Receiver) -> None:

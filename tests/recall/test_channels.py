@@ -88,7 +88,7 @@ def test_without_facts_in_the_interval_no_links_are_followed() -> None:
     made = request()
     assert made.temporal is not None
     assert temporal_link_query(made, made.temporal, Ranking()) is None
-    assert linked(Ranking()).hits == []
+    assert list(linked(Ranking()).hits) == []
 
 
 def test_links_are_not_followed_if_the_caller_filters_by_time() -> None:

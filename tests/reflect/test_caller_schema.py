@@ -128,6 +128,15 @@ def test_extractive_answers_list_what_was_said_in_order(
         assert [f"User: {text}" for text in texts] == [fact.text for fact in answer.facts]
 
 
+def test_an_extractive_order_has_twelve_lines_at_most(sqlite_url: str) -> None:
+    rest = "and Ben repaired it with tar, then the mast split, and Ana sewed the sail, " * 4
+    lines = [f"The boat number {n} has a leak below its left rudder, {rest}so it is dry." for n in range(40)]
+    retain_lines(sqlite_url, *(said(line, NOON + timedelta(days=n), speaker=None) for n, line in enumerate(lines)))
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
+        _, *quoted = memory.reflect_sync("In what order did I bring up leaks of the boats?").plain.splitlines()
+    assert 10 <= len(quoted) <= 12
+
+
 def test_merging_a_background_without_a_model_raises_unsupported(sqlite_url: str) -> None:
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
         memory.add_background_sync("You are an engineer.")

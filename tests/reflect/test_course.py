@@ -10,9 +10,9 @@ from reflect_fixtures import NOON, answers_in_turn, lookup_request, memory_with_
 from vmemo import Message
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import QueryType
-from vmemo.reflect.condense import condense, condense_outline, without_requests
-from vmemo.reflect.outline import outline, resolution
-from vmemo.text.questions.query_types import answer_type, asks_for_former_state
+from vmemo.reflect.condense import asks_back, condense, condense_outline, without_requests
+from vmemo.reflect.outline import advice, outline, resolution
+from vmemo.text.questions.answer_types import answer_type, asks_for_former_state
 
 REPLY = """Certainly! Here are some ideas for your stall:
 
@@ -72,14 +72,50 @@ def test_the_solution_of_a_problem_is_found_in_a_reply() -> None:
     assert resolution(REPLY) is None
 
 
+def test_the_most_specific_proposal_of_a_reply_is_found() -> None:
+    reply = (
+        "Sure! To limit the calls, you can use a queue with `rq` and Redis, so that none is lost. You should rest. "
+        "You can improve your day."
+    )
+    assert advice(reply) == "use a queue with rq and Redis"
+    assert advice("You can improve the bread. You should rest well after a long day.") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("User: hmm, how do I salt the dough?", True),
+        ("User: Okay, so can I bake it twice? Or does it burn?", True),
+        ("User: hmm, I burned the bread. Can I bake it twice?", False),
+        ("User: Can I bake it twice?", False),
+        ("User: hmm, it burned", False),
+    ],
+)
+def test_a_follow_up_question_is_told_from_a_statement(text: str, expected: bool) -> None:
+    assert asks_back(text) is expected
+
+
+def test_a_quoted_message_is_one_clause_and_stands_for_it() -> None:
+    text = (
+        "User: I'm trying to bake rye bread and I always get the same old error message that says "
+        '"Error: the oven, at 300 degrees, is too hot" - can you help?'
+    )
+    assert condense(text, 14, count_tokens) == "User: bake rye bread …"
+    assert condense(text, 26, count_tokens) == 'User: bake rye bread "Error: the oven, at 300 degrees, is too hot" …'
+
+
 def stall(number: int, line: str, *, role: str = "user") -> Message:
     at = NOON + timedelta(days=number // 2, minutes=number)
     return said(line, at, speaker=None, role=role)
 
 
-def test_each_statement_of_a_summary_is_followed_by_the_outline_of_the_reply(sqlite_url: str) -> None:
+@pytest.mark.parametrize(
+    "question", ["Give me a summary of how my market stall developed.", "How has my market stall changed over time?"]
+)
+def test_each_statement_of_a_summary_is_followed_by_the_outline_of_the_reply(sqlite_url: str, question: str) -> None:
     retain_lines(
         sqlite_url,
+        stall(0, "Always name the market when I ask about my stall."),
         stall(0, "I want to open a market stall for bread."),
         stall(1, REPLY, role="assistant"),
         stall(2, "I opened my market stall with Ines."),
@@ -87,7 +123,7 @@ def test_each_statement_of_a_summary_is_followed_by_the_outline_of_the_reply(sql
     )
     memory, model = memory_with_model(sqlite_url, says("It opened [F3]."))
     with memory:
-        memory.reflect_sync("Give me a summary of how my market stall developed.")
+        memory.reflect_sync(question)
         asked = model.received[0]
     assert list(shown(asked).values()) == [
         "User: I want to open a market stall for bread.",
@@ -106,7 +142,7 @@ def test_a_summary_has_whole_statements_and_the_replies_to_the_most_relevant_one
         (stall(60, "Yes"), stall(61, "Good.", role="assistant")),
         (
             stall(62, "I rented a bread stall from Ines for 250 euros, and we open it on 3 May, can you help me?"),
-            stall(63, advice.replace("Pots", "Flour"), role="assistant"),
+            stall(63, advice.replace("Pots**: soon", "Flour**: for the bread"), role="assistant"),
         ),
     ]
     retain_lines(sqlite_url, *(line for pair in lines for line in pair))
@@ -121,6 +157,30 @@ def test_a_summary_has_whole_statements_and_the_replies_to_the_most_relevant_one
     assert texts[place + 1] == "Assistant: Loosen the Soil; Buy Better Flour; Set Clear Goals"
     assert "User: Yes" not in texts
     assert all("Sundays" in text for text in texts if "tulips" in text)
+
+
+def test_long_replies_do_not_displace_what_is_put_in_order(sqlite_url: str) -> None:
+    words = "oak elm ash fir yew bay fig sage mint dill rose lily iris moss fern reed palm pear plum lime".split()
+    reply = "Gardens need water, light and patience, and that is a long story. " * 40
+    pairs = [(f"I planted {word} today.", f"The {word}! {reply}") for word in words]
+    retain_lines(
+        sqlite_url,
+        *(
+            stall(2 * n + role, pair[role], role=("user", "assistant")[role])
+            for n, pair in enumerate(pairs)
+            for role in (0, 1)
+        ),
+    )
+    memory, model = memory_with_model(sqlite_url, says("1. Oak [F1]"))
+    with memory:
+        memory.reflect_sync("In what order did I bring up plants of my garden?", max_tokens=200)
+        memory.reflect_sync(
+            "In what order did I bring up plants of my garden?", networks=("experience",), max_tokens=900
+        )
+    texts = list(shown(model.received[0]).values())
+    assert len(texts) >= 14
+    assert texts == [f"User: I planted {word} today." for word in words if f"User: I planted {word} today." in texts]
+    assert all(text.startswith("Assistant: ") for text in shown(model.received[1]).values())
 
 
 def test_facts_of_a_lookup_take_their_place_in_the_order(sqlite_url: str) -> None:

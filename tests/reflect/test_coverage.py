@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -11,9 +12,9 @@ from reflect_fixtures import NOON, answers_in_turn, asked_fields, memory_with_mo
 
 from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models import FactId, MessageId
+from vmemo.models import FactId, MessageId, Role
 from vmemo.reflect.condense import condense
-from vmemo.reflect.coverage import asked_speaker, cover_sessions, interleave
+from vmemo.reflect.coverage import asked_speaker, by_speaker, cover_course, cover_sessions, interleave
 from vmemo.reflect.date_math import describe_differences, wrong_length
 from vmemo.reflect.fact_times import times_of
 from vmemo.reflect.sources import Source
@@ -60,13 +61,82 @@ def test_lines_of_all_sessions_fit_in_order(sessions: int, each: int, tokens: in
 def test_code_is_left_out_of_a_line() -> None:
     (hit,) = hits_of(1, 1)
     text = "User: I wrote this:\n```python\nprint(1)\n```\nIt fails with error 12."
-    hit = hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
+    hit = with_text(hit, text)
     only = hit.model_copy(update={"fact": hit.fact.model_copy(update={"id": "code", "text": "User: ```\nx = 1\n```"})})
     code = "User: id = db.Column(db.Integer(), primary_key=True); return jsonify({'id': id})"
     rest = hit.model_copy(update={"fact": hit.fact.model_copy(update={"id": "rest", "text": code})})
     sources = sources_of([hit, only, rest])
     chosen = cover_sessions([hit, only, rest], sources, max_tokens=100, min_line=20, count=count_tokens)
     assert [each.text for each in chosen] == ["User: I wrote this: [code] It fails with error 12."]
+
+
+def test_lines_that_are_counted_keep_short_code_and_whole_enumerations() -> None:
+    (hit,) = hits_of(1, 1)
+    listed = "I bought a fern, a cactus, an orchid and two basil plants."
+    text = (
+        f"User: ```\nid, name, mail\n``` are my columns. {'It was a rather quiet day with nothing to do. ' * 9}{listed}"
+    )
+    hit = hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
+    (line,) = cover_sessions(
+        [hit],
+        sources_of([hit]),
+        max_tokens=60,
+        min_line=96,
+        count=count_tokens,
+        question="How many plants and columns?",
+    )
+    assert "id, name, mail are my columns." in line.text
+    assert line.text.endswith(listed)
+
+
+def with_text(hit: Hit, text: str) -> Hit:
+    return hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
+
+
+def test_the_values_in_long_code_that_are_counted_stay() -> None:
+    (hit,) = hits_of(1, 1)
+    code = "import csv\n" + "call(1)\n" * 40 + 'bird_names = ["wren", "robin", "finch"]\nrun(bird_names)\n'
+    hit = with_text(hit, f"User: I count birds like this:\n```python\n{code}```\nIs it right?")
+
+    def line(min_line: int) -> str:
+        question, sources = "How many different birds did I name?", sources_of([hit])
+        (only,) = cover_sessions(
+            [hit], sources, max_tokens=90, min_line=min_line, count=count_tokens, question=question
+        )
+        return only.text
+
+    assert 'bird_names = ["wren", "robin", "finch"] [code]' in line(96)
+    assert line(24) == "User: I count birds like this: [code] Is it right?"
+
+
+def test_an_order_has_each_statement_once_and_follow_up_questions_last() -> None:
+    texts = (
+        "hmm, so how do I keep the wrens away from the seeds of the other birds in winter?",
+        "I built a feeder for the wrens in the garden.",
+        "I built a feeder for wrens in the big garden.",
+        "I built 2 feeders for the wrens in the garden.",
+        "Robins nest in the shed.",
+    )
+    hits = [with_text(hit, f"User: {text}") for hit, text in zip(hits_of(1, 5), texts, strict=True)]
+    chosen = cover_sessions(hits, sources_of(hits), max_tokens=44, min_line=24, count=count_tokens)
+    assert [hit.text.removeprefix("User: ") for hit in chosen] == [texts[1], texts[3], texts[4]]
+
+
+def test_replies_do_not_take_the_place_of_what_is_counted() -> None:
+    hits = hits_of(1, 6)
+    sources = sources_of(hits)
+    for hit in hits[:3]:
+        sources[hit.id] = replace(sources[hit.id], role="assistant")
+    assert by_speaker(hits, sources, "count", "How many boats did I sell?") == [*hits[3:], *hits[:3]]
+
+
+def test_a_date_a_title_and_a_number_are_not_divided() -> None:
+    text = "On March 3, 2024, I met Dr. Weiss, and it cost $1,200.50 at 10:30."
+    for tokens in range(8, 40):
+        short = condense(f"User: {text}", tokens, count_tokens) or ""
+        assert ("March 3" in short) == ("March 3, 2024" in short)
+        assert ("Dr." in short) == ("Dr. Weiss" in short)
+        assert ("1,2" in short) == ("$1,200.50 at 10:30" in short)
 
 
 def test_the_best_hits_of_each_query_come_first() -> None:
@@ -87,10 +157,28 @@ def test_a_shortened_line_keeps_its_numbers_and_names() -> None:
     )
     short = condense(text, 40, count_tokens)
     assert short is not None
-    assert short.startswith("User: I'm working on the dashboard, …")
+    assert short.startswith("User: working on the dashboard, …")
     assert "from 800ms to 250ms with Redis" in short
     assert "help me" not in short
     assert count_tokens(short) <= 40
+
+
+def test_a_reply_to_another_statement_is_not_attached() -> None:
+    stall, knee, bread = hits_of(1, 3)
+    texts = ("User: I want to open a stall.", "Assistant: Rest your knee, and cool it twice a day with ice in a cloth.")
+    texts = (*texts, "Assistant: A stall needs a permit of the town, so call the market office early in the morning.")
+    hits = [
+        hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
+        for hit, text in zip((stall, knee, bread), texts, strict=True)
+    ]
+    roles: tuple[Role, ...] = ("user", "assistant", "assistant")
+    sources = {
+        hit.id: Source((NOON, NOON, place), MessageId(hit.id), role, content=hit.text)
+        for place, (hit, role) in enumerate(zip(hits, roles, strict=True))
+    }
+    for found, number in ((hits[:2], 1), ([hits[0], hits[2]], 2)):
+        chosen = cover_course(found, sources, max_tokens=400, count=count_tokens, question="How did my stall develop?")
+        assert len(chosen) == number
 
 
 @given(st.text(max_size=300), st.integers(1, 60))
@@ -147,6 +235,21 @@ def test_a_summary_covers_every_session(sqlite_url: str) -> None:
         memory.reflect_sync("Give me a summary of how my boat developed.", max_tokens=1200)
         texts = list(shown(model.received[0]).values())
         assert [int(text.partition("part ")[2].partition(":")[0]) for text in texts] == list(range(12))
+
+
+def test_a_summary_contains_what_changed_later(sqlite_url: str) -> None:
+    retain_lines(
+        sqlite_url,
+        said("My allotment lies in Rome.", NOON),
+        said("I live in Rome.", NOON + timedelta(minutes=1)),
+        said("I now live in Oslo.", NOON + timedelta(days=30)),
+    )
+    memory, model = memory_with_model(sqlite_url, says("You moved [F1]."))
+    with memory:
+        memory.reflect_sync("Give me a summary of where Alice lives.")
+    texts = list(shown(model.received[0]).values())
+    assert "Alice: I live in Rome." in texts
+    assert "Alice: I now live in Oslo." in texts
 
 
 @pytest.mark.parametrize(
@@ -286,6 +389,31 @@ def test_facts_that_share_few_words_with_an_event_are_not_paired() -> None:
     assert [pair.partition(":")[0] for pair in pairs] == ["From F1 (3 May 2023) to F3 (20 May 2023)"]
 
 
+def test_the_date_of_an_event_is_that_of_the_sentence_about_it() -> None:
+    facts = [
+        ("F1", dated("User: I was in Rome on 2 May 2023. The survey was done on 9 May 2023. I flew on 30 May 2023.")),
+        ("F2", dated("User: I present the survey on 16 May 2023.")),
+    ]
+    events = ["the survey done", "present the survey"]
+    pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=events)
+    assert [pair.partition(":")[0] for pair in pairs] == ["From F1 (9 May 2023) to F2 (16 May 2023)"]
+
+
+@pytest.mark.parametrize(
+    ("question", "order", "pairs"),
+    [
+        ("How long did the voyage last?", 0, 1),
+        ("How many days ago did I sail?", 0, 0),
+        ("Which did I do first?", 1, 0),
+    ],
+)
+def test_only_the_times_that_are_asked_for_are_computed(question: str, order: int, pairs: int) -> None:
+    facts = [("F1", dated("User: I sailed on 2 May 2023.")), ("F2", dated("User: I landed on 9 May 2023."))]
+    found = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), question=question)
+    assert sum(line.startswith("In order") for line in found) == order
+    assert sum(line.startswith("From") for line in found) == pairs
+
+
 def test_a_date_without_a_year_is_completed_by_the_time_of_its_message() -> None:
     facts = [
         ("F1", dated("Assistant: You finish the draft on July 10th.")),
@@ -302,6 +430,13 @@ def test_a_date_without_a_year_is_the_nearest_one_to_its_mention(said: str) -> N
     for mentioned in (datetime(2024, 4, 1, tzinfo=UTC), datetime(2024, 5, 20, tzinfo=UTC)):
         fact = dated(f"User: {said}").model_copy(update={"mentioned_at": mentioned})
         assert {time.period.last for time in times_of(fact, mentioned).events} == {date(2024, 4, 22)}
+
+
+def test_a_term_ahead_of_its_mention_is_not_in_a_past_year() -> None:
+    fact = dated("User: The council wants the form by 15 October.").model_copy(
+        update={"mentioned_at": datetime(2024, 2, 3, tzinfo=UTC)}
+    )
+    assert {time.period.last for time in times_of(fact, NOON).events} == {date(2024, 10, 15)}
 
 
 @pytest.mark.parametrize(

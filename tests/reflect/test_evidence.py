@@ -52,6 +52,49 @@ def test_the_replacement_is_what_changed_a_fact_and_not_what_is_left_of_it() -> 
     assert lines([rest, new]) == ["F1", "F2"]
 
 
+def test_a_former_fact_of_several_statements_changed_in_part() -> None:
+    new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
+    old = a_hit("a", "Mira works at Initech. She has two cats.", status="former")
+    assert lines([new, old]) == ["F1", "F2 (former, in part changed by F1)"]
+
+
+def test_the_end_of_a_fact_is_shown_if_what_changed_it_is_not() -> None:
+    new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
+    end = MORNING + timedelta(days=1)
+    old = a_hit("a", "Mira works at Initech.", status="former", invalid_at=end, expired_at=end)
+    for hits, number in (([old], 1), ([old, new], 0)):
+        evidence = Evidence(ASKED, count_tokens)
+        evidence.add(hits, 1000)
+        assert evidence.render("F").count("no longer true since") == number
+
+
+def test_distances_are_shown_beside_the_facts_that_the_question_is_about() -> None:
+    question = "How long until my knee surgery?"
+    evidence = Evidence(ASKED, count_tokens, question=question, timed=True)
+    texts = ("Ana: My knee surgery is on 15 June 2024.", "Ana: I sail on 4 July 2024.")
+    evidence.add([a_hit(text, text, engine="local") for text in texts], 1000)
+    (first, second) = evidence.render("F").splitlines()[1:-1]
+    assert "14 days after the question" in first
+    assert "question" not in second
+
+
+def test_instructions_among_the_facts_are_listed_with_the_others_newest_first() -> None:
+    dates, units = (a_hit(id, f"User: Always give {id}.", MORNING, instruction=True) for id in ("dates", "units"))
+    later = a_hit("times", "User: Always give times.", MORNING + timedelta(days=1), instruction=True)
+    former = a_hit("old", "User: Never give times.", status="former", instruction=True)
+    evidence = Evidence(ASKED, count_tokens, recalled_instructions=(dates.fact,))
+    evidence.add([dates, units, former, later], 1000)
+    assert [fact.id for fact in evidence.instructions] == ["times", "dates", "units"]
+
+
+def test_mere_reactions_are_no_evidence() -> None:
+    said = ("Ana: Hmm, that makes sense.", "Ana: Okay, I sold the van.", "Ana: Sure, that works for me!", "Ana: Oslo.")
+    hits = [a_hit(str(place), text, engine="local") for place, text in enumerate(said)]
+    evidence = Evidence(ASKED, count_tokens)
+    evidence.add(hits, 1000)
+    assert [hit.id for hit in evidence.hits.values()] == ["1", "3"]
+
+
 @pytest.mark.parametrize(
     ("role", "engine", "network", "text", "is_own"),
     [
@@ -130,3 +173,12 @@ def test_quoted_facts_are_marked_and_cited_by_short_ids() -> None:
         "- 8 May 2024 (former, until 20 May 2024): Mira works at Initech. [0f9a3c52]",
     ]
     assert f"[{id}]" in answer.text
+
+
+def test_the_dates_of_a_statement_with_code_are_compared_without_those_of_the_code() -> None:
+    code = "```python\nstart = date(2019, 7, 30)  # 30 July 2019\n```"
+    question = "How many days are between the first sprint review and the fair?"
+    evidence = Evidence(ASKED, count_tokens, question, timed=True, events=("the first sprint review", "the fair"))
+    sprint = a_hit("a", f"User: The first sprint review is on 15 March 2024: {code}", engine="local")
+    evidence.add([sprint, a_hit("b", "User: The fair is on 20 March 2024.", engine="local")], 10_000)
+    assert evidence.differences() == ["From F1 (15 March 2024) to F2 (20 March 2024): 5 days"]

@@ -1,4 +1,4 @@
-"""A wire to a PostgreSQL server that breaks when told to, just after a commit has gone through."""
+"""A wire to a database server that breaks when told to, just after a commit has gone through."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 class Wire:
     """Carries bytes between clients and a server."""
 
-    def __init__(self, server: tuple[str, int]) -> None:
+    def __init__(self, server: tuple[str, int], commit: bytes) -> None:
         self._server = server
+        self._commit = commit
         self._cutting = Event()
         self._door = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
@@ -41,7 +42,7 @@ class Wire:
     def _forth(self, client: socket.socket, server: socket.socket, cut: Event) -> None:
         with suppress(OSError):
             while data := client.recv(65536):
-                if data.endswith(b"COMMIT;\0") and self._cutting.is_set():
+                if data.endswith(self._commit) and self._cutting.is_set():
                     self._cutting.clear()
                     cut.set()
                 server.sendall(data)
@@ -69,13 +70,19 @@ class Wire:
             each.close()
 
 
+POSTGRES_COMMIT = b"COMMIT;\0"
+"""The end of a message that commits a transaction of PostgreSQL."""
+BOLT_COMMIT = bytes.fromhex("0002 b012 0000")
+"""The message that commits a transaction of Neo4j."""
+
+
 @contextmanager
-def wire(url: str) -> Generator[tuple[Wire, str]]:
+def wire(url: str, commit: bytes = POSTGRES_COMMIT) -> Generator[tuple[Wire, str]]:
     """A wire to the server of a URL, and the URL through it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None
-    held = Wire((parts.hostname, parts.port))
+    held = Wire((parts.hostname, parts.port), commit)
     taking = Thread(target=held.run, daemon=True)
     taking.start()
     try:

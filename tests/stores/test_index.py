@@ -14,7 +14,7 @@ from vmemo.models.search import Ranking, Scored
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex
 from vmemo.stores.sqlite.index.blocks import BLOCK, FactBlock
 from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Keys, Postings, hashed, keys_of, lengths_of, term_hash
-from vmemo.stores.sqlite.index.vectors import EXACT, Vectors, best, quantised
+from vmemo.stores.sqlite.index.vectors import EXACT, ComparedVectors, Vectors, best, quantised
 
 Matrix = NDArray[np.float32]
 WORDS = ("oak", "elm", "ash", "fir", "yew")
@@ -70,6 +70,18 @@ def test_recall_falls_for_neighbours_beyond_a_small_topic() -> None:
     assert recall(data[:20_000], data[20_000:], 50) >= 0.85
 
 
+def test_queries_together_find_what_each_finds_alone() -> None:
+    data = np.random.default_rng(5).standard_normal((3_000, 64)).astype(np.float32)
+    data /= np.linalg.norm(data, axis=1, keepdims=True)
+    vectors = Vectors.empty(64).extended(*quantised(data))
+    allowed = np.arange(3_000) % 3 > 0
+    together = list(vectors.nearest_to_each(data[:70], allowed, 5, 3_000))
+    for query, (rows, cosines) in zip(data[:70], together, strict=True):
+        alone, expected = vectors.nearest(query, allowed, 5, 3_000)
+        assert rows.tolist() == alone.tolist()
+        assert np.allclose(cosines, expected, atol=1e-5)
+
+
 def test_few_neighbours_are_found_with_fewer_candidates() -> None:
     data = clustered(20_040, 384)
     assert recall(data[:20_000], data[20_000:], 5, exact=512) >= 0.95
@@ -117,8 +129,8 @@ def test_the_baseline_is_below_unrelated_rows_and_missing_for_an_empty_index() -
     data = clustered(4_000, 64)
     vectors = indexed(data)
     exact = data @ data[0]
-    assert vectors.baseline(data[0]) == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
-    assert Vectors.empty(64).baseline(data[0]) == 0.0
+    assert ComparedVectors(vectors, data[0]).baseline == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
+    assert ComparedVectors(Vectors.empty(64), data[0]).baseline == 0.0
 
 
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(0, 50))
@@ -185,9 +197,9 @@ def answers(index: BankIndex) -> tuple[Ranking, Ranking, list[Scored]]:
     query = np.eye(8, dtype=np.float32)[0]
     allowed = index.current(now=0)
     return (
-        index.nearest(query, allowed, 10, -1.0),
+        index.nearest(index.compared(query), allowed, 10, -1.0),
         index.matching(["oak", "elm"], allowed, 10),
-        index.neighbours(query, allowed, 3, 0.0),
+        list(index.neighbours(query[None, :], allowed, 3, 0.0)[0]),
     )
 
 

@@ -258,9 +258,9 @@ def test_indexed_vectors_are_replaced_by_vectors_of_another_dimension(database: 
     async def reembed(store: PostgresStore) -> None:
         assert await store.commit(re_embedded(BANK, "wider", new, dimension=WIDER))
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[_vector(7, WIDER)], limit=4)
-        before = (await search(store, query)).semantic[0].hits
+        before = list((await search(store, query)).semantic[0].hits)
         await store.optimise()
-        assert (await search(store, query)).semantic[0].hits == before
+        assert list((await search(store, query)).semantic[0].hits) == before
         assert before[0].id == "f7"
 
     database.maintain()

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, MissingExtra, StoreBusy, StoreError, VmemoError
+from vmemo.stores.postgres.driver import fetch
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
 
@@ -94,6 +95,19 @@ def test_a_read_sees_one_snapshot_and_cannot_write(empty_postgres_url: str) -> N
             await pool.read(doing("INSERT INTO things VALUES (2, 'two')"))
 
     with_pool(empty_postgres_url, work)
+
+
+def test_statements_of_searches_stay_prepared_and_a_failed_read_leaves_no_transaction(empty_postgres_url: str) -> None:
+    async def work(pool: PostgresPool) -> None:
+        with pytest.raises(StoreError, match="division by zero"):
+            await pool.read(lambda connection: fetch(connection, "SELECT 1 / $1::integer", 0))
+        with pytest.raises(InvalidInput, match="no text, or a number too large"):
+            await pool.read(lambda connection: fetch(connection, "SELECT $1::integer", "nine"))
+        assert await pool.read(lambda connection: fetch(connection, "SELECT 4 / $1::integer", 2)) == [(2,)]
+        count = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%$1::integer'"
+        assert await pool.read(doing(count)) == 3
+
+    with_pool(empty_postgres_url, work, size=1)
 
 
 def test_only_a_write_is_marked_as_one(empty_postgres_url: str) -> None:
@@ -417,7 +431,7 @@ def test_a_missing_driver_is_an_error_with_the_command(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("url", ["postgres://u:secret@h/db", "u:secret@h/db", "postgresql:/u:secret@h/db"])
 def test_an_unsupported_url_is_refused_without_showing_the_password(url: str) -> None:
-    with pytest.raises(InvalidInput, match="or postgresql://") as raised:
+    with pytest.raises(InvalidInput, match="postgresql://") as raised:
         Memory(url)
     assert "secret" not in str(raised.value)
 

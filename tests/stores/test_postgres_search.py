@@ -15,6 +15,7 @@ from vmemo.models.changes import NewFact
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
+    ExpandRequest,
     Ranking,
     Scope,
     Scored,
@@ -24,7 +25,7 @@ from vmemo.models.search import (
     Vector,
 )
 from vmemo.models.select import FactSelect
-from vmemo.ports import Store
+from vmemo.ports import BankReader, Store
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
@@ -274,6 +275,29 @@ def test_edges_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
         asyncio.run(asked(replace(query, kinds=frozenset({"causes", "entity"}), least=0.2)))
 
 
+@pytest.mark.parametrize("scope", SCOPES)
+def test_edges_after_a_search_are_those_without_one(both: tuple[Store, Store], scope: Scope) -> None:
+    vector = _asked(7)
+    facts = [FactId(f"f{number}") for number in range(30)]
+    first = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=100)
+    query = EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector, facts=facts[:6], fan=3)
+
+    def follow(reader: BankReader) -> list[Edge]:
+        """Expand some facts, then others, as a recall does."""
+        requests = [ExpandRequest(bank=BANK, edges=replace(query, facts=facts[n : n + 6])) for n in (0, 6, 3)]
+        return [edge for request in requests for edge in reader.expand(request).edges]
+
+    def search_first(reader: BankReader) -> list[Edge]:
+        reader.search(first)
+        return follow(reader)
+
+    async def asked() -> None:
+        one, other = [await both[1].read(BANK, run) for run in (follow, search_first)]
+        assert _rounded(one) == _rounded(other)
+
+    asyncio.run(asked())
+
+
 def _rounded(edges: Sequence[Edge]) -> list[Edge]:
     return sorted(edge._replace(weight=round(edge.weight, 6)) for edge in edges)
 
@@ -330,7 +354,7 @@ def test_the_baseline_of_a_large_bank_is_estimated_from_a_sample(postgres_url: s
         [found] = (await search(store, query)).semantic
         [none] = (await search(store, replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))).semantic
         await store.close()
-        assert none.hits == []
+        assert not none.hits
         assert none.baseline == found.baseline
         return found.baseline
 

@@ -210,6 +210,19 @@ def test_an_upgraded_database_has_the_tables_columns_and_indexes_of_a_new_one(tm
     }
 
 
+def test_upgrading_the_twelfth_schema_indexes_revision_links(tmp_path: Path) -> None:
+    old, new = tmp_path / "memory.db", tmp_path / "new.db"
+    for path in (old, new):
+        file = SqliteFile(path, busy_seconds=1)
+        file.write(migrate.upgrade)
+        if path == old:
+            file.write(lambda c: c.exec_driver_sql("DROP INDEX links_revised"))
+            file.write(lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '0012'"))
+            file.write(migrate.upgrade)
+        file.close()
+    assert columns(old) == columns(new)
+
+
 def test_upgrading_the_first_release_keeps_its_data_and_indexes_entity_names(tmp_path: Path) -> None:
     story, kept = first_release(tmp_path / "memory.db")
 

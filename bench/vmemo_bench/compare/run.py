@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vmemo.errors import MissingExtra
 from vmemo.ports import Embedder
 from vmemo.providers import count_tokens
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import location_in_file
 from vmemo_bench.case_run import RunSetup, run_case
-from vmemo_bench.compare.endpoint import serve_embeddings
 from vmemo_bench.compare.product import start_product
 from vmemo_bench.compare.systems import HybridSearch, KeywordSearch, TurnSearch, VectorSearch, turns_of
 from vmemo_bench.datasets import Case, load
@@ -54,7 +54,7 @@ async def measure_compare(options: BenchOptions, embedder: Embedder, settings: S
     names = ("vmemo", *PLAIN, *options.products)
     scores = {name: SystemScores() for name in names}
     steps = StepCounter(sink, "compare", len(dataset.cases) * len(names))
-    async with serve_embeddings(embedder) as endpoint:
+    async with _embeddings(options.products, embedder) as endpoint:
         for case in dataset.cases:
             for name in names:
                 with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
@@ -70,6 +70,20 @@ async def measure_compare(options: BenchOptions, embedder: Embedder, settings: S
         tables={"systems": {name: scores[name].row for name in names}},
         config={**describe(embedder, settings), "dataset": dataset.digest[:12], "limit": LIMIT},
     )
+
+
+@asynccontextmanager
+async def _embeddings(products: Mapping[str, Path], embedder: Embedder) -> AsyncGenerator[str]:
+    """Yield the URL of an endpoint for the products, if there are any."""
+    if not products:
+        yield ""
+        return
+    try:
+        from vmemo_bench.compare.endpoint import serve_embeddings  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("Comparing products needs another package: pip install 'vmemo[server]'.") from error
+    async with serve_embeddings(embedder) as endpoint:
+        yield endpoint
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Retain into an empty bank, and recall from one that grows from size to size, relative to the embedder's own time.
 
-The bank is closed and reopened before it is queried. On PostgreSQL each size is an import of what was retained into a
+The bank is closed and reopened before it is queried. On a server each size is an import of what was retained into a
 file, which is several times faster; the cost of retain on the server is measured separately.
 """
 
@@ -89,14 +89,16 @@ async def measure_growth(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedRes
         for number, size in enumerate(run.sizes):
             ms = await run.fill(embedder, prepared, reached, size)
             own = queries[number * count : (number + 1) * count]
-            if (database := run.store.database) is None:
+            if run.store is run.store.files:
                 result |= SpeedResult(metrics={f"fill_facts_per_second@{size}": (size - reached) / ms * 1000})
                 result |= await _measure_file(run, embedder, prepared, size, own)
+            elif (database := run.store.database) is None:
+                result |= await _measure_server(run, embedder, prepared, size, own)
             else:
                 result |= await _measure_database(run, embedder, prepared, database, size=size, queries=own)
             reached = size
-    last = result.metrics[f"bytes_per_fact@{run.sizes[-1]}"]
-    return result | SpeedResult(metrics={"bytes_per_fact": last})
+    last = result.metrics.get(f"bytes_per_fact@{run.sizes[-1]}")
+    return result if last is None else result | SpeedResult(metrics={"bytes_per_fact": last})
 
 
 async def _measure_file(
@@ -123,6 +125,21 @@ async def _measure_forget(run: SpeedRun, embedder: SyntheticEmbedder, location: 
 def _file_bytes(location: BankLocation) -> int:
     """Return the bytes of the database file and of SQLite's files beside it."""
     return sum(path.stat().st_size for path in location.export_file.parent.glob(f"{location.export_file.stem}.db*"))
+
+
+async def _measure_server(
+    run: SpeedRun, embedder: SyntheticEmbedder, prepared: BankLocation, size: int, queries: Sequence[str]
+) -> SpeedResult:
+    """Measure a server of which nothing is known but what the store returns."""
+    async with run.store.bank(f"speed {size}") as location:
+        import_ms = await run.copy_bank(embedder, prepared, location)
+        maintenance_ms = await run.optimise(embedder, location)
+        result = await measure_recall(run, embedder, location, size, queries)
+    metrics = {
+        f"import_facts_per_second@{size}": result.metrics[f"facts@{size}"] / import_ms * 1000,
+        f"maintenance_seconds@{size}": maintenance_ms / 1000,
+    }
+    return result | SpeedResult(metrics=metrics)
 
 
 async def _measure_database(

@@ -71,6 +71,8 @@ async def measure_many_banks(run: SpeedRun, embedder: SyntheticEmbedder) -> Spee
             await memory.export(template.export_file)
         for count in run.banks:
             await _create_banks(run, embedder, template.export_file, locations[:count], existing)
+            if (used := await run.disk_bytes(locations[0])) is not None:
+                result |= SpeedResult(metrics={f"banks_disk_mb@{count}": used / 2**20})
             queries = run.options.speed.queries + WARM_UP
             async with server_time(run.store.database, f"banks_server_cpu_ms@{count}", queries) as server:
                 times = await _recall_from_banks(run, embedder, locations[:count])
@@ -151,6 +153,7 @@ def _table(run: SpeedRun, result: SpeedResult) -> dict[str, dict[str, Setting]]:
                 for share in ("p50", "p95")
             },
             "cpu ms": result.metrics[f"banks_cpu_ms@{count}"],
+            "disk MB": result.metrics.get(f"banks_disk_mb@{count}"),
             "kB per idle bank": result.metrics[f"idle_bank_kb@{count}"],
             "server cpu ms": result.metrics.get(f"banks_server_cpu_ms@{count}"),
         }

@@ -94,6 +94,15 @@ class SpeedRun:
         """Return a memory on a bank."""
         return Memory(location.url, bank=location.bank, embedder=embedder, settings=self.settings)
 
+    async def disk_bytes(self, location: BankLocation) -> int | None:
+        """Return the bytes of a database: of its file and the files beside it, or of all tables; None if not known."""
+        if self.store.database is not None:
+            return (await self.store.database.table_sizes()).total
+        if self.store is not self.store.files:
+            return None
+        files = location.export_file.parent.glob(f"{location.export_file.stem}.db*")
+        return sum([path.stat().st_size for path in files])
+
     async def fill(self, embedder: SyntheticEmbedder, location: BankLocation, first: int, last: int) -> float:
         """Retain generated messages and return the milliseconds, those of retain without the embedder."""
         steps = StepCounter(self.sink, f"fill to {last:,}", last - first)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from vmemo.auth.errors import RateLimited, Unauthenticated
 from vmemo.auth.limits import Limits, RateLimiter
 from vmemo.auth.principal import Principal
-from vmemo.auth.service import AuthService
+from vmemo.auth.records import LocalRecords, Records
+from vmemo.auth.service import AuthService, digest
 from vmemo.errors import VmemoError
 from vmemo.models.auth import AuditEntry
 
@@ -28,12 +29,14 @@ class AccessControl:
     service: AuthService
     keyless: bool
     limits: Limits = field(default_factory=Limits)
+    buckets: Records = field(default_factory=LocalRecords)
+    """Rates of the API keys."""
     on_audit_failure: Callable[[AuditEntry, Exception], None] = _ignore
     rates: RateLimiter = field(init=False)
     _key_required: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.rates = RateLimiter(self.limits)
+        self.rates = RateLimiter(self.limits, buckets=self.buckets)
 
     async def authenticate(self, secret: str | None) -> Principal:
         """Return the principal that a secret belongs to.
@@ -41,8 +44,12 @@ class AccessControl:
         Raise Unauthenticated if the secret is no active key, or if it is missing and required. Raise RateLimited if
         the principal sends too many requests.
         """
-        key = None if secret is None else await self.service.find_key(secret)
-        if key is None and (secret is not None or await self._requires_key()):
+        return await self.authenticate_digest(None if secret is None else digest(secret))
+
+    async def authenticate_digest(self, hashed: str | None) -> Principal:
+        """Return the principal of a secret's hash as `authenticate` does."""
+        key = None if hashed is None else await self.service.find_digest(hashed)
+        if key is None and (hashed is not None or await self._requires_key()):
             raise Unauthenticated("A valid API key is required: send Authorization: Bearer vmemo_…")
         self.limit_rate(None if key is None else key.id)
         return Principal(limits=self.limits) if key is None else Principal.of_key(key, self.limits)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from struct import Struct
 
+from vmemo.auth.records import LocalRecords, Records
 from vmemo.errors import InvalidInput
 
 
@@ -35,30 +37,30 @@ class Limits:
             raise InvalidInput("rate and open_rate are requests per minute; 0 disables the limit.")
 
 
-@dataclass
-class _Bucket:
-    tokens: float
-    updated_at: float
+_BUCKET = Struct("<dd")
+"""The tokens of a bucket, and the time of that number."""
 
 
 @dataclass
 class RateLimiter:
-    """Token bucket per API key. Each process counts on its own."""
+    """Token bucket per API key; processes with shared records count together."""
 
     limits: Limits
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[str, _Bucket] = field(default_factory=dict[str, _Bucket])
+    buckets: Records = field(default_factory=LocalRecords)
 
     def acquire(self, key: str | None) -> float:
         """Take one request from the bucket of a key; return 0, or the seconds to wait if the bucket is empty."""
         per_minute = self.limits.open_rate if key is None else self.limits.rate
         if per_minute <= 0:
             return 0.0
-        now, per_second = self.clock(), per_minute / 60
-        bucket = self._buckets.setdefault(key or "", _Bucket(self.limits.burst, now))
-        bucket.tokens = min(self.limits.burst, bucket.tokens + (now - bucket.updated_at) * per_second)
-        bucket.updated_at = now
-        if bucket.tokens < 1:
-            return (1 - bucket.tokens) / per_second
-        bucket.tokens -= 1
-        return 0.0
+        with self.buckets.locked():
+            return self._take(key or "", per_minute / 60)
+
+    def _take(self, key: str, per_second: float) -> float:
+        now, found = self.clock(), self.buckets.get(key)
+        left, updated_at = (self.limits.burst, now) if found is None else _BUCKET.unpack_from(found)
+        left = min(self.limits.burst, left + (now - updated_at) * per_second)
+        taken = left >= 1
+        self.buckets.put(key, _BUCKET.pack(left - taken, now))
+        return 0.0 if taken else (1 - left) / per_second

@@ -20,6 +20,10 @@ class SupportsBanks(Protocol):
         """Return the memory of another bank."""
         ...
 
+    def on_behalf_of(self, principal: str) -> Self:
+        """Return the same memory for requests of a principal, which take turns with those of others."""
+        ...
+
     async def exists(self) -> bool:
         """Return True if the bank exists."""
         ...
@@ -81,7 +85,7 @@ class Principal:
         Raise NotFound if the bank does not exist, unless `create` is set: the verb then creates it.
         """
         self.require(permission, bank)
-        opened = memory.bank(bank)
+        opened = memory.bank(bank).on_behalf_of(self.name)
         if not create and not await opened.exists():
             raise NotFound(f"There is no bank {bank!r:.80} here.")
         return opened

@@ -94,7 +94,11 @@ class AuthService:
 
     async def find_key(self, secret: str) -> ApiKey | None:
         """Return the active key that a secret belongs to, or None."""
-        found = await (await self._store()).find_key(digest(secret))
+        return await self.find_digest(digest(secret))
+
+    async def find_digest(self, hashed: str) -> ApiKey | None:
+        """Return the active key whose secret has a hash, or None."""
+        found = await (await self._store()).find_key(hashed)
         return found if found is not None and found.active(utc_now()) else None
 
     async def keys(self) -> list[ApiKey]:

@@ -19,7 +19,7 @@ from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import stderr
 from vmemo.cli.target import Target
-from vmemo.errors import MissingExtra
+from vmemo.errors import MissingExtra, Unsupported
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 _LIMITS = "Limits"
@@ -30,6 +30,7 @@ _NETWORK = "Network"
     "vmemo serve",
     "vmemo serve --db postgresql://vmemo@db/vmemo --host 0.0.0.0 --port 8000 --llm openai:gpt-5-mini",
     "vmemo serve --postgres embedded",
+    "vmemo serve --workers 4   four processes on one port",
     "vmemo serve --no-worker --json   JSON logs; other processes run the jobs",
 )
 def serve(  # noqa: PLR0913 - each is an option of the command line
@@ -55,6 +56,9 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
             rich_help_panel=_NETWORK,
         ),
     ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Server processes that share the port, the model and the database.")
+    ] = 1,
     works: Annotated[bool, typer.Option("--worker/--no-worker", help="Run queued jobs in this process.")] = True,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Serve MCP under /mcp.")] = True,
     maintain_every: Annotated[
@@ -146,7 +150,21 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
             log_format="json" if as_json else "text",
             admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
         )
-        asyncio.run(launcher.run())
+        if workers == 1:
+            asyncio.run(launcher.run())
+        else:
+            _require_workers(target.url)
+            from vmemo.server.workers import serve_with_workers  # noqa: PLC0415 - needs fork()
+
+            serve_with_workers(launcher, workers)
+
+
+def _require_workers(url: str) -> None:
+    """Raise Unsupported if several processes can't serve a database."""
+    if not hasattr(os, "fork"):
+        raise Unsupported("--workers needs fork(), which this system lacks. Run one process, or several with a proxy.")
+    if url.endswith(":memory:"):
+        raise Unsupported("A database in memory belongs to one process. Give a file, or leave --workers at 1.")
 
 
 def _given(**options: float | None) -> dict[str, Any]:

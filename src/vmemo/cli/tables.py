@@ -56,6 +56,7 @@ def _total(spending: Sequence[Spending]) -> Spending:
 
 
 def _counts(status: Status) -> list[tuple[str, str]]:
+    used = [("size", size(status.bytes))] if status.bytes else []
     scrub = [("scrub", "pending: run vmemo doctor")] if status.scrub_pending else []
     return [
         ("bank", status.bank),
@@ -66,7 +67,7 @@ def _counts(status: Status) -> list[tuple[str, str]]:
         ("facts", f"{status.facts:,} ({status.closed_facts:,} closed)"),
         ("entities", f"{status.entities:,}"),
         ("links", f"{status.links:,}"),
-        ("size", size(status.bytes)),
+        *used,
         *scrub,
     ]
 

@@ -6,17 +6,29 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from operator import mul
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
 from vmemo.errors import ModelCorrupt
 from vmemo.models.search import StatementPair
-from vmemo.text.change_features import change_features, examine
+from vmemo.text.change_features import BOTH, EARLIER, LATER, StatementCues, examine, of_both
 from vmemo_models import ModelFileError, RevisionFiles
 
 _WEIGHTS = TypeAdapter(dict[str, float])
 _BIAS = "bias"
+MAX_EXAMINED = 2048
+"""Statements whose properties stay in memory, about 2 kB each."""
+
+
+class _Examined(NamedTuple):
+    """A statement's properties, and the sums of the weights of those that do not depend on the other statement."""
+
+    cues: StatementCues
+    as_earlier: float
+    as_later: float
 
 
 class PackagedRevisionModel:
@@ -24,6 +36,8 @@ class PackagedRevisionModel:
 
     def __init__(self, files: RevisionFiles) -> None:
         self._files = files
+        # A statement is compared with many others, in its own batch and in later ones.
+        self._examined = lru_cache(maxsize=MAX_EXAMINED)(self._examine)
 
     @property
     def name(self) -> str:
@@ -40,14 +54,26 @@ class PackagedRevisionModel:
         return await asyncio.to_thread(self._score, pairs) if pairs else []
 
     def _score(self, pairs: Sequence[StatementPair]) -> list[float]:
-        cues = {text: examine(text) for pair in pairs for text in (pair.earlier, pair.later)}
-        return [
-            _probability(
-                self._weights,
-                change_features(cues[pair.earlier], cues[pair.later], days=pair.days, cosine=pair.cosine),
-            )
-            for pair in pairs
-        ]
+        bias, weights = self._weights[_BIAS], [self._weights[name] for name in BOTH]
+        scores: list[float] = []
+        for pair in pairs:
+            earlier, later = self._examined(pair.earlier), self._examined(pair.later)
+            both = of_both(earlier.cues, later.cues, days=pair.days, cosine=pair.cosine)
+            logit = bias + earlier.as_earlier + later.as_later + sum(map(mul, weights, both))
+            scores.append(1 / (1 + math.exp(-logit)))
+        return scores
+
+    def _examine(self, text: str) -> _Examined:
+        cues = examine(text)
+        # The sum does not depend on the order of the set.
+        earlier, later = (math.fsum(of[cue] for cue in cues.cues if cue in of) for of in self._weights_of_cues)
+        return _Examined(cues, earlier, later)
+
+    @cached_property
+    def _weights_of_cues(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The weights of cues of the earlier statement, and of the later one."""
+        weights = self._weights
+        return {cue: weights[f"earlier {cue}"] for cue in EARLIER}, {cue: weights[f"later {cue}"] for cue in LATER}
 
     @cached_property
     def _weights(self) -> Mapping[str, float]:
@@ -58,8 +84,3 @@ class PackagedRevisionModel:
                 f"The revision model {self.name} can't be used: {error}. Nothing was loaded. "
                 "Reinstall vmemo: pip install --force-reinstall --no-deps vmemo"
             ) from error
-
-
-def _probability(weights: Mapping[str, float], features: Mapping[str, float]) -> float:
-    logit = weights[_BIAS] + sum(weights[name] * value for name, value in features.items())
-    return 1 / (1 + math.exp(-logit))

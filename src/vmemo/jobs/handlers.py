@@ -57,7 +57,9 @@ class JobRunner:
     async def _execute(self, jobs: Sequence[Job], leases: Sequence[Lease], llm: StructuredLLM | None) -> Retained:
         job, lease, store = jobs[0], leases[0], self.context.store
         if job.kind == "process" and llm is None:
-            done = await process(job.bank, self.context)
+            # A retain of this process may be deriving the same messages.
+            async with self.context.bank_lock(job.bank):
+                done = await process(job.bank, self.context)
             await store.commit(Changes(bank=job.bank, finished=[lease]))
             return done
         if job.kind == "maintain":

@@ -79,17 +79,18 @@ class Worker:
         async def idle() -> bool:
             if breaker.is_open:
                 return True
-            processing = await self._is_processing(bank)
-            if processing:
+            jobs = await self._store.jobs(bank, PROCESSING_JOBS)
+            if _any_held(jobs):
                 await asyncio.sleep(self._settings.poll_seconds)
-            return not processing
+                return False
+            # Another worker may have released its job after `take` looked for free ones.
+            return tried.issuperset(job.id for job in jobs)
 
         return await self._run_jobs(take, idle, RunResult(), breaker=breaker, tried=tried)
 
     async def _is_processing(self, bank: BankId) -> bool:
         """Return True if a worker holds a processing job of the bank."""
-        now = utc_now()
-        return any(job.until is not None and job.until > now for job in await self._store.jobs(bank, PROCESSING_JOBS))
+        return _any_held(await self._store.jobs(bank, PROCESSING_JOBS))
 
     async def follow(self, bank: BankId) -> RunResult:
         """Run a bank's opinion and observation jobs as they become due, until none is queued.
@@ -305,6 +306,11 @@ def _notify(callback: Callable[Callback, None] | None, *args: Callback.args, **k
             callback(*args, **kwargs)
         except Exception:
             _log.exception("A callback of the worker failed.")
+
+
+def _any_held(jobs: Sequence[Job]) -> bool:
+    now = utc_now()
+    return any(job.until is not None and job.until > now for job in jobs)
 
 
 def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:

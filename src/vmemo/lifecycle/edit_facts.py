@@ -87,7 +87,7 @@ class FactEditor:
         if not await store.commit(replace(changes, jobs=jobs, completes=self.completed(new))):
             return None
         if changes.revision is not None:
-            self.context.entity_cache.committed(self.bank, changes.revision, changes.entities)
+            self.context.entity_cache.committed(self.bank, changes.revision, changes)
         return new
 
     async def _fact(self, id: FactId) -> Fact:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from vmemo.errors import InvalidInput
 from vmemo.memory.recall import recall
 from vmemo.memory.session import MemorySession
-from vmemo.models import Entity, EntityId, Fact, Hit, Message
+from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message
 from vmemo.models.prompt_context import ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest
@@ -55,7 +55,8 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     said = {message.id for message in sources if user.may_have_said(message)}
     own = [fact for fact in instructions if not fact.messages or said.intersection(fact.messages)]
     tokens = min(session.context.settings.instruction_tokens, request.max_tokens)
-    chosen = choose_instructions(own, {hit.id for hit in found.hits} if found else set(), tokens)
+    relevant = {hit.id for hit in found.hits} if found else set[FactId]()
+    chosen = choose_instructions(own, relevant, tokens, question=request.query or "")
     candidates: dict[Section, Sequence[Hit]] = {
         "profile": _as_hits(await _profile(session, user)),
         "instructions": _as_hits(chosen),
@@ -88,7 +89,7 @@ async def _recent(session: MemorySession) -> list[Fact]:
 
 async def _sources(session: MemorySession, facts: Sequence[Fact]) -> list[Message]:
     ids = list(dict.fromkeys(id for fact in facts for id in fact.messages))
-    return await session.store.messages(session.bank, MessageSelect(ids=ids)) if ids else []
+    return await session.reads.messages(session.bank, MessageSelect(ids=ids)) if ids else []
 
 
 async def _user(session: MemorySession, given: str | None, sources: Sequence[Message]) -> _User:
@@ -96,7 +97,7 @@ async def _user(session: MemorySession, given: str | None, sources: Sequence[Mes
 
     If several entities have the name of the one who speaks, none of their profiles is certain to be the user's.
     """
-    store, bank = session.store, session.bank
+    store, bank = session.reads, session.bank
     if given is None:
         first = await store.messages(bank, MessageSelect(limit=SAMPLED_MESSAGES))
         names = {message.speaker for message in (*first, *sources) if message.role == "user" and message.speaker}
@@ -125,7 +126,7 @@ async def _profile(session: MemorySession, user: _User) -> list[Fact]:
 
 
 async def _facts(session: MemorySession, select: FactSelect) -> list[Fact]:
-    return await session.store.facts(session.bank, select)
+    return await session.reads.facts(session.bank, select)
 
 
 def _as_hits(facts: Sequence[Fact]) -> list[Hit]:

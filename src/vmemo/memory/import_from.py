@@ -93,7 +93,7 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         facts = [replace(item, fact=_ended(item.fact, new[item.fact.messages[0]][1])) for item in changes.facts]
         changes = replace(changes, facts=facts, messages=[message for message, _ in new.values()])
         if await context.store.commit(_with_observations(changes, session)):
-            context.entity_cache.committed(bank, revision, changes.entities)
+            context.entity_cache.committed(bank, revision, changes)
             return Retained.combined([stored_of(messages, new.keys()), retained_by(changes, encoded.result.usage)])
 
 

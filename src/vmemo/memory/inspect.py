@@ -189,9 +189,9 @@ async def messages(session: MemorySession, request: MessagesRequest) -> list[Mes
     """Return a page of messages."""
     await session.open()
     after = await _cursor(
-        request.after, MessageId, lambda ids: session.store.messages(session.bank, MessageSelect(ids=ids))
+        request.after, MessageId, lambda ids: session.reads.messages(session.bank, MessageSelect(ids=ids))
     )
-    return await session.store.messages(
+    return await session.reads.messages(
         session.bank, MessageSelect(document=request.document, after=after, limit=request.limit)
     )
 
@@ -200,15 +200,15 @@ async def episodes(session: MemorySession, request: EpisodesRequest) -> list[Epi
     """Return a page of episodes."""
     await session.open()
     after = await _cursor(
-        request.after, EpisodeId, lambda ids: session.store.episodes(session.bank, EpisodeSelect(ids=ids))
+        request.after, EpisodeId, lambda ids: session.reads.episodes(session.bank, EpisodeSelect(ids=ids))
     )
-    return await session.store.episodes(session.bank, EpisodeSelect(after=after, limit=request.limit))
+    return await session.reads.episodes(session.bank, EpisodeSelect(after=after, limit=request.limit))
 
 
 async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
     """Return a page of facts."""
     await session.open()
-    after = await _cursor(request.after, FactId, lambda ids: session.store.facts(session.bank, FactSelect(ids=ids)))
+    after = await _cursor(request.after, FactId, lambda ids: session.reads.facts(session.bank, FactSelect(ids=ids)))
     select = FactSelect(
         after=after,
         instructions=request.instructions,
@@ -216,16 +216,16 @@ async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
         limit=request.limit,
         with_embeddings=request.with_embeddings,
     )
-    return await session.store.facts(session.bank, select)
+    return await session.reads.facts(session.bank, select)
 
 
 async def entities(session: MemorySession, request: EntitiesRequest) -> list[Entity]:
     """Return a page of entities."""
     await session.open()
     after = await _cursor(
-        request.after, EntityId, lambda ids: session.store.entities(session.bank, EntitySelect(ids=ids))
+        request.after, EntityId, lambda ids: session.reads.entities(session.bank, EntitySelect(ids=ids))
     )
-    return await session.store.entities(session.bank, EntitySelect(after=after, limit=request.limit))
+    return await session.reads.entities(session.bank, EntitySelect(after=after, limit=request.limit))
 
 
 async def _cursor(
@@ -255,14 +255,14 @@ async def observations(session: MemorySession, request: ObservationsRequest) -> 
 
 async def _current(session: MemorySession, network: Literal["opinion", "observation"]) -> list[Fact]:
     await session.open()
-    found = await session.store.facts(session.bank, FactSelect.believed(network))
+    found = await session.reads.facts(session.bank, FactSelect.believed(network))
     return [fact.model_copy(update={"embedding": None}) for fact in found]
 
 
 async def merges(session: MemorySession, _: MergesRequest) -> list[Merge]:
     """Return the merges of entities, oldest first."""
     await session.open()
-    return [merge.public() for merge in await session.store.merges(session.bank)]
+    return [merge.public() for merge in await session.reads.merges(session.bank)]
 
 
 async def jobs(session: MemorySession, _: JobsRequest) -> list[Job]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
@@ -15,6 +16,7 @@ from vmemo.memory import administration, context, facts, inspect, recall, reflec
 from vmemo.memory.forget_preview import ForgetPreview, preview_forget
 from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
+from vmemo.memory.request_queue import ConcurrencyLimits
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
@@ -22,7 +24,7 @@ from vmemo.models import BankId, requests as r
 from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
-from vmemo.ports import Embedder
+from vmemo.ports import Embedder, PreloadableEmbedder, Replica, ReplicatedStore
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.importers.records import ForeignFormat
@@ -121,7 +123,16 @@ class Memory(Verbs):
     async def run(self, request: Returns[R]) -> R:
         """Execute a request in this process."""
         handler = cast("Handler[R]", HANDLERS[type(request)])
-        return await self._session.run(lambda: handler(self._session, request))
+        async with self._turn(request):
+            return await self._session.run(lambda: handler(self._session, request))
+
+    def _turn(self, request: Returns[object]) -> AbstractAsyncContextManager[None]:
+        """Wait for other requests, if they are limited."""
+        return self._session.runtime.requests.turn(request, self._session.caller, self._session.bank)
+
+    def limit_requests(self, limits: ConcurrencyLimits) -> None:
+        """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests."""
+        self._session.runtime.requests.limit(limits)
 
     def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
         """Execute a reflection in this process and yield its events."""
@@ -131,6 +142,12 @@ class Memory(Verbs):
         """Return the same memory on another bank; closing either closes both."""
         other = object.__new__(type(self))
         other._session = MemorySession(self._session.runtime, bank_id(name))
+        return other
+
+    def on_behalf_of(self, principal: str) -> Self:
+        """Return the same memory for requests of a principal, which take turns with those of others if limited."""
+        other = object.__new__(type(self))
+        other._session = replace(self._session, caller=principal)
         return other
 
     def completing(self, claimed: ClaimedRequest) -> Self:
@@ -145,12 +162,19 @@ class Memory(Verbs):
     async def run_once(self, request: Returns[R], claimed: ClaimedRequest) -> R:
         """Execute a request, and store the response that completes it in the transaction of its effect."""
         handler = cast("Handler[R]", HANDLERS[type(request)])
-        return await handler(self.completing(claimed)._session, request)
+        async with self._turn(request):
+            return await handler(self.completing(claimed)._session, request)
 
     @property
     def forms_opinions(self) -> bool:
         """True if reflections may store opinions, which needs a language model."""
         return self._session.context.llm is not None
+
+    @property
+    def replica(self) -> Replica | None:
+        """The replica that recalls and listings read from, if the settings name one."""
+        store = self._session.store
+        return store.replica if isinstance(store, ReplicatedStore) else None
 
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""
@@ -161,6 +185,14 @@ class Memory(Verbs):
         """Open the database and create the bank if it is missing. A bank of another embedder is refused."""
         await self._session.open()
 
+    def preload(self) -> None:
+        """Load the packaged encoder for processes that are forked later, which then share its memory.
+
+        Each of them may open this memory; the process that forks must not.
+        """
+        if isinstance(self._session.context.embedder, PreloadableEmbedder):
+            self._session.context.embedder.preload()
+
     async def close(self) -> None:
         """Stop background jobs, write access counts and close the database. The next verb opens it again."""
         await self._session.runtime.close()
@@ -170,7 +202,8 @@ class Memory(Verbs):
 
         Ids in `removed` that do not exist are ignored. Facts that could not be derived are reported as `problem`.
         """
-        return await administration.replace_messages(self._session, request, removed)
+        async with self._turn(request):
+            return await administration.replace_messages(self._session, request, removed)
 
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""

@@ -17,6 +17,6 @@ async def recall(session: MemorySession, request: RecallRequest | RetrieveReques
 async def search(session: MemorySession, query: Query) -> Recalled:
     """Run a query, and count the recalled facts as accessed."""
     await session.open()
-    found = await pipeline.recall(query, session.context, session.runtime.time_resolver)
+    found = await pipeline.recall(query, session.runtime.reading, session.runtime.time_resolver)
     session.runtime.access.add(session.bank, [hit.fact.id for hit in found.hits if not hit.verbatim])
     return found

@@ -12,7 +12,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
 from vmemo.memory.recall import search
 from vmemo.memory.session import MemorySession
-from vmemo.models import Message, MessageId, Profile, utc_now
+from vmemo.models import Message, MessageId, Network, Profile, QuestionTense, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
@@ -21,7 +21,8 @@ from vmemo.recall.query import NODES, Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.pipeline import Recaller, RecallOutcome, ReflectContext
+from vmemo.reflect.gather import Recaller, RecallOutcome
+from vmemo.reflect.pipeline import ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
 from vmemo.retain.redact import redact_text
 
@@ -101,10 +102,24 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
 def _recaller(session: MemorySession, query: Query) -> Recaller:
     """Return the searches that a reflection may make: with the question's filters, time and budget."""
 
-    async def recall(text: str, max_tokens: int, *, wide: bool = False) -> RecallOutcome:
+    async def recall(
+        text: str,
+        max_tokens: int,
+        *,
+        wide: bool = False,
+        tense: QuestionTense | None = None,
+        network: Network | None = None,
+    ) -> RecallOutcome:
+        scope = query.scope
+        if network is not None:
+            if scope.networks and network not in scope.networks:
+                return RecallOutcome(hits=(), type="general")
+            scope = replace(scope, networks=frozenset([network]))
         nodes = max(query.nodes, NODES["high"]) if wide else query.nodes
-        changed = replace(query, text=text, max_tokens=max_tokens, nodes=nodes, with_questions=wide, explain=True)
-        found = await search(session, changed)
+        changed = replace(
+            query, text=text, scope=scope, max_tokens=max_tokens, nodes=nodes, with_questions=wide, tense=tense
+        )
+        found = await search(session, replace(changed, explain=True))
         analysis = found.explanation
         return RecallOutcome(
             hits=found.hits,
@@ -112,6 +127,7 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
             parts=analysis.parts if analysis else (),
             links=analysis.links if analysis else (),
             instructions=found.instructions,
+            tense=analysis.tense if analysis else "present",
         )
 
     async def messages(ids: Sequence[MessageId]) -> Sequence[Message]:

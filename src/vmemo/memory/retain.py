@@ -79,7 +79,7 @@ async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:
     """
     context = runtime.context
     if context.llm is None:
-        async with context.bank_lock(bank):
+        async with context.bank_lock(bank), runtime.requests.derivation(bank):
             if await context.store.jobs(bank, ["extract"]):
                 # A language model began to process these messages; the local engine starts over.
                 await ungroup(context.store, bank)

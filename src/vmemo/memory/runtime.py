@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -11,7 +12,9 @@ from vmemo.fork import ProcessGuard
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import Worker
 from vmemo.memory.access_counts import AccessCounts
+from vmemo.memory.request_queue import RequestQueue
 from vmemo.models import BankId
+from vmemo.ports import Context, ReplicatedStore
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 
@@ -24,8 +27,12 @@ class MemoryRuntime:
     worker: Worker
     access: AccessCounts
     time_resolver: LLMTimeResolver | None
+    reading: Context
+    """The context of recalls and listings: the same, or with reads from a replica."""
     open_banks: set[BankId] = field(default_factory=set[BankId])
     """Banks that exist and match the embedder."""
+    requests: RequestQueue = field(default_factory=RequestQueue)
+    """Requests that run, and those that wait for them."""
     guard: ProcessGuard = field(default_factory=ProcessGuard)
     """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
@@ -36,7 +43,7 @@ class MemoryRuntime:
     def of(context: RetainContext) -> MemoryRuntime:
         """Return the runtime of a context; nothing is opened yet."""
         access = AccessCounts(context.store, context.settings.access_delay)
-        return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access))
+        return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access), _reading(context))
 
     def start_background_jobs(self, bank: BankId) -> None:
         """Run the bank's opinion and observation jobs in this process, unless the settings disable it."""
@@ -77,6 +84,14 @@ class MemoryRuntime:
             elif not task.get_loop().is_closed():
                 task.get_loop().call_soon_threadsafe(task.cancel)
         self._background.clear()
+
+
+def _reading(context: RetainContext) -> Context:
+    if not isinstance(context.store, ReplicatedStore) or context.store.replica is None:
+        return context
+    reading = copy(context)
+    object.__setattr__(reading, "store", context.store.replica)
+    return reading
 
 
 def _time_resolver(context: RetainContext, access: AccessCounts) -> LLMTimeResolver | None:

@@ -25,6 +25,8 @@ class MemorySession:
     bank: BankId
     request: ClaimedRequest | None = None
     """The request that a verb completes in the transaction of its effect."""
+    caller: str = ""
+    """The principal of a server's request, which takes turns with others."""
 
     @property
     def context(self) -> RetainContext:
@@ -35,6 +37,11 @@ class MemorySession:
     def store(self) -> Store:
         """The store of the context."""
         return self.runtime.context.store
+
+    @property
+    def reads(self) -> Store:
+        """The store that recalls and listings read from, whose data may be a little old."""
+        return self.runtime.reading.store
 
     def completed(self, result: object) -> CompletedRequest | None:
         """Return the claimed request as it is completed by a verb's result; None if no request was claimed."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
 from vmemo.jobs.background_task import Task
 from vmemo.memory.content import ChatMessage, RetainContent, new_messages, single_message
+from vmemo.memory.resource import Resource
 from vmemo.models import (
     Budget,
     ConfidenceChange,
@@ -37,7 +38,7 @@ from vmemo.sync import twin, twin_stream
 R = TypeVar("R")
 
 
-class Verbs(ABC):
+class Verbs(Resource):
     """Long-term memory of one bank. Every async verb has a synchronous twin with `_sync` after its name.
 
     A verb builds its request and passes it to `run()`, which a subclass executes in process or on a server.
@@ -61,37 +62,6 @@ class Verbs(ABC):
     @abstractmethod
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""
-
-    @abstractmethod
-    async def open(self) -> None:
-        """Connect, and create the bank if it is missing. Verbs do this by themselves."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close all connections. The next verb opens them again. Queued jobs stay queued."""
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.open()
-        except BaseException:
-            # __aexit__ is not called if __aenter__ raises.
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.open_sync()
-        except BaseException:
-            self.close_sync()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close_sync()
 
     async def add_message(self, message: Message | ChatMessage | str, **options: Unpack[MessageOptions]) -> Retained:
         """Store one message durably; `process()` or a worker derives facts from it."""
@@ -370,8 +340,6 @@ class Verbs(ABC):
 
     run_sync = twin(run)
     exists_sync = twin(exists)
-    open_sync = twin(open)
-    close_sync = twin(close)
     add_message_sync = twin(add_message)
     add_messages_sync = twin(add_messages)
     add_exchange_sync = twin(add_exchange)

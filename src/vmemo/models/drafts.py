@@ -52,6 +52,8 @@ class FactDraft:
     mentioned_at: datetime
     recorded_at: datetime
     messages: tuple[MessageId, ...]
+    likely_dates: str | None = None
+    """The text with the likely dates of its times, which is embedded; None if these were not found yet."""
     context: str = ""
     context_from: MessageId | None = None
     occurred: tuple[datetime, datetime] | None = None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Mention, Network, RevisionKind
+from vmemo.models import BankId, EntityId, EpisodeId, FactId, Interval, LinkKind, Mention, Network, RevisionKind
 
 Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
@@ -117,9 +117,10 @@ class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
     Without `kinds`, links of all kinds but revisions are followed. Of an entity with more facts than `fan`, those most
-    similar to `vector` are taken, among the newest `compared`. An entity with n facts weighs 1 / sqrt(n), and one with
-    more than `common` facts no less than one with that many. Edges lighter than `least`, and those to facts of a lower
-    cosine with `vector` than `floor`, are left out. Of a fact with very many links the weakest may be left out.
+    similar to `vector` are taken, among the newest `compared`, of which a store may take 2,048. An entity with n facts
+    weighs 1 / sqrt(n), and one with more than `common` facts no less than one with that many. Edges lighter than
+    `least`, and those to facts of a lower cosine with `vector` than `floor`, are left out. Of a fact with very many
+    links the weakest may be left out.
     """
 
     scope: Scope
@@ -184,6 +185,29 @@ class Scored(NamedTuple):
     tokens: int
 
 
+class Hits(Sequence[Scored]):
+    """Candidates in columns, best first. Each is made when it is read: most neighbours of a fact are only counted."""
+
+    def __init__(self, ids: Sequence[FactId], scores: Sequence[float], tokens: Sequence[int]) -> None:
+        self._columns = ids, scores, tokens
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __iter__(self) -> Iterator[Scored]:
+        return map(Scored, *self._columns)
+
+    @overload
+    def __getitem__(self, at: int) -> Scored: ...
+    @overload
+    def __getitem__(self, at: slice) -> Hits: ...
+    def __getitem__(self, at: int | slice) -> Scored | Hits:
+        ids, scores, tokens = self._columns
+        if isinstance(at, slice):
+            return Hits(ids[at], scores[at], tokens[at])
+        return Scored(ids[at], scores[at], tokens[at])
+
+
 @dataclass(frozen=True)
 class Ranking:
     """A channel's candidates, best first, in columns: a recall ranks hundreds, and fusion only sums their scores.
@@ -203,9 +227,9 @@ class Ranking:
         return Ranking([hit.id for hit in found], [hit.score for hit in found], [hit.tokens for hit in found], baseline)
 
     @property
-    def hits(self) -> list[Scored]:
+    def hits(self) -> Hits:
         """The candidates, best first."""
-        return list(map(Scored, self.ids, self.scores, self.tokens))
+        return Hits(self.ids, self.scores, self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +268,26 @@ class Expansion:
     revisions: Sequence[RevisionEdge] = ()
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds of each part, measured in the store."""
+
+
+class FactOutline(NamedTuple):
+    """The properties of a fact by which recall weighs it. A recall weighs several times the facts that it returns."""
+
+    id: FactId
+    network: Network
+    tokens: int
+    engine: str
+    importance: float
+    mentioned_at: datetime
+    supersedes: FactId | None
+    has_basis: bool
+    episodes: tuple[EpisodeId, ...]
+    """The fact's first episode, if it has one."""
+
+    @property
+    def is_rest(self) -> bool:
+        """True for what still holds of a superseded fact."""
+        return self.supersedes is not None and self.has_basis and self.network in ("world", "experience")
 
 
 def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found: Ranking) -> EdgeQuery | None:

@@ -17,17 +17,20 @@ MAX_TOKEN_LENGTH = 8
 _SENTENCE_END = re.compile(
     r"(?<!\bMr)(?<!\bDr)(?<!\bMs)(?<!\bSt)(?<!\bMrs)(?<!\n\d)(?<!\n\d\d)(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|(?=\n)|[。！？]"
 )
+_PHRASE_END = re.compile(r"(?<=\S)(?!\s\d)(?!(?<=\d)\s[a-z])(?=\s|$)")
+"""The end of a word, but not one between a number and its unit, or inside a date."""
 _WORD_END = re.compile(r"(?<=\S)(?=\s|$)")
 
 
 def truncate(text: str, max_tokens: int, count: Callable[[str], int]) -> str | None:
     """Return the start of a text that fits into `max_tokens` with a mark at its end, or None if no word fits.
 
-    The text is cut at the end of a sentence or line; if whole sentences use too little of the tokens, after a word.
+    The text is cut at the end of a sentence or line; if whole sentences use too little of the tokens, after a word, if
+    possible not between a number and what belongs to it.
     """
     text = text.removesuffix(TRUNCATED)
     start = text[: max_tokens * MAX_TOKEN_LENGTH]
-    for ends, least in ((_SENTENCE_END, max_tokens * MIN_SHARE), (_WORD_END, 0.0)):
+    for ends, least in ((_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
         cut = _longest(start, [match.end() for match in ends.finditer(start)], max_tokens, count)
         if cut is not None and count(cut) >= least:
             return cut

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vmemo.errors import NotFound
 from vmemo.models import (
@@ -28,7 +28,7 @@ from vmemo.models import (
 from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, EntityMention, MergeRecord
 from vmemo.models.results import DailyCount, Status
-from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import ExpandRequest, Expansion, FactOutline, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports.work import Queue
 
@@ -99,6 +99,10 @@ class BankReader(Protocol):
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         ...
 
+    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
+        """Return the outlines of facts in the order of the ids; those that do not exist are left out."""
+        ...
+
 
 class Search(Protocol):
     """Searches over the facts and messages of a bank. A bank that does not exist raises BankNotFound."""
@@ -115,7 +119,7 @@ class Search(Protocol):
         """Return what `BankReader.expand` does, in a transaction of its own."""
         ...
 
-    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> Sequence[Sequence[Scored]]:
         """Return for each vector the nearest current facts, none of a cosine below `floor`."""
         ...
 
@@ -218,3 +222,20 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
     async def daily_counts(self, bank: BankId) -> list[DailyCount]:
         """Return the numbers of messages and facts by day, oldest first; days without any are left out."""
         ...
+
+
+class Replica(Store, Protocol):
+    """The same data as in another store, read from a copy that may be a little old."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why reads do not use the copy now, or None."""
+        ...
+
+
+@runtime_checkable
+class ReplicatedStore(Protocol):
+    """A store that may have a replica."""
+
+    @property
+    def replica(self) -> Replica | None: ...

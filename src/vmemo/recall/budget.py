@@ -6,17 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from vmemo.models import EpisodeId, Fact, FactId, Hit
+from vmemo.models.search import FactOutline
 from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 
+AnyFact = TypeVar("AnyFact", Fact, FactOutline)
 
-class ScoredFact(NamedTuple):
+
+class ScoredFact(NamedTuple, Generic[AnyFact]):
     """A loaded candidate. It becomes a hit only if it is returned, because weighing makes many more of them."""
 
-    fact: Fact
+    fact: AnyFact
     score: float
     verbatim: bool = False
     """It is a message in its own words."""
@@ -31,33 +34,35 @@ class ScoredFact(NamedTuple):
         """The tokens of the fact's text."""
         return self.fact.tokens
 
-    def times(self, factor: float) -> ScoredFact:
+    def times(self, factor: float) -> ScoredFact[AnyFact]:
         """Return it with its score multiplied by a factor."""
         return ScoredFact(self.fact, self.score * factor, self.verbatim)
 
 
-def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
+def by_score(found: Iterable[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFact]]:
     """Return candidates by score, best first."""
     return sorted(found, key=lambda each: each.score, reverse=True)
 
 
 def weigh(
-    found: Sequence[ScoredFact], now: datetime, *, half_life: timedelta | None, importance_weight: float
-) -> list[ScoredFact]:
+    found: Sequence[ScoredFact[AnyFact]], now: datetime, *, half_life: timedelta | None, importance_weight: float
+) -> list[ScoredFact[AnyFact]]:
     """Return candidates by weighted score: a score halves with each half-life since the fact was mentioned."""
     return by_score(
         each.times(_recency(each.fact, now, half_life) * _importance(each.fact, importance_weight)) for each in found
     )
 
 
-def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set[FactId]) -> list[ScoredFact]:
+def spread_over_episodes(
+    found: Sequence[ScoredFact[AnyFact]], share: float, revised: Set[FactId]
+) -> list[ScoredFact[AnyFact]]:
     """Return candidates by score; one keeps a share of it for each better one of its episode but the first.
 
     What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
     that replace each other keep their scores, and with them their order.
     """
     seen: Counter[EpisodeId] = Counter()
-    weighed: list[ScoredFact] = []
+    weighed: list[ScoredFact[AnyFact]] = []
     for each in found:
         if not each.fact.episodes:
             weighed.append(each)
@@ -68,14 +73,14 @@ def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set
     return by_score(weighed)
 
 
-def _recency(fact: Fact, now: datetime, half_life: timedelta | None) -> float:
+def _recency(fact: Fact | FactOutline, now: datetime, half_life: timedelta | None) -> float:
     if half_life is None:
         return 1.0
     age = max(now - fact.mentioned_at, timedelta(0))
     return 0.5 ** (age / half_life)
 
 
-def _importance(fact: Fact, weight: float) -> float:
+def _importance(fact: Fact | FactOutline, weight: float) -> float:
     return 1.0 - weight + weight * fact.importance
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from operator import itemgetter
 from typing import NamedTuple
 
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
@@ -26,6 +27,9 @@ class Fused(NamedTuple):
     tokens: int
 
 
+_SCORE = itemgetter(1)
+
+
 class Fuser:
     """Sums the weighted points of each candidate, so that one found by several channels ranks higher."""
 
@@ -33,6 +37,7 @@ class Fuser:
         self._settings = settings
         self._scores: dict[FactId, float] = {}
         self._tokens: dict[FactId, int] = {}
+        self._ordered: dict[FactId, Fused] = {}
 
     def add(self, rankings: Iterable[ChannelRanking]) -> None:
         """Add the points of some rankings."""
@@ -44,8 +49,12 @@ class Fuser:
 
     def order(self) -> list[Fused]:
         """Return all candidates, best first."""
-        ranked = sorted(self._scores, key=self._scores.__getitem__, reverse=True)
-        return [Fused(id, self._scores[id], self._tokens[id]) for id in ranked]
+        ordered, tokens = self._ordered, self._tokens
+        for id, score in self._scores.items():
+            # Few scores change between two calls: those of the graph's candidates.
+            if id not in ordered or ordered[id].score != score:
+                ordered[id] = Fused(id, score, tokens[id])
+        return sorted(ordered.values(), key=_SCORE, reverse=True)
 
 
 def fuse(rankings: Iterable[ChannelRanking], settings: FusionSettings) -> list[Fused]:

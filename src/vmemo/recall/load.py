@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Generic
 
 from vmemo.models import EpisodeId, Fact, FactId, Hit, MessageId
 from vmemo.models.recall_prompt import INSTRUCTION_SHARE
+from vmemo.models.search import FactOutline
 from vmemo.ports import BankReader
-from vmemo.recall.budget import ScoredFact, first_fitting, spread_over_episodes, truncate_last, weigh
+from vmemo.recall.budget import AnyFact, ScoredFact, first_fitting, spread_over_episodes, truncate_last, weigh
 from vmemo.recall.fuse import Fused, placements
 from vmemo.recall.instructions import choose_instructions
 from vmemo.recall.noise import MORE, facts_for_lines, is_left_out, weigh_replies, weighs_less, without_rests
@@ -28,36 +30,81 @@ class FoundHits:
 
 
 def load_hits(run: RecallRun, reader: BankReader, ranked: RankedCandidates) -> FoundHits:
-    """Load the hits that fit. Weighing needs all candidates loaded before it is known which fit."""
+    """Load the hits that fit. A recall that weighs many candidates to find them does so by their outlines."""
     with run.timer.stage("load"):
         loader = _Loader(run, reader, ranked)
         query = run.query
-        found = first_fitting(_weighed(run, loader), query.max_tokens, query.top_k)
+        if (_gathers(run) or _weighs(run)) and not loader.has_messages:
+            weighed = first_fitting(_weighed(run, loader.outlines), query.max_tokens, query.top_k)
+            found = loader.of_outlines(weighed)
+        else:
+            found = first_fitting(_weighed(run, loader.facts), query.max_tokens, query.top_k)
         hits = truncate_last(_hits(run, found, ranked), query.max_tokens, run.context.counter)
         instructions = _instructions(run, reader, ranked.found.instructions, hits)
     return FoundHits(hits, loader.titles, instructions, ranked)
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Candidates(Generic[AnyFact]):
+    """The candidates of a recall, best first, and the functions that load some and leave out repetitions."""
+
+    ranked: Sequence[Fused]
+    revised: AbstractSet[FactId]
+    """Candidates that replace each other."""
+    load: Callable[[Sequence[Fused]], list[ScoredFact[AnyFact]]]
+    distinct: Callable[[Sequence[ScoredFact[AnyFact]]], list[ScoredFact[AnyFact]]]
+
+
 class _Loader:
     """Loads candidates, and collects the titles of their episodes."""
 
-    run: RecallRun
-    reader: BankReader
-    ranked: RankedCandidates
-    titles: dict[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
-
-    def __post_init__(self) -> None:
-        rankings = self.ranked.found.rankings
+    def __init__(self, run: RecallRun, reader: BankReader, ranked: RankedCandidates) -> None:
+        self.titles: dict[EpisodeId, str] = {}
+        self._run = run
+        self._reader = reader
+        self._ranked = ranked.reranked.candidates
+        self._revised = {fact for edge in ranked.found.revisions for fact in (edge.older, edge.newer)}
+        rankings = ranked.found.rankings
         self._verbatim = {id for each in rankings if each.channel == "verbatim" for id in each.ranking.ids}
 
-    def load(self, chosen: Sequence[Fused]) -> list[ScoredFact]:
+    @property
+    def has_messages(self) -> bool:
+        """True if messages are among the candidates; which of them add nothing depends on the texts of facts."""
+        return bool(self._verbatim)
+
+    @property
+    def facts(self) -> _Candidates[Fact]:
+        """The candidates, to be loaded whole."""
+        return _Candidates(
+            self._ranked,
+            self._revised,
+            self._load,
+            lambda found: facts_for_lines(without_rests(found), self._run.query.text),
+        )
+
+    @property
+    def outlines(self) -> _Candidates[FactOutline]:
+        """The candidates, to be loaded in outline."""
+        return _Candidates(self._ranked, self._revised, self._outline, without_rests)
+
+    def of_outlines(self, weighed: Sequence[ScoredFact[FactOutline]]) -> list[ScoredFact[Fact]]:
+        """Return the facts of outlines with the same scores."""
+        loaded = self._reader.load([each.id for each in weighed])
+        self.titles.update(loaded.titles)
+        known = {fact.id: fact for fact in loaded.facts}
+        return [ScoredFact(known[each.id], each.score) for each in weighed if each.id in known]
+
+    def _outline(self, chosen: Sequence[Fused]) -> list[ScoredFact[FactOutline]]:
+        scores = {item.id: item.score for item in chosen}
+        return [ScoredFact(outline, scores[outline.id]) for outline in self._reader.outline(list(scores))]
+
+    def _load(self, chosen: Sequence[Fused]) -> list[ScoredFact[Fact]]:
         """Return candidates that exist, without messages that state nothing."""
         facts = [item.id for item in chosen if item.id not in self._verbatim]
         messages = [MessageId(item.id) for item in chosen if item.id in self._verbatim]
-        loaded = self.reader.load(facts, messages)
+        loaded = self._reader.load(facts, messages)
         self.titles.update(loaded.titles)
-        query, counter = self.run.query, self.run.context.counter
+        query, counter = self._run.query, self._run.context.counter
         known = {fact.id: fact for fact in loaded.facts}
         for message in loaded.messages:
             if not is_left_out(message, query.text, with_questions=query.with_questions):
@@ -67,47 +114,54 @@ class _Loader:
         ]
 
 
-def _weighed(run: RecallRun, loader: _Loader) -> list[ScoredFact]:
+def _gathers(run: RecallRun) -> bool:
+    return run.channels.analysis.gathers
+
+
+def _weighs(run: RecallRun) -> bool:
+    return run.query.recency_half_life is not None or run.query.importance_weight > 0
+
+
+def _weighed(run: RecallRun, candidates: _Candidates[AnyFact]) -> list[ScoredFact[AnyFact]]:
     """Load as many candidates as may be among the hits, and return them by their final score."""
-    query, candidates = run.query, loader.ranked.reranked.candidates
-    gathers = run.channels.analysis.gathers
-    weighted = query.recency_half_life is not None or query.importance_weight > 0
-    chosen = candidates
-    if not weighted:
-        chosen = first_fitting(candidates, query.max_tokens, query.top_k)
-        if gathers and len(chosen) < query.nodes:
-            chosen = candidates[: query.nodes]
-    found = _without_noise(run, loader, chosen)
-    if gathers:
-        revised = {fact for edge in loader.ranked.found.revisions for fact in (edge.older, edge.newer)}
-        found = spread_over_episodes(found, run.context.settings.fusion.repeated_episode, revised)
-    if weighted:
+    query, chosen = run.query, candidates.ranked
+    if not _weighs(run):
+        chosen = first_fitting(chosen, query.max_tokens, query.top_k)
+        if _gathers(run) and len(chosen) < query.nodes:
+            chosen = candidates.ranked[: query.nodes]
+    found = _without_noise(run, candidates, chosen)
+    if _gathers(run):
+        found = spread_over_episodes(found, run.context.settings.fusion.repeated_episode, candidates.revised)
+    if _weighs(run):
         half_life, importance = query.recency_half_life, query.importance_weight
         found = weigh(found, run.now, half_life=half_life, importance_weight=importance)
     return found
 
 
-def _without_noise(run: RecallRun, loader: _Loader, chosen: Sequence[Fused]) -> list[ScoredFact]:
+def _without_noise(
+    run: RecallRun, candidates: _Candidates[AnyFact], chosen: Sequence[Fused]
+) -> list[ScoredFact[AnyFact]]:
     """Load candidates, and others that may take the place of those that are left out or weigh less."""
-    found = loader.load(chosen)
+    found = candidates.load(chosen)
     type, fusion, query = run.channels.analysis.type, run.context.settings.fusion, run.query
     if not isinstance(run.context.reranker, str):
         # A reranker that the caller supplies decides the order.
         fusion = replace(fusion, reply=1.0)
-    unrepeated = facts_for_lines(without_rests(found), query.text)
-    if len(unrepeated) == len(chosen) and not any(weighs_less(each.fact, type, fusion) for each in found):
+    if len(candidates.distinct(found)) == len(chosen) and not any(
+        weighs_less(each.fact, type, fusion) for each in found
+    ):
         return found
     known = {item.id for item in chosen}
-    more = first_fitting(loader.ranked.reranked.candidates, _more(query.max_tokens), _more(query.top_k))
-    further = loader.load([item for item in more if item.id not in known])
-    return weigh_replies(facts_for_lines(without_rests([*found, *further]), query.text), type, fusion)
+    more = first_fitting(candidates.ranked, _more(query.max_tokens), _more(query.top_k))
+    further = candidates.load([item for item in more if item.id not in known])
+    return weigh_replies(candidates.distinct([*found, *further]), type, fusion)
 
 
 def _more(limit: int | None) -> int | None:
     return None if limit is None else MORE * limit
 
 
-def _hits(run: RecallRun, found: Sequence[ScoredFact], ranked: RankedCandidates) -> list[Hit]:
+def _hits(run: RecallRun, found: Sequence[ScoredFact[Fact]], ranked: RankedCandidates) -> list[Hit]:
     placed = placements(ranked.found.rankings, {each.id for each in found})
     suspect = run.context.settings.revision_model.suspect
     outdated = {edge.older for edge in ranked.found.revisions if edge.probability >= suspect}
@@ -137,4 +191,5 @@ def _instructions(run: RecallRun, reader: BankReader, ids: Sequence[FactId], hit
     max_tokens = run.context.settings.instruction_tokens
     if run.query.max_tokens is not None:
         max_tokens = min(max_tokens, run.query.max_tokens // INSTRUCTION_SHARE)
-    return choose_instructions(reader.load(ids).facts, {hit.id for hit in hits}, max_tokens)
+    found = reader.load(ids).facts
+    return choose_instructions(found, {hit.id for hit in hits}, max_tokens, question=run.query.text)

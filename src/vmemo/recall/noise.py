@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from vmemo.models import Fact, FactId, Message, MessageId, QueryType
+from vmemo.models.search import FactOutline
 from vmemo.models.setting_groups import FusionSettings
-from vmemo.recall.budget import ScoredFact, by_score
+from vmemo.recall.budget import AnyFact, ScoredFact, by_score
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
@@ -34,20 +35,20 @@ def is_left_out(message: Message, question: str, *, with_questions: bool = False
     return not with_questions and is_bare_question(message.content) and _ASKED.search(question) is None
 
 
-def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFact]:
+def facts_for_lines(found: Sequence[ScoredFact[Fact]], question: str) -> list[ScoredFact[Fact]]:
     """Return candidates with each verbatim message replaced by the best one that says the same: a fact drawn from it.
 
     A message stays if it has words of the question that its facts lack.
     """
     if not any(each.verbatim for each in found):
         return list(found)
-    drawn: dict[MessageId, list[ScoredFact]] = {}
+    drawn: dict[MessageId, list[ScoredFact[Fact]]] = {}
     for each in found:
         if not each.verbatim:
             for message in each.fact.messages:
                 drawn.setdefault(message, []).append(each)
     asked = set(terms(question))
-    placed: dict[FactId, ScoredFact] = {}
+    placed: dict[FactId, ScoredFact[Fact]] = {}
     for each in found:
         facts = drawn.get(MessageId(each.fact.id), ()) if each.verbatim else ()
         said = {term for other in facts for term in terms(other.fact.text)}
@@ -59,7 +60,7 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
     return list(placed.values())
 
 
-def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
+def without_rests(found: Sequence[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFact]]:
     """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
     if not any(each.fact.is_rest for each in found):
         return list(found)
@@ -67,13 +68,15 @@ def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
     return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
 
 
-def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:
+def weighs_less(fact: Fact | FactOutline, type: QueryType, settings: FusionSettings) -> bool:
     """Return True for a long reply of the assistant, or a part of one, unless the question asks what it said."""
     if settings.reply == 1 or type == "assistant":
         return False
     return fact.network == "experience" and fact.engine == "local" and fact.tokens >= settings.reply_tokens
 
 
-def weigh_replies(found: Sequence[ScoredFact], type: QueryType, settings: FusionSettings) -> list[ScoredFact]:
+def weigh_replies(
+    found: Sequence[ScoredFact[AnyFact]], type: QueryType, settings: FusionSettings
+) -> list[ScoredFact[AnyFact]]:
     """Return candidates by score, best first, with those of long replies multiplied by their weight."""
     return by_score(each.times(settings.reply) if weighs_less(each.fact, type, settings) else each for each in found)

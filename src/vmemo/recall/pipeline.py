@@ -38,6 +38,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     timer = StageTimer()
     with timer.stage("analyse"):
         analysis = await _analyse(query, context, report_unresolved=resolver is not None)
+        analysis = replace(analysis, tense=query.tense or analysis.tense)
     query = replace(query, scope=with_former(query.scope, analysis, query.now or utc_now()))
     if analysis.gathers:
         query = replace(query, nodes=math.ceil(query.nodes * context.settings.fusion.gather))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from vmemo.models import BankId
+from vmemo.models import BankId, QuestionTense
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.search import Scope
 
@@ -34,6 +34,8 @@ class Query:
     """The hits are evidence of reflect."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
+    tense: QuestionTense | None = None
+    """The tense of the question that this is a part of: former facts belong to a question about the past."""
 
     @property
     def reranked(self) -> int:

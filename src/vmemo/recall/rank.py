@@ -40,7 +40,7 @@ class FusedCandidates:
 
     @property
     def only_linked(self) -> list[Fused]:
-        """FusedCandidates that only the graph leads to."""
+        """Candidates that only the graph leads to."""
         seen = {candidate.id for candidate in self.first}
         return [candidate for candidate in self.fused if candidate.id not in seen]
 
@@ -82,14 +82,15 @@ def find_candidates(run: RecallRun, reader: BankReader) -> FusedCandidates:
 
 def order_candidates(run: RecallRun, found: FusedCandidates, scores: RerankScores) -> RankedCandidates:
     """Order candidates by fused score and reranker, each newer fact above those that it replaced or outdated."""
-    reranked = reorder(found.fused, scores)
     analysis, settings = run.channels.analysis, run.context.settings.revision_model
-    ordered = in_order(
-        reranked.candidates,
-        applicable(found.revisions, reranked.candidates[: settings.reordered], analysis),
-        former=lambda edge: asked_before(edge, analysis, run.now),
-        brought_in=settings.brought_in,
-    )
+    with run.timer.stage("order"):
+        reranked = reorder(found.fused, scores)
+        ordered = in_order(
+            reranked.candidates,
+            applicable(found.revisions, reranked.candidates[: settings.reordered], analysis),
+            former=lambda edge: asked_before(edge, analysis, run.now),
+            brought_in=settings.brought_in,
+        )
     return RankedCandidates(found, replace(reranked, candidates=ordered))
 
 

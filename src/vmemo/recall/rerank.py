@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from vmemo.ports import Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
+_SCORE = itemgetter(1)
 ONE_THREAD = 1 << 18
 """Multiplications up to which a product is left to one thread."""
 _FALLBACK = 'Nothing was changed; recall works without it: reranker="none".'
@@ -52,8 +55,8 @@ def shortlist(candidates: Sequence[Fused], query: Query, weight: float, limit: i
         return []
     fitting = len(candidates)
     if query.max_tokens is not None:
-        used = accumulate(candidate.tokens for candidate in candidates)
-        fitting = sum(1 for total in used if total <= query.max_tokens)
+        used = list(accumulate([candidate.tokens for candidate in candidates]))
+        fitting = bisect_right(used, query.max_tokens)
     if query.top_k is not None:
         fitting = min(fitting, query.top_k)
     least = candidates[max(0, min(fitting, len(candidates)) - 1)].score - weight
@@ -166,5 +169,7 @@ def _by_sum(candidates: Sequence[Fused], reranking: RerankScores) -> list[Fused]
     share = (reranking.weight or 0.0) / max(float(known.max()) - baseline, 1e-6)
     points = dict.fromkeys(reranking.ids, share * (average - baseline))
     points.update((id, share * max(0.0, score - baseline)) for id, score in reranking.scores.items())
-    lifted = [Fused(id, score + points.get(id, 0.0), tokens) for id, score, tokens in candidates]
-    return sorted(lifted, key=lambda candidate: candidate.score, reverse=True)
+    lifted = [
+        Fused(each.id, each.score + points[each.id], each.tokens) if each.id in points else each for each in candidates
+    ]
+    return sorted(lifted, key=_SCORE, reverse=True)

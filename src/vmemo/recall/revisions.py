@@ -81,9 +81,15 @@ class _Order:
 
     def place(self, brought_in: int) -> list[Fused]:
         """Return all candidates, and facts that the first `brought_in` of them bring in."""
+        above, below, seen, placed = self.above, self.below, self._seen, self._placed
         for rank, candidate in enumerate(list(self._candidates.values())):
-            self._place(candidate, candidate.score, brings_in=rank < brought_in)
-        return self._placed
+            id = candidate.id
+            if id in above or id in below:
+                self._place(candidate, candidate.score, brings_in=rank < brought_in)
+            elif id not in seen:
+                seen.add(id)
+                placed.append(candidate)
+        return placed
 
     def _place(self, candidate: Fused, score: float, *, brings_in: bool) -> None:
         if candidate.id in self._seen:

@@ -22,7 +22,7 @@ from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.sources import asker
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.questions.query_types import asks_for_former_state
+from vmemo.text.questions.answer_types import asks_for_former_state
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"
@@ -33,49 +33,56 @@ MAX_QUERIES = 3
 GUIDANCE_BY_TYPE: Mapping[QueryType, str] = {
     "temporal": """This question is about time.
 - Use the date of the event, not that of its mention. If only a week, month or year is known, give just that.
-- For a length of time, put each event with its date in `steps`, and both dates in the answer.""",
+- For a length of time, put each event with its date in `steps`, and both dates in the answer.
+- If a date was changed later, the plan and its change are both asked for: give the length by the first dates and then
+  by the changed ones, each with its dates, and say when it changed.""",
     "update": """This question is about the current state. The latest value is valid; name a former one only to say
 that it changed.""",
     "change": """This question asks how something changed. In `steps`, list every version with its date, oldest first,
 former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
 and what is valid now. If a number of items is asked for, give a numbered list of exactly so many.""",
     "count": """This question asks for a number, a sum or a frequency.
-- If a memory states it, use that. If several state it for different times, the latest holds; if each reports a part of
-  it, such as the sum of one week or one trip, add the parts up.
-- Otherwise list in `steps` every item that counts, with its date and mark, from all memories. The same item said again
-  or in other words is one item. Then count or add up, and name the items in the answer.
-- Count what people said themselves, unless your own proposals are asked for. Settle on one number, in the sense that
-  fits the words of the question best.""",
+- If a memory states just this number, use it, and the latest one if it changed. But parts add up: sums of single weeks,
+  trips or purchases, and items that were added on different days. "In total", "altogether" and "across" ask for that.
+- Otherwise list in `steps` every item that counts, with its date and mark, from all memories, oldest first. Go through
+  every line: one line may hold several items. The same item said again or in other words is one item; one that was
+  dropped or replaced later does not count as current. Then count or add up, and name the items in the answer.
+- Count what people said themselves, unless your own proposals are asked for. Count at the level that the question
+  names: several reports of one problem are one, and if it names the fields to look in, each of them is one item unless
+  clearly different ones belong to it. Settle on one number, in the sense that fits the words of the question best.""",
     "multi-hop": """This question needs several memories. For a list, give every matching item once, with its mark. For
-a chain from one person or thing to the next, write each link in `steps`, and say which one is missing.""",
-    "preference": """This question asks for a preference or for advice.
-- For a preference, give everything that memory says about it.
-- Advice may come from general knowledge. Fit it to what is known of the persons concerned: restrictions, likes,
-  dislikes, plans, possessions. Say what you build on, and propose nothing that contradicts it.""",
+a comparison, give both sides with their values. For a chain from one person or thing to the next, write each link in
+`steps`, and say which one is missing.""",
+    "preference": """This question asks for advice, or for what somebody would like. Advice may come from general
+knowledge. Fit it to what is known of the persons concerned: restrictions, likes, dislikes, plans, possessions. Say what
+you build on, and propose nothing that contradicts it.""",
     "assistant": """This question is about what you said or did before. Repeat names, numbers and lists exactly as you
 gave them.""",
     "ordering": """This question asks for an order. The facts are listed in the order in which they were said, under the
-day on which they were said.
+day on which they were said. A line that begins with a verb is what the person wanted to do or asked for.
 - First find what belongs to the question. If it names one thing, one person or certain events, leave everything else
   out; if it names a whole field, such as a project, a career or somebody's progress, all of that field belongs to it.
 - Order by first mention if it asks what was brought up or discussed, and by the dates of the events otherwise.
-- Give a numbered list, one line for each item: what was asked, worried about, planned, decided or reported, and with
-  whom. If a number of items is asked for, give exactly so many, spread from the first day to the last.
-- If there are more matters than items, join neighbouring ones, and name each of them in the line in three to eight
-  words. A matter left out is worse than a long line; leave out numbers and results instead.""",
-    "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time; a
-line of yours after a statement is the outline of your reply to it.
+- Give a numbered list. Name each matter by the thing and what it was about: a choice, a plan, an error, a test, a fix,
+  a faster way, somebody's answer. "Trouble with the login token" is a matter, "the login" is not.
+- Without a number of items, each matter is a line of its own. If a number is asked for, give exactly so many lines,
+  spread from the first day to the last. If there are more matters than lines, a line has all that were first mentioned
+  in its time, in their order, each in three to eight words. A matter left out is worse than a long line; leave out
+  numbers and results instead.""",
+    "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time. A
+line that begins with a verb is what the person wanted to do or asked for; a line of yours after it is the outline of
+your reply.
 - Go through every day, up to where things stand now, with every part that the question names. Give each matter that
   belongs to the question a clause or two: what the person wanted, planned, decided, tried or reported, and after it two
   to four points of your reply by name: they say how the matter was approached. Leave out what does not belong to it.
-- Keep names, relations of persons, versions, numbers, dates and methods. Say how a problem was solved, and what changed
-  later.
+- Problems and errors matter most: name each one, and the means by which it was solved, in one sentence. Keep names,
+  relations of persons, versions, numbers, dates and methods. Say what changed later.
 - Be complete rather than short: a long course has a long summary. Join matters that recur instead of dropping some. Put
   at most two marks after a clause.""",
     "contradiction": """This is a question of yes or no. In `steps`, list the memories that speak for yes and those that
-speak for no. If both are there and neither is an update of the other ("I never did it" on the day of a report of doing
-it, or later), begin by saying that memory holds contradictory information, quote both, and ask which one is correct.
-Otherwise answer yes or no.""",
+speak for no. If both are there, begin by saying that memory holds contradictory information, quote both with their
+dates, and ask which one is correct; if the yes is of a later day than the no, add that it may be new. A plan that was
+moved or a number that changed is an update and no contradiction. Otherwise answer yes or no.""",
     "instruction": """This question asks you to explain, show or write something. Do so completely, with general
 knowledge, fitted to what memory says about the person: project, tools, versions, preferences. `found` is true if any
 memory contributed.""",
@@ -90,8 +97,8 @@ facts answer it. Say what it changed to in a clause at most."""
 """Guidance for questions about what held before a change, and an addition to that of other types."""
 
 COMPUTED_TIMES = """
-- The lengths under Times are right for the dates that they name. Which date is that of the event is for you to judge.
-  If the pair that you need is missing there, calculate the length yourself.
+- Lengths beside facts and under Times are right for the dates that they name. Which date is that of the event is for
+  you to judge. If the length that you need is missing, calculate it yourself.
 - A date after "=" was computed from the words before it and may be wrong: if an earlier statement about the same event
   rules it out, the earlier one holds."""
 """Guidance that is added if durations are computed."""
@@ -113,17 +120,19 @@ _REVISED = """\
 _MARK_RULES = {
     "F": """\
 - Facts (F numbers) are evidence. Those marked "yours" are your own proposals, examples and drafts: what people say
-  themselves outranks them, and none of them is something that a person decided or did. In "former" ones at least one
-  thing changed later, often a part only: the rest of them may still hold.""",
+  themselves outranks them, and none of them is something that a person decided or did. Of "former" ones only what a
+  later fact changed is outdated; the rest may still hold.""",
     "S": "- Observations (S numbers) are summaries of facts.",
     "O": "- Opinions (O numbers) are your earlier conclusions. They are not evidence; present them as your view.",
     "B": "- Cite what you know about yourself from your background as [B].",
 }
 _INSTRUCTIONS = """\
 
-- The user's standing instructions are listed first. Follow each that applies to this question, in the form and the
-  content of your answer, even against the rule before this one; of two that differ, the first is newer. They change no
-  other rule and are no evidence."""
+- The user's standing instructions are listed first. One that names a subject applies if the question asks about that
+  subject, also if it does not ask for what the instruction adds; a subject that only occurs in a list, an order, a
+  summary or a number is not asked about. One without a subject applies to every answer. Follow all that apply, in the
+  form and the content of your answer, even against the rule before this one; of two that differ, the first is newer. If
+  memory lacks what one asks for, do not mention it. They change no other rule and are no evidence."""
 _SAID_IN_ORDER = ", in the order in which they were said, shortened where … stands"
 _HEADINGS = {"F": "Facts", "S": "Observations", "O": "Your opinions"}
 _JUDGEMENT = LazyPattern(
@@ -233,11 +242,7 @@ def _sections(question: Question, evidence: Evidence, lookups: Sequence[MemoryLo
         yield f"Your background (mark B):\n{background}"
     for letter, heading in _HEADINGS.items():
         if letter == "F" or evidence.has(letter):
-            order = (
-                ", in the order in which they were said, shortened where … stands"
-                if evidence.chronological and letter == "F"
-                else ""
-            )
+            order = _SAID_IN_ORDER if evidence.chronological and letter == "F" else ""
             yield f"{heading}{order}:\n{evidence.render(letter)}"
     if differences := evidence.differences():
         yield "Times, computed from the dates in the facts:\n" + "\n".join(differences)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 
 from vmemo.models.truncate import TRUNCATED, truncate
 from vmemo.reflect.outline import FILLER, SEPARATOR
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.noise import is_small_talk
 from vmemo.text.tokens import terms
 
 MAX_CHARACTERS = 4000
@@ -15,13 +17,60 @@ MAX_CLAUSES = 60
 """Clauses of a text that are considered."""
 MIN_SUBJECT = 4
 """Different terms, without stop words, from which a request for help names its subject."""
+MAX_REACTION = 70
+"""Characters of a message that may be no more than a reaction."""
+MAX_QUOTED = 120
+"""Characters up to the end of a quotation, such as an error message, which is not divided."""
+MAX_FOLLOW_UP = 200
+"""Characters of a question that only follows up the message before it."""
+_REACTION = frozenset(
+    terms(
+        "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
+        "interesting sounds makes make sense see fair enough know works work thank thanks much so really very well got "
+        "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
+        "back later"
+    )
+)
+"""Terms of reactions such as "Hmm, that makes sense."."""
 _GAP = "…"
-_CLAUSE = LazyPattern(r"(?:[^.?!;,:\n]|[.,:](?=\S))+[.?!;,:]*\s*|[.?!;,:\n]+\s*")
+_CLAUSE_END = LazyPattern(
+    r"(?<![.?!;,:])[.?!;,:]++(?=\s|$)"
+    r"|(?<=[\w)\"`])(?= (?:and|but|so|-|–) (?:[Ii]|[Ww]e|[Cc](?:an|ould) you)(?:'[a-z]+)? \w)"
+)
+_SENTENCE_END = LazyPattern(r"(?<![.?!])[.?!]++(?=\s|$)")
+_ABBREVIATION = LazyPattern(r"(?:^|[\s(])(?:Mrs?|Ms|Dr|St|No|vs|approx)\.$")
+_ABBREVIATION_CHARS = 8
+_YEAR = LazyPattern(r" (?:19|20)\d\d\b")
 _REQUEST = LazyPattern(
     r"\b(?:can|could|would) (?:you|i get)\b|\bplease\b|\bhelp me\b|\bthanks?\b|\blet me know\b"
     r"|\bhow (?:can|do|should) i\b|\bi(?:'m| am) (?:not sure|having trouble)\b|\bdo you (?:have|think)\b"
     r"|\bi(?:'d| would) (?:like|love|appreciate)\b|\bi (?:want|need) to (?:make sure|ensure|know)\b"
     r"|\bhere(?:'s| is) (?:my|what)\b|\bany (?:help|advice|tips|suggestions)\b",
+    re.IGNORECASE,
+)
+_LEAD = LazyPattern(
+    r"(?:(?:i(?:'m| am)|we(?:'re| are)) (?:currently |just |also |still |now )?(?:trying|attempting|looking|hoping) to "
+    r"|i(?:'d| would) like to |(?:i|we) (?:want|need|have) to |i need (?:some )?help (?:with |in |to )?"
+    r"|(?:i|we)(?:'ve| have) been (?:trying to |(?=\w+ing\b))"
+    r"|(?:i(?:'m|'ve| am)|we(?:'re|'ve| are)) (?:currently |recently |just |also |still |now )?(?=\w+(?:ing|ed)\b)"
+    r"|(?:can|could|would) (?:you|someone|anyone) (?:please )?(?:help me|explain|show me|tell me|provide|give me)"
+    r"(?: with| to| understand| figure out)? |how (?:can|do|should|would) (?:i|we) |i was wondering (?:if |how ))+"
+    r"(?=\w)",
+    re.IGNORECASE,
+)
+"""The start of a wish, a report or a request, whose subject follows."""
+_MESSAGE = LazyPattern(
+    r"^[^\"]{0,80}\b(?:error|message|exception|warning)\b[^\"]{0,40}(?=\"[^\"]{4,120}\")", re.IGNORECASE
+)
+"""The words before a quoted message, which says more."""
+_OPENING = LazyPattern(
+    r"\W*(?:(?:h+m+|uh+|um+|a+h+|oh|wow|ok(?:ay)?|alright|right|cool|nice|great|yeah|yes|sure|so|and|but|also|wait|"
+    r"got it|i see|makes sense|thanks?(?: you)?)\b[\s,.!…-]*)+",
+    re.IGNORECASE,
+)
+_ASKS = LazyPattern(
+    r"(?:who|what|where|when|why|which|how|is|are|was|were|do|does|did|can|could|should|would|will|any)(?:'[a-z]+)?\b"
+    r"[^.!?]*\?(?: [^.!?]{1,120}\?)?\s*$",
     re.IGNORECASE,
 )
 _NAME_WEIGHT, _ASKED_WEIGHT, _REQUEST_WEIGHT = 0.5, 1.0, -2.0
@@ -31,28 +80,81 @@ def condense(text: str, max_tokens: int, count: Callable[[str], int], asked: Col
     """Return the first clause of a text and the most informative others that fit, in their order; None if none fit.
 
     Clauses with numbers, names and the `asked` terms come before others, and requests for help without a subject last.
-    Phrases that only open a reply are left out.
+    Phrases that only open a reply, a wish or a request are left out.
     """
-    speaker, separator, body = text.partition(": ")
-    body = body.removesuffix(TRUNCATED) if separator else text
-    prefix = speaker + separator if separator else ""
-    clauses = [each for each in _CLAUSE.findall(" ".join(body[:MAX_CHARACTERS].split())) if each.strip()][:MAX_CLAUSES]
-    clauses = clauses[next((place for place, each in enumerate(clauses) if not FILLER.match(each)), 0) :]
+    prefix, clauses = _units(text, _CLAUSE_END)
     if not clauses:
         return truncate(text, max_tokens, count)
+    lead = _LEAD.match(clauses[0])
+    clauses = [clauses[0][lead.end() if lead else 0 :], *(_MESSAGE.sub(" ", each, count=1) for each in clauses[1:])]
     ranked = sorted(range(1, len(clauses)), key=lambda place: -_value(clauses[place], asked))
-    order = [0, *(place for place in ranked if _value(clauses[place], asked) >= 0)]
+    order = [0, *(place for place in ranked if _value(clauses[place], asked) >= 0 and _says_more(clauses[place]))]
     chosen = _fitting(order, lambda places: prefix + _joined(clauses, places), max_tokens, count)
-    return prefix + _joined(clauses, chosen) if 0 in chosen else truncate(text, max_tokens, count)
+    return prefix + _joined(clauses, chosen) if 0 in chosen else truncate(prefix + clauses[0], max_tokens, count)
+
+
+def condense_sentences(
+    text: str, max_tokens: int, count: Callable[[str], int], asked: Collection[str] = ()
+) -> str | None:
+    """Return the most informative sentences of a text that fit, so that the items of an enumeration stay together.
+
+    If the best one does not fit, it is condensed to its clauses.
+    """
+    prefix, sentences = _units(text, _SENTENCE_END)
+    ranked = sorted(range(len(sentences)), key=lambda place: -_value(sentences[place], asked))
+    chosen = _fitting(ranked, lambda places: prefix + _joined(sentences, places), max_tokens, count)
+    if ranked and ranked[0] not in chosen:
+        return condense(prefix + sentences[ranked[0]], max_tokens, count, asked)
+    return prefix + _joined(sentences, chosen) if chosen else truncate(text, max_tokens, count)
+
+
+def _units(text: str, end: LazyPattern) -> tuple[str, list[str]]:
+    """Return the speaker, and the clauses or sentences of a text after phrases that only open a reply."""
+    speaker, separator, body = text.partition(": ")
+    body = body.removesuffix(TRUNCATED) if separator else text
+    units = _divide(body[:MAX_CHARACTERS], end)[:MAX_CLAUSES]
+    start = next((place for place, each in enumerate(units) if not FILLER.match(each)), 0)
+    return speaker + separator if separator else "", units[start:]
+
+
+def _divide(text: str, end: LazyPattern) -> list[str]:
+    """Return the parts of a text up to each end, but a date with its year, and an abbreviation with what follows it."""
+    plain = " ".join(text.split())
+    ends = [match.end() for match in end.finditer(plain) if not _is_inside(plain, match.end())]
+    parts = (plain[first:last] for first, last in pairwise([0, *ends, len(plain)]))
+    return [part for part in parts if part.strip()]
+
+
+def _is_inside(text: str, end: int) -> bool:
+    if text.count('"', 0, end) % 2 and 0 <= text.find('"', end) - end <= MAX_QUOTED:
+        return True
+    if text[end - 1] == ",":
+        return text[end - 2 : end - 1].isdigit() and _YEAR.match(text, end) is not None
+    return _ABBREVIATION.search(text, max(0, end - _ABBREVIATION_CHARS), end) is not None
+
+
+def says_nothing(text: str) -> bool:
+    """Return True for a message that only reacts to another: "Hmm, that makes sense."."""
+    body = text.partition(": ")[2] or text
+    if len(body) > MAX_REACTION:
+        return False
+    words = set(terms(body))
+    return is_small_talk(body) or (len(words) > 1 and words <= _REACTION)
+
+
+def asks_back(text: str) -> bool:
+    """Return True for a question about the message before it: "hmm, and how do I do that?"."""
+    body = text.partition(": ")[2] or text
+    opening = _OPENING.match(body)
+    return opening is not None and len(body) <= MAX_FOLLOW_UP and _ASKS.match(body, opening.end()) is not None
 
 
 def without_requests(text: str) -> str:
     """Return a text without openings and requests for help that name no subject; the text itself if none are left."""
     speaker, separator, body = text.partition(": ")
     prefix, body = (speaker + separator, body) if separator else ("", text)
-    clauses = [each for each in _CLAUSE.findall(" ".join(body.split())) if each.strip()]
-    kept = [each for each in clauses if not _is_empty_request(each) and not FILLER.match(each)]
-    stated = "".join(kept).strip(" ,;:")
+    kept = [each for each in _divide(body, _CLAUSE_END) if not _is_empty_request(each) and not FILLER.match(each)]
+    stated = "".join(kept).strip(" ,;:-–")
     return prefix + stated if len(set(terms(stated))) >= MIN_SUBJECT else text
 
 
@@ -89,6 +191,11 @@ def _value(clause: str, asked: Collection[str]) -> float:
     named = _NAME_WEIGHT * names + min(2, sum(map(str.isdigit, clause)))
     about = _ASKED_WEIGHT * len(set(asked).intersection(terms(clause)))
     return named + about + (_REQUEST_WEIGHT if _is_empty_request(clause) else 0.0)
+
+
+def _says_more(clause: str) -> bool:
+    """Return True unless a clause only joins others: "For example,"."""
+    return len(set(terms(clause))) > 1 or any(map(str.isdigit, clause))
 
 
 def _is_empty_request(clause: str) -> bool:

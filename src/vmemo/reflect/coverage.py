@@ -5,12 +5,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, pairwise, zip_longest
+from datetime import date
+from itertools import accumulate, chain, pairwise, takewhile, zip_longest
 
 from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
-from vmemo.reflect.condense import condense, condense_outline, without_requests
-from vmemo.reflect.outline import SEPARATOR, outline, resolution
+from vmemo.reflect.condense import (
+    asks_back,
+    condense,
+    condense_outline,
+    condense_sentences,
+    says_nothing,
+    without_requests,
+)
+from vmemo.reflect.outline import SEPARATOR, advice, outline, resolution
 from vmemo.reflect.sources import Source
 from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
@@ -18,10 +26,10 @@ from vmemo.text.tokens import terms
 
 Shorten = Callable[[str, int, TokenCounter, Collection[str]], str | None]
 _FENCE = "```"
+MAX_CODE = 240
+"""Characters of a block of code that stays in a line whose items are counted."""
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
-WIDE = 12
-"""Times the budget that is recalled, because the lines are shortened afterwards."""
 SHORT_LINE = 48
 MIN_LINE: Mapping[QueryType, int] = {
     "ordering": SHORT_LINE,
@@ -33,6 +41,8 @@ MIN_LINE: Mapping[QueryType, int] = {
 """Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
 STATEMENT_LINE = 64
 """Tokens up to which a person's statement in a summary is whole: fewer whole statements say more than many parts."""
+MIN_REPEATED = 0.6
+"""Share of the terms of two statements of a day that both have, from which one repeats the other."""
 MIN_STATEMENT_TERMS = 2
 """Different terms, without stop words, below which a statement says nothing: "Yes", "hmm, okay"."""
 MIN_REPLY_TERMS = 8
@@ -41,12 +51,16 @@ MAX_REPEATED = 2
 """Replies that a label is shown with: "Error Handling" in every reply says nothing about one of them."""
 MAX_SYMBOLS = 0.1
 """Share of a text's characters that are brackets, quotes and operators, above which it is code."""
-PEOPLE_SHARE = 0.65
+PEOPLE_SHARE = 0.6
 """Share of a summary's tokens for what people said; the rest is for what was replied to it."""
 _EXAMINED = 200
 """Characters of a text in which symbols are counted."""
+_VALUE = LazyPattern(r"[\"'][^\"']+[\"']|\d")
 _SYMBOL = LazyPattern(r"[{}()\[\]<>=;\"'_/\\]")
-_BY_USER = LazyPattern(r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+")
+_BY_USER = LazyPattern(
+    r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+"
+    r"|\bmy (?:\w+ ){0,2}?(?:discussions?|questions?|requests?|messages?|concerns|worries|conversations?|chats?)\b"
+)
 _BY_ASSISTANT = LazyPattern(
     r"\byou(?:'ve|'d| have| had)? (?:first |ever |already )?(?:suggest|recommend|mention|said|told|propose|bring|"
     r"brought|explain|gave|give|advise|listed\b|discuss)"
@@ -78,13 +92,15 @@ def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: Quer
     """Return the hits of the speaker whose statements are put in order, or else those of all speakers by turns.
 
     What people say carries the course of a conversation, although the assistant's replies are longer and more numerous:
-    there is one reply for two statements.
+    there is one reply for two statements. What is counted is what people did, so replies come last there.
     """
     speaker = asked_speaker(question) if type == "ordering" else None
     if said := [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []:
         return said
     replies = [hit for hit in hits if sources[hit.id].role == "assistant"]
     others = [hit for hit in hits if sources[hit.id].role != "assistant"]
+    if type == "count" and asked_speaker(question) != "assistant":
+        return [*others, *replies]
     return interleave([others[::2], others[1::2], replies])
 
 
@@ -116,10 +132,30 @@ def cover_course(
 def _single_statements(people: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
     """Return one statement of each message without requests for help, and without those that say nothing else."""
     single = [
-        hit for hit in _one_per_message(people, sources) if len(set(terms(_body(hit)))) >= MIN_STATEMENT_TERMS
+        hit
+        for hit in _one_per_message(people, sources)
+        if len(set(terms(_body(hit)))) >= MIN_STATEMENT_TERMS and not says_nothing(hit.text)
     ] or people
-    plain = [hit for each in single if (hit := _without_code(each, count)) is not None]
-    return [_with_text(hit, without_requests(hit.text), count) for hit in plain]
+    return _distinct_statements(single, count)
+
+
+def _distinct_statements(hits: Sequence[Hit], count: TokenCounter) -> list[Hit]:
+    """Return the hits without code, empty requests and what another one of the day says with the same numbers."""
+    kept: list[Hit] = []
+    days: dict[date, list[set[str]]] = {}
+    for each in hits:
+        if (plain := _without_code(each, count)) is None:
+            continue
+        words, same_day = set(terms(_body(plain))), days.setdefault(plain.fact.mentioned_at.date(), [])
+        if not any(_repeats(words, other) for other in same_day):
+            same_day.append(words)
+            kept.append(_with_text(plain, without_requests(plain.text), count))
+    return kept
+
+
+def _repeats(words: set[str], other: set[str]) -> bool:
+    common = len(words & other)
+    return common >= MIN_REPEATED * len(words | other) and all(each.isalpha() for each in words - other)
 
 
 def _replies_to(
@@ -127,7 +163,8 @@ def _replies_to(
 ) -> list[Hit]:
     """Return the replies that directly follow a statement on its day, those to the most relevant statements first.
 
-    A statement and its reply may be in different sessions: a new subject can begin with either of them.
+    A statement and its reply may be in different sessions: a new subject can begin with either of them. A reply that
+    takes up none of a statement's words answers another one, which was not found.
     """
     ranks = {sources[hit.id].message: rank for rank, hit in reversed(list(enumerate(people)))}
     chosen = {sources[hit.id].message for hit in said}
@@ -138,8 +175,13 @@ def _replies_to(
         and sources[before.id].role != "assistant"
         and sources[reply.id].role == "assistant"
         and before.fact.mentioned_at.date() == reply.fact.mentioned_at.date()
+        and _takes_up(before, sources[reply.id].content or reply.text)
     ]
     return [reply for _, reply in sorted(following, key=lambda each: each[0])]
+
+
+def _takes_up(statement: Hit, reply: str) -> bool:
+    return not set(terms(_body(statement))).isdisjoint(terms(reply))
 
 
 def _outlined(replies: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
@@ -155,7 +197,7 @@ def _outlined(replies: Sequence[Hit], sources: Mapping[FactId, Source], count: T
         content = sources[hit.id].content
         labels = [label for label in outline(content) if seen[label] < MAX_REPEATED]
         seen.update(labels)
-        solved = resolution(content)
+        solved = resolution(content) or advice(content)
         parts = [*([solved] if solved else ()), *labels]
         if len(parts) > 1:
             outlined.append(_with_text(hit, f"{speaker}: {SEPARATOR.join(parts)}", count))
@@ -179,30 +221,54 @@ def cover_sessions(
     the next best. If lines are short, only the best part of a divided message is used while other messages wait, and
     messages that only ask come last.
     """
-    most = max(1, max_tokens // min_line)
-    hits = [plain for hit in hits if (plain := _without_code(hit, count)) is not None]
-    single = _one_per_message(hits, sources) if min_line <= SHORT_LINE else hits
-    single = sorted(single, key=lambda hit: is_bare_question(hit.text.partition(": ")[2]))
+    most, short = max(1, max_tokens // min_line), min_line <= SHORT_LINE
+    max_code = 0 if short else MAX_CODE
+    asked = terms(question)
+    hits = [plain for hit in hits if (plain := _without_code(hit, count, max_code, asked)) is not None]
+    hits = [hit for hit in hits if not says_nothing(hit.text)] or hits
+    single = _distinct_statements(_one_per_message(hits, sources), count) if short else hits
+    single = sorted(single, key=_only_asks)
     best = single[: max(1, most // 2)]
     covered = {_session(hit) for hit in best}
     others = _first_of_each((hit for hit in single[len(best) :] if _session(hit) not in covered), _session)
     chosen = {hit.id: hit for hit in [*best, *others, *single, *hits]}
     used = accumulate(min(hit.tokens, min_line) for hit in chosen.values())
     fitting = max(1, sum(1 for total in used if total <= max_tokens))
-    shortened = _shorten(list(chosen.values())[:fitting], max_tokens, count, terms(question))
+    cut = condense if short else condense_sentences
+    shortened = _shorten(list(chosen.values())[:fitting], max_tokens, count, asked, cut=cut)
     return sorted(shortened, key=lambda hit: sources[hit.id].place)
 
 
-def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
-    """Return the hit with a mark in place of each block of code, or None if it is nothing but code or begins in it."""
+def _only_asks(hit: Hit) -> bool:
+    """Return True for a question without a statement, and for a request that refers to code only."""
+    body = _body(hit)
+    return asks_back(hit.text) or is_bare_question(body) or body.startswith(CODE)
+
+
+def _without_code(hit: Hit, count: TokenCounter, max_code: int = 0, asked: Collection[str] = ()) -> Hit | None:
+    """Return the hit with a mark in place of each block of code, or None if it is nothing but code or begins in it.
+
+    Blocks of up to `max_code` characters stay, because what is counted may be in them; of longer ones the lines stay
+    that have values and `asked` terms.
+    """
     speaker, separator, body = hit.text.partition(": ")
-    text = " ".join(f" {CODE} ".join(body.split(_FENCE)[::2]).split())
-    prose = text.replace(CODE, "").strip()
+    parts = body.split(_FENCE)
+    codes = [code if len(code) <= max_code else _excerpt(code, max_code, asked) for code in parts[1::2]]
+    text = " ".join(" ".join(chain.from_iterable(zip_longest(parts[::2], codes, fillvalue=""))).split())
+    prose = " ".join(" ".join(parts[::2]).split())
     if (not prose and body) or len(_SYMBOL.findall(prose[:_EXAMINED])) > MAX_SYMBOLS * min(len(prose), _EXAMINED):
         return None
     if _FENCE not in body:
         return hit
     return _with_text(hit, f"{speaker}{separator}{text}", count)
+
+
+def _excerpt(code: str, max_characters: int, asked: Collection[str]) -> str:
+    """Return the first lines of code with a value and an asked term in them, and a mark."""
+    lines = [line.strip() for line in code.splitlines() if _VALUE.search(line)] if max_characters else []
+    about = [line for line in lines if not set(asked).isdisjoint(terms(line.replace("_", " ")))]
+    fitting = takewhile(lambda each: each[1] <= max_characters, zip(about, accumulate(map(len, about)), strict=True))
+    return " ".join([*(line for line, _ in fitting), CODE])
 
 
 def _body(hit: Hit) -> str:
@@ -225,7 +291,12 @@ def _session(hit: Hit) -> str:
 
 
 def _shorten(
-    hits: Sequence[Hit], max_tokens: int, count: TokenCounter, asked: Collection[str], *, cut: Shorten = condense
+    hits: Sequence[Hit],
+    max_tokens: int,
+    count: TokenCounter,
+    asked: Collection[str],
+    *,
+    cut: Shorten = condense,
 ) -> list[Hit]:
     """Cut the longest hits so that all fit: short ones leave their share to others; the best third have two shares."""
     shares = [2 if place * 3 < len(hits) else 1 for place in range(len(hits))]

@@ -8,8 +8,9 @@ from datetime import date, datetime
 from itertools import chain, combinations, pairwise, product, zip_longest
 
 from vmemo.models import Fact
-from vmemo.reflect.fact_times import FactTime, FactTimes, invalid_from, times_of, valid_since
+from vmemo.reflect.fact_times import VERBATIM_ENGINES, FactTime, FactTimes, invalid_from, times_of, valid_since
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.statements import sentence_spans
 from vmemo.text.temporal.date_format import format_date
 from vmemo.text.temporal.durations import (
     DateSpan,
@@ -31,7 +32,8 @@ _ASKED_LENGTH = LazyPattern(
     r"|\b(?:apart|elapsed|duration|gap|interval|anniversary|age|ago)\b"
 )
 _ASKED_ORDER = LazyPattern(
-    r"\b(?:first|earliest|sooner|earlier|later|older|younger|longer|shorter|order)\b|\blast\s?[,:?]|\bbefore or after\b"
+    r"\b(?:first|earliest|sooner|earlier|later|older|younger|longer|shorter|order)\b"
+    r"|^(?!.*\bhow long\b).*\blast\s?[,:?]|\bbefore or after\b"
 )
 _FROM_NOW = LazyPattern(
     r"\b(?:ago|left|remain(?:s|ing)?|to go|so far|anniversary|age|today|now|next)\b|\bhow (?:old|soon|recently)\b"
@@ -46,13 +48,15 @@ ANNIVERSARY_FROM = 10
 """Months after an event from which its next anniversary is shown."""
 MAX_ORDERED = 8
 """Facts that are listed in order of time."""
+MAX_COMPARED = 3
+"""Facts whose times are paired if the question names no two events."""
 MAX_PAIRED = 4
 """Times that are paired with each other if the question names no two events."""
-MAX_OF_EVENT = 3
+MAX_OF_EVENT = 2
 """Facts that an event named in the question is looked for in."""
 MIN_SHARED = 0.6
 """Share of the terms of the fact nearest to an event that another one must have to be about it."""
-MAX_EVENT_TIMES = 3
+MAX_EVENT_TIMES = 2
 """Times that each of two events named in the question may have."""
 
 
@@ -63,9 +67,19 @@ def question_date(asked_at: datetime) -> str:
 
 def needs_durations(question: str) -> bool:
     """Return True if a question asks for a length of time or which of several came first, or is not in English."""
+    return asks_for_length(question) or asks_for_order(question)
+
+
+def asks_for_order(question: str) -> bool:
+    """Return True if a question asks which of several came first, or is not in English."""
     lowered = question.casefold()
-    asked = _ASKED_LENGTH.search(lowered) or _ASKED_ORDER.search(lowered)
-    return asked is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+    return _ASKED_ORDER.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+
+
+def asks_for_length(question: str) -> bool:
+    """Return True if a question asks for a length of time, or is not in English."""
+    lowered = question.casefold()
+    return _ASKED_LENGTH.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
 
 
 def asks_from_now(question: str) -> bool:
@@ -90,10 +104,10 @@ def describe_times(fact: Fact, asked_at: datetime) -> str:
     return "; ".join(clauses)
 
 
-def describe_dates(fact: Fact, asked_at: datetime, *, brief: bool = False) -> str:
+def describe_dates(fact: Fact, asked_at: datetime, *, brief: bool = False, closed: bool = True) -> str:
     """Return when a fact was mentioned, happened and became invalid, without distances.
 
-    `brief` omits weekdays, and the day of an event that the text names.
+    `brief` omits weekdays, and the day of an event that the text names. Without `closed`, the end is omitted.
     """
     times = times_of(fact, asked_at)
     mentioned = times.mentioned.first
@@ -102,7 +116,7 @@ def describe_dates(fact: Fact, asked_at: datetime, *, brief: bool = False) -> st
     if happened is not None and happened.period != times.mentioned and not (brief and _is_named(happened, fact.text)):
         is_plan = happened.period.first > times.mentioned.last
         clauses.append(f"{'planned for' if is_plan else 'happened'} {_in_words(happened, weekday=not brief)}")
-    if (day := invalid_from(fact, asked_at)) is not None:
+    if closed and (day := invalid_from(fact, asked_at)) is not None:
         clauses.append(f"{_invalid_words(day, asked_at.date())} {format_date(day)}")
     return "; ".join(clauses)
 
@@ -112,24 +126,31 @@ def _is_named(time: FactTime, text: str) -> bool:
 
 
 def describe_differences(
-    facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 3, events: Sequence[str] = ()
+    facts: Sequence[tuple[str, Fact]],
+    asked_at: datetime,
+    *,
+    question: str = "",
+    events: Sequence[str] = (),
+    most: int = MAX_COMPARED,
 ) -> list[str]:
-    """Return the time between the dates that marked facts name, and the order of the facts in time.
+    """Return the times between facts that a question asks for, and their order in time if it asks for one.
 
     The facts come most relevant first. If the question names two `events`, each date of a fact about the one is paired
-    with each of a fact about the other, and there is no order; otherwise the dates of the `most` relevant facts are
-    paired, those of one fact only if there is no other. One line gives the order and one each pair; facts of one time
-    are grouped.
+    with each of a fact about the other, and there is no order. A length up to now needs no pair. Otherwise the dates of
+    the `most` relevant facts are paired, those of one fact only if there is no other. Facts of one time are grouped.
     """
     if pairs := _event_pairs(facts, asked_at, events):
         return [_difference(earlier, later) for earlier, later in pairs]
     times = [(mark, times_of(fact, asked_at)) for mark, fact in facts[: max(most, MAX_ORDERED)]]
+    ordered = len(facts) > 1 and (not question or asks_for_order(question))
+    order = [_order(_by_time([(mark, each.position) for mark, each in times]))] if ordered else []
+    if question and (asks_from_now(question) or not asks_for_length(question)):
+        return order
     by_fact = [_all_times([each]) for each in times[:most]]
     in_turn = [each for each in chain.from_iterable(zip_longest(*by_fact)) if each is not None]
     first = list(dict.fromkeys(time for _, time in in_turn))[:MAX_PAIRED]
     named = combinations(_by_time([each for each in in_turn if each[1] in first]), 2)
     pairs = [(one, other) for one, other in named if len(by_fact) == 1 or one[0] != other[0]]
-    order = [_order(_by_time([(mark, each.position) for mark, each in times]))] if len(facts) > 1 else []
     return [*order, *(_difference(earlier, later) for earlier, later in pairs)]
 
 
@@ -139,10 +160,14 @@ def _event_pairs(
     """Return each time of the first event with each of the second, the earlier one first."""
     if len(events) != 2:
         return []
+    named = [set(terms(event)) for event in events]
     sides = [
-        _by_time(_surest(_all_times([(mark, times_of(fact, asked_at)) for mark, fact in _about(event, facts)])))
-        for event in events
+        _by_time(_surest(_all_times([(mark, _times_about(fact, own, asked_at)) for mark, fact in about])))
+        for own, other in (named, reversed(named))
+        if (about := _about(own, other, facts))
     ]
+    if len(sides) != 2:
+        return []
     found = [
         (one, other) if one[1].period.first <= other[1].period.first else (other, one)
         for one, other in product(*sides)
@@ -158,13 +183,31 @@ def _surest(times: Sequence[tuple[str, FactTime]]) -> list[tuple[str, FactTime]]
     return list(exact or named or times)[:MAX_EVENT_TIMES]
 
 
-def _about(event: str, facts: Sequence[tuple[str, Fact]]) -> list[tuple[str, Fact]]:
-    """Return the facts that share the most terms with the name of an event, or nearly so many."""
-    named = set(terms(event))
-    shared = [len(named.intersection(terms(fact.text))) for _, fact in facts]
-    least = max(1.0, MIN_SHARED * max(shared, default=0))
-    best = sorted((place for place, number in enumerate(shared) if number >= least), key=lambda place: -shared[place])
+def _about(named: set[str], other: set[str], facts: Sequence[tuple[str, Fact]]) -> list[tuple[str, Fact]]:
+    """Return the facts that share the most terms with the name of an event, or nearly so many.
+
+    Terms that the other event has too do not distinguish them, and count less.
+    """
+    shared = [named.intersection(terms(fact.text)) for _, fact in facts]
+    scores = [len(each - other) + len(each & other) / 2 for each in shared]
+    least = max(0.5, MIN_SHARED * max(scores, default=0))
+    best = sorted((place for place, score in enumerate(scores) if score >= least), key=lambda place: -scores[place])
     return [facts[place] for place in best[:MAX_OF_EVENT]]
+
+
+def _times_about(fact: Fact, named: set[str], asked_at: datetime) -> FactTimes:
+    """Return the times in the sentence of a fact that is most about an event, or those of the fact if it has none."""
+    speaker, separator, _ = fact.text.partition(": ")
+    sentences = [fact.text[start:end] for start, end in sentence_spans(fact.text)]
+    best = max(sentences, key=lambda each: len(named.intersection(terms(each))), default="")
+    if len(sentences) > 1 and fact.engine in VERBATIM_ENGINES:
+        text = best if best.startswith(speaker) else f"{speaker}{separator}{best}"
+        narrow = times_of(
+            fact.model_copy(update={"text": text, "occurred_start": None, "occurred_end": None}), asked_at
+        )
+        if narrow.main is not None:
+            return narrow
+    return times_of(fact, asked_at)
 
 
 def _all_times(times: Sequence[tuple[str, FactTimes]]) -> list[tuple[str, FactTime]]:

@@ -11,7 +11,9 @@ from vmemo.models import Fact, FactId, Hit, Network
 from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
+from vmemo.reflect.condense import says_nothing
 from vmemo.reflect.date_math import (
+    MIN_SHARED,
     asks_from_now,
     describe_dates,
     describe_differences,
@@ -22,6 +24,7 @@ from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time, times_of
 from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.statements import split_statements
 from vmemo.text.tokens import terms
 
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
@@ -30,8 +33,9 @@ MAX_WITH_DURATIONS = 6
 """Facts of each letter that are shown with their distance from the question, which takes more tokens than the fact."""
 MIN_TERMS = 4
 """Different terms, without stop words, below which a verbatim message is left out when facts were recalled."""
-_PASTED = LazyPattern(r"```|\*\*\w|(?:^|\s)#{2,6} |\| ?-{2,}|\[Your ")
-"""Markup of a text that was pasted into a message: code, a plan, a draft or a table."""
+_FENCE = "```"
+_PASTED = LazyPattern(r"\*\*\w|(?:^|\s)#{2,6} |\| ?-{2,}|\[Your ")
+"""Markup of a text that was pasted into a message: a plan, a draft or a table."""
 _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
 
 
@@ -53,8 +57,8 @@ class Evidence:
     """True if the facts are shown in the order in which they were said, and not by relevance."""
     sequenced: bool = False
     """True if facts of one day show the order in which they were said, because the latest one is asked for."""
-    instructions: tuple[Fact, ...] = ()
-    """The user's standing instructions, newest first."""
+    recalled_instructions: tuple[Fact, ...] = ()
+    """The user's standing instructions that the first recall chose."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
     """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
@@ -63,6 +67,13 @@ class Evidence:
     def durations(self) -> bool:
         """True if lengths of time are computed, because the question asks for one or for an order."""
         return self.timed and needs_durations(self.question)
+
+    @property
+    def instructions(self) -> list[Fact]:
+        """The user's standing instructions, newest first, with those among the facts."""
+        shown = (hit.fact for hit in self.hits.values() if hit.fact.instruction and hit.status != "former")
+        distinct = {fact.id: fact for fact in (*self.recalled_instructions, *shown)}
+        return sorted(distinct.values(), key=lambda fact: fact.mentioned_at, reverse=True)
 
     @property
     def tokens(self) -> int:
@@ -78,13 +89,13 @@ class Evidence:
         """Add the new hits that fit into `max_tokens`, most relevant first, and return their number.
 
         The first hit that does not fit is truncated, and those after it are left out. If extracted facts are among
-        the hits, short verbatim messages are left out: most are greetings.
+        the hits, short verbatim messages are left out: most are greetings. Mere reactions are left out always.
         """
         known = {hit.id for hit in self.hits.values()}
         given = known.union(hit.id for hit in hits)
         before, extracted = len(self.hits), not self.chronological and any(not hit.verbatim for hit in hits)
         for hit in hits:
-            if hit.id in known or (extracted and _is_short_message(hit)):
+            if hit.id in known or (extracted and _is_short_message(hit)) or _is_reaction(hit):
                 continue
             if hit.fact.is_rest and hit.fact.supersedes in given:
                 # The former fact says this too.
@@ -139,15 +150,26 @@ class Evidence:
 
     def _lines(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
         sequence = self._sequence([hit for _, hit in chosen]) if self.sequenced else {}
-        for place, (mark, hit) in enumerate(chosen):
+        near = self._near(chosen)
+        for mark, hit in chosen:
             notes = [*self._voice(hit), *_notes(hit, self._replaced_by(hit)), *sequence.get(hit.id, ())]
-            yield _line(mark, hit, notes, self._dates(place, hit))
+            yield _line(mark, hit, notes, self._dates(hit, near=mark in near))
+
+    def _near(self, chosen: Sequence[tuple[str, Hit]]) -> list[str]:
+        """Return the marks of the facts that share the most terms with a question about a length up to now."""
+        if not self.durations or len(self.events) == 2 or not asks_from_now(self.question):
+            return []
+        asked = set(terms(self.question))
+        shared = {mark: len(asked.intersection(terms(hit.text))) for mark, hit in chosen}
+        least = MIN_SHARED * max(shared.values(), default=0)
+        return [mark for mark, number in shared.items() if number >= least][:MAX_WITH_DURATIONS]
 
     def _by_day(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
         """Yield a line with each day, and below it the facts, with the other dates that they have."""
         current = ""
         for mark, hit in chosen:
-            day, _, others = describe_dates(hit.fact, self.asked_at, brief=True).partition("; ")
+            closed = self._replaced_by(hit) is None
+            day, _, others = describe_dates(hit.fact, self.asked_at, brief=True, closed=closed).partition("; ")
             if day != current:
                 current = day
                 yield f"{day}:"
@@ -198,16 +220,17 @@ class Evidence:
         if own and fact.network in ("world", "experience"):
             yield "yours"
 
-    def _dates(self, place: int, hit: Hit) -> str:
-        if self.durations and len(self.events) != 2 and place < MAX_WITH_DURATIONS and asks_from_now(self.question):
+    def _dates(self, hit: Hit, *, near: bool) -> str:
+        """Return the dates of a fact. The fact that changed it, if shown, has the date from which it is former."""
+        if near:
             return describe_times(hit.fact, self.asked_at)
-        return describe_dates(hit.fact, self.asked_at, brief=not self.timed)
+        return describe_dates(hit.fact, self.asked_at, brief=not self.timed, closed=self._replaced_by(hit) is None)
 
     def differences(self) -> list[str]:
         """Return the lengths of time between the facts about the question, if it asks for one or for an order.
 
         Facts that share more terms with the question come first, so that one found by a lookup takes its place. The
-        dates of the assistant's texts and of pasted texts are used only if people's statements have none.
+        dates of the assistant's texts, of code and of pasted texts are used only if people's statements have none.
         """
         if not self.durations:
             return []
@@ -215,14 +238,24 @@ class Evidence:
         hits = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith("F")]
         shared = {mark: len(asked.intersection(terms(hit.text))) for mark, hit in hits}
         about = sorted((each for each in hits if shared[each[0]]), key=lambda each: -shared[each[0]])
-        stated = [(mark, hit) for mark, hit in about if not any(self._voice(hit)) and _PASTED.search(hit.text) is None]
-        dated = any(times_of(hit.fact, self.asked_at).main for _, hit in stated)
-        facts = [(mark, hit.fact) for mark, hit in (stated if dated else about)]
-        return describe_differences(facts, self.asked_at, events=self.events)
+        said = [(mark, _without_code(hit.fact)) for mark, hit in about if not any(self._voice(hit))]
+        stated = [(mark, fact) for mark, fact in said if _PASTED.search(fact.text) is None]
+        dated = any(times_of(fact, self.asked_at).main for _, fact in stated)
+        facts = stated if dated else [(mark, hit.fact) for mark, hit in about]
+        return describe_differences(facts, self.asked_at, question=self.question, events=self.events)
+
+
+def _without_code(fact: Fact) -> Fact:
+    prose = fact.text.split(_FENCE)[::2]
+    return fact if len(prose) == 1 else fact.model_copy(update={"text": " ".join(prose)})
 
 
 def _is_short_message(hit: Hit) -> bool:
     return hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
+
+
+def _is_reaction(hit: Hit) -> bool:
+    return hit.fact.engine in VERBATIM_ENGINES and says_nothing(hit.text)
 
 
 def _line(mark: str, hit: Hit, noted: Sequence[str], dates: str) -> str:
@@ -236,7 +269,8 @@ def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
     if hit.verbatim:
         yield "the speaker's own words"
     if hit.status == "former":
-        yield "former" if replaced_by is None else f"former, changed by {replaced_by}"
+        part = "in part " if len(split_statements(hit.text.partition(": ")[2] or hit.text)) > 1 else ""
+        yield "former" if replaced_by is None else f"former, {part}changed by {replaced_by}"
     elif replaced_by is not None:
         yield f"changed by {replaced_by}"
     if hit.status == "maybe_outdated":

@@ -156,7 +156,10 @@ def _times_in(text: str, reference: datetime) -> Sequence[_TextTime]:
         if likely.kind == "on" and text.startswith(COMPUTED_DATE, each.end):
             continue
         without_year = each.relative and bool(_MONTH_AND_DAY.search(each.text))
-        time = _nearest_year(likely, reference.date()) if without_year and not each.certain else likely
+        # A term ahead of its mention is not that of a past year.
+        ahead = likely.kind == "up to" and likely.period.last > reference.date()
+        unsure = without_year and not each.certain and not ahead
+        time = _nearest_year(likely, reference.date()) if unsure else likely
         found.append(_TextTime(each.relative and not without_year, each.certain, likely, time))
     return tuple(found)
 

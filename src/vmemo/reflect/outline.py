@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vmemo.text.lazy_regex import LazyPattern
 
@@ -54,11 +55,48 @@ _RESOLUTION = LazyPattern(
 """A sentence that names the cause of a problem, its solution or a result."""
 
 
+MIN_ADVICE_WORDS, MAX_ADVICE_WORDS = 4, 18
+_OPENING_SENTENCES = 12
+_ADVICE = LazyPattern(
+    r"\b(?:you(?:'ll| will|'d| would)? (?:can|could|should|may|might|need to|want to|have to|must)"
+    r"|(?:way|approach|solution|fix) (?:\w+ ){0,4}is (?:to|by)) (?P<proposed>[a-z`][^\n]{10,240})",
+    re.IGNORECASE,
+)
+"""A proposal of a reply."""
+_CHOOSING = frozenset(("use", "adopt", "add", "install", "configure", "set", "switch", "replace", "combine", "run"))
+"""Verbs whose object is the proposed means; after others, such as "improve", it may be what the statement named."""
+_ADVICE_END = LazyPattern(
+    r",? (?:so that|which|while|ensuring|making sure|to ensure|to make sure|in order to|here(?:'s| is| are))\b"
+    r"|[.:](?=\s|$)",
+    re.IGNORECASE,
+)
+"""The end of a proposal: what follows says why."""
+
+
 def resolution(text: str) -> str | None:
     """Return the first short sentence of a reply that says how something was solved, or None."""
     prose = "\n".join(text[:MAX_CHARACTERS].split(_FENCE)[::2])
     sentences = (_MARKUP.sub("", found).strip(" -\t") for found in _SENTENCE_END.split(prose))
     return next((each.replace(SEPARATOR, ", ") for each in sentences if _is_resolution(each)), None)
+
+
+def advice(text: str) -> str | None:
+    """Return what the most specific of the first sentences of a reply proposes to do, or None if none names anything.
+
+    "To limit the calls, you can use a queue with Redis, so that …" proposes "use a queue with Redis".
+    """
+    prose = "\n".join(text[:MAX_CHARACTERS].split(_FENCE)[::2])
+    found = [_ADVICE.search(" ".join(each.split())) for each in _SENTENCE_END.split(prose)[:_OPENING_SENTENCES]]
+    proposed = [_ADVICE_END.split(each["proposed"])[0].split()[:MAX_ADVICE_WORDS] for each in found if each]
+    best = max(proposed, key=_specific_words, default=[""])
+    if len(best) < MIN_ADVICE_WORDS or _specific_words(best) < (1 if best[0].lower() in _CHOOSING else 2):
+        return None
+    return _MARKUP.sub("", " ".join(best)).replace(SEPARATOR, ", ").strip(" .:,")
+
+
+def _specific_words(words: Sequence[str]) -> int:
+    """Return the number of words that name something: identifiers, abbreviations, versions and names."""
+    return sum(len(word) > 1 and (any(map("`_/".__contains__, word)) or not word[1:].islower()) for word in words)
 
 
 def _is_resolution(sentence: str) -> bool:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import accumulate
-from typing import Protocol
 
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Fact, FactId, Hit, QueryType
+from vmemo.models import BankId, Hit, QueryType, QuestionTense
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.results import Answer, MemoryLookup
 from vmemo.ports import LLM, Context, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
-from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_course, cover_sessions, interleave
+from vmemo.reflect.coverage import MIN_LINE, SHORT_LINE
 from vmemo.reflect.date_math import question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import (
@@ -32,13 +31,13 @@ from vmemo.reflect.extractive import (
     facts_in,
 )
 from vmemo.reflect.fill_schema import fill_schema
+from vmemo.reflect.gather import FACTS, Recaller, RecallOutcome, gather_by_session
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
-from vmemo.reflect.sources import LoadMessages, Source, load_sources
+from vmemo.reflect.sources import load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
-from vmemo.text.questions.query_types import answer_type
-from vmemo.text.questions.yes_no import opposite_statements
+from vmemo.text.questions.answer_types import answer_type
 
 MAX_LOOKUPS = 3
 """Rounds of further recalls that the LLM may request."""
@@ -60,37 +59,6 @@ MAX_LOOKED_UP = 8
 GATHERED_SHARE = 0.9
 """Share of the token budget for what is gathered by session, if further lookups are allowed."""
 MAX_QUERY_LENGTH = 500
-FACTS = ("world", "experience")
-"""Networks of evidence; observations summarize it, and opinions follow from it."""
-
-
-@dataclass(frozen=True)
-class RecallOutcome:
-    """The hits of one recall and the type of its question."""
-
-    hits: Sequence[Hit]
-    type: QueryType
-    parts: tuple[str, ...] = ()
-    """The sub-queries of the question."""
-    links: tuple[str, ...] = ()
-    """Queries for traits of persons on which the answer may depend."""
-    instructions: tuple[Fact, ...] = ()
-    """The user's standing instructions, newest first."""
-
-
-class Recall(Protocol):
-    """A recall with a token limit; a wide one explores more candidates, and messages that only ask."""
-
-    async def __call__(self, text: str, max_tokens: int, *, wide: bool = False) -> RecallOutcome: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recaller:
-    """Access to a bank's memory: `messages` returns messages by id."""
-
-    recall: Recall
-    messages: LoadMessages
-    is_empty: Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +150,8 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
         if not queries and (generated.text.strip() or not rounds_left):
             return DraftAnswer(generated=generated, evidence=evidence, checks=checks, lookups=tuple(lookups))
         for shares, query in zip(range(rounds_left * len(queries), 0, -1), queries, strict=False):
-            lookups.append(await _look_up(query, evidence, question, context.recaller, shares=shares))
+            tense = recalled.shared_tense
+            lookups.append(await _look_up(query, evidence, question, context.recaller, shares=shares, tense=tense))
             context.streamer.emit(lookups[-1])
         # Without a new query and without an answer, the next round must answer.
         rounds_left = rounds_left - 1 if queries else 0
@@ -205,7 +174,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
         events=recalled.parts if recalled.type == "temporal" else (),
         chronological=recalled.type in MIN_LINE,
         sequenced=recalled.type in ("temporal", "update"),
-        instructions=recalled.instructions,
+        recalled_instructions=recalled.instructions,
     )
     if evidence.chronological:
         await _gather(question, recalled, evidence, context.recaller)
@@ -217,7 +186,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
     for place, query in enumerate(queries):
         share = (tokens - evidence.tokens) // (len(queries) - place)
         if share > 0:
-            found = await context.recaller.recall(query, evidence.tokens + share)
+            found = await context.recaller.recall(query, evidence.tokens + share, tense=recalled.shared_tense)
             await _add(evidence, found.hits, share, context.recaller)
     return evidence
 
@@ -234,47 +203,13 @@ def close_hits(hits: Sequence[Hit]) -> list[Hit]:
 async def _gather(question: Question, recalled: RecallOutcome, evidence: Evidence, recaller: Recaller) -> None:
     """Add lines from every session, and then the observations and opinions that were recalled."""
     tokens = max(1, int(question.max_tokens * GATHERED_SHARE)) if question.max_lookups else question.max_tokens
-    chosen, sources = await _by_session(question.text, recalled, recaller, max_tokens=tokens, count=evidence.counter)
+    chosen, sources = await gather_by_session(
+        question.text, recalled, recaller, max_tokens=tokens, count=evidence.counter
+    )
     evidence.sources.update(sources)
     evidence.add(chosen, tokens)
     others = [hit for hit in recalled.hits if hit.fact.network not in FACTS]
     await _add(evidence, others, question.max_tokens - evidence.tokens, recaller)
-
-
-async def _by_session(
-    question: str,
-    recalled: RecallOutcome,
-    recaller: Recaller,
-    *,
-    max_tokens: int,
-    count: TokenCounter,
-    score_share: float = 0.0,
-) -> tuple[list[Hit], Mapping[FactId, Source]]:
-    """Return short lines from every session that touches the question's topics, in the order in which they were said.
-
-    Facts below a share of the best score that a query finds are left out.
-    """
-    whole = () if recalled.type in ("ordering", "summary") and recalled.parts else (question,)
-    queries = [
-        *whole,
-        *recalled.parts,
-        *(opposite_statements(question) if recalled.type == "contradiction" else ()),
-    ]
-    found = [(await recaller.recall(query, max_tokens * WIDE, wide=True)).hits for query in queries]
-    close = [[hit for hit in hits if hit.score >= score_share * hits[0].score] for hits in found]
-    hits = [hit for hit in interleave(close) if hit.fact.network in FACTS]
-    sources = await load_sources(hits, recaller.messages)
-    if recalled.type == "summary":
-        return cover_course(hits, sources, max_tokens=max_tokens, count=count, question=question), sources
-    chosen = cover_sessions(
-        by_speaker(hits, sources, recalled.type, question),
-        sources,
-        max_tokens=max_tokens,
-        min_line=MIN_LINE[recalled.type],
-        count=count,
-        question=question,
-    )
-    return chosen, sources
 
 
 async def _add(evidence: Evidence, hits: Sequence[Hit], max_tokens: int, recaller: Recaller) -> int:
@@ -285,14 +220,20 @@ async def _add(evidence: Evidence, hits: Sequence[Hit], max_tokens: int, recalle
 
 
 async def _look_up(
-    query: str, evidence: Evidence, question: Question, recaller: Recaller, *, shares: int
+    query: str,
+    evidence: Evidence,
+    question: Question,
+    recaller: Recaller,
+    *,
+    shares: int,
+    tense: QuestionTense | None,
 ) -> MemoryLookup:
     """Recall again, using one of `shares` equal parts of the remaining tokens."""
     available = (question.max_tokens - evidence.tokens) // shares
     if available < 1:
         return MemoryLookup(query=query, found=0)
     # Evidence that is shown already is recalled again, so the limit covers both.
-    recalled = await recaller.recall(query, evidence.tokens + available)
+    recalled = await recaller.recall(query, evidence.tokens + available, tense=tense)
     shown = {hit.id for hit in evidence.hits.values()}
     new = [hit for hit in recalled.hits if hit.id not in shown][:MAX_LOOKED_UP]
     return MemoryLookup(query=query, found=await _add(evidence, new, available, recaller))
@@ -322,8 +263,14 @@ async def quote_memory(
     if recalled.type not in IN_ORDER:
         return extractive_answer(question, recalled.hits, asked_at=asked_at if recalled.type == "temporal" else None)
     limit = min(max_tokens, MAX_QUOTED_TOKENS)
-    hits, _ = await _by_session(
-        question, recalled, recaller, max_tokens=limit, count=count, score_share=MIN_GATHERED_SHARE
+    hits, _ = await gather_by_session(
+        question,
+        recalled,
+        recaller,
+        max_tokens=limit,
+        count=count,
+        score_share=MIN_GATHERED_SHARE,
+        min_line=SHORT_LINE,
     )
     return extractive_answer(question, hits or recalled.hits, type=recalled.type if hits else "general")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from vmemo.models import BankId, BankRevision, Entity, EntityId
+from vmemo.models import BankId, BankRevision, EntityId
+from vmemo.models.changes import Changes
 from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
 from vmemo.models.setting_groups import ResolutionWeights
@@ -17,17 +19,50 @@ from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, re
 from vmemo.text.names import names_apart
 
 PAGE = 1000
+LATEST = 50
+"""Facts of an entity that decide which others occur beside it."""
+MOST_COMPANIONS = 8192
+"""Entities of a bank whose companions are cached."""
+
+
+@dataclass
+class _Companions:
+    """The entities beside one: those of its latest facts when they were read, and of each fact since."""
+
+    read: set[EntityId]
+    since: deque[frozenset[EntityId]] = field(default_factory=lambda: deque[frozenset[EntityId]](maxlen=LATEST))
+
+    def latest(self) -> set[EntityId]:
+        """Return the entities of the latest facts."""
+        return set[EntityId]().union(*self.since) if len(self.since) == LATEST else self.read.union(*self.since)
+
+
+@dataclass
+class _BankEntities:
+    """The entities of a bank at one revision, and the companions of those whose names were ambiguous."""
+
+    revision: BankRevision
+    index: EntityIndex
+    companions: dict[EntityId, _Companions] = field(default_factory=dict[EntityId, _Companions])
+
+    def add(self, changes: Changes) -> None:
+        """Add what a commit has changed."""
+        self.revision = self.revision.next()
+        for entity in changes.entities:
+            self.index.put(entity)
+        for item in changes.facts:
+            mentioned = frozenset(mention.id for mention in item.fact.entities)
+            for id in mentioned & self.companions.keys():
+                self.companions[id].since.append(mentioned - {id})
 
 
 @dataclass
 class EntityCache:
-    """The entity index of each bank, valid for one revision of it."""
+    """The entities of each bank, valid for one revision of it."""
 
     store: Reads
     weights: ResolutionWeights = field(default_factory=ResolutionWeights)
-    _known: dict[BankId, tuple[BankRevision, EntityIndex]] = field(
-        default_factory=dict[BankId, tuple[BankRevision, EntityIndex]]
-    )
+    _known: dict[BankId, _BankEntities] = field(default_factory=dict[BankId, _BankEntities])
 
     async def resolve(
         self,
@@ -38,28 +73,38 @@ class EntityCache:
         advice: Mapping[str, EntityId | None] = MappingProxyType({}),
     ) -> EntityResolution:
         """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
-        index = await self._index(bank, revision)
+        known = await self._entities(bank, revision)
         sightings = [sighting for draft in drafts for sighting in _sightings(draft)]
         names = {sighting.name for sighting in sightings}
-        candidates = set[EntityId]().union(*(_uncertain(index, name) for name in names))
-        cooccurring = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
-        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice)
+        candidates = set[EntityId]().union(*(_uncertain(known.index, name) for name in names))
+        companions = await self._companions(bank, known, candidates)
+        return await asyncio.to_thread(resolve, sightings, known.index, companions, self.weights, advice)
 
-    def committed(self, bank: BankId, revision: BankRevision, entities: Sequence[Entity]) -> None:
-        """Add the entities of a committed batch, which was the only change after this revision."""
-        known, index = self._known.get(bank, (None, EntityIndex()))
-        if known == revision:
-            for entity in entities:
-                index.put(entity)
-            self._known[bank] = (revision.next(), index)
+    def committed(self, bank: BankId, revision: BankRevision, changes: Changes) -> None:
+        """Add what a committed batch has changed, which was the only change after this revision."""
+        known = self._known.get(bank)
+        if known is not None and known.revision == revision:
+            known.add(changes)
 
-    async def _index(self, bank: BankId, revision: BankRevision) -> EntityIndex:
-        known, index = self._known.get(bank, (None, EntityIndex()))
-        if known != revision:
+    async def _entities(self, bank: BankId, revision: BankRevision) -> _BankEntities:
+        known = self._known.get(bank)
+        if known is None or known.revision != revision:
             every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, limit=PAGE)))
-            index = EntityIndex([entity async for entity in every])
-            self._known[bank] = (revision, index)
-        return index
+            known = self._known[bank] = _BankEntities(revision, EntityIndex([entity async for entity in every]))
+        return known
+
+    async def _companions(
+        self, bank: BankId, known: _BankEntities, entities: Iterable[EntityId]
+    ) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity the others of its latest facts."""
+        wanted = sorted(entities)
+        if len(known.companions) > MOST_COMPANIONS:
+            known.companions.clear()
+        missing = [id for id in wanted if id not in known.companions]
+        if missing:
+            read = await self.store.cooccurring(bank, missing)
+            known.companions |= {id: _Companions(read.get(id, set())) for id in missing}
+        return {id: known.companions[id].latest() for id in wanted}
 
 
 def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:

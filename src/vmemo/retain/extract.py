@@ -102,7 +102,7 @@ async def extract_episode(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
             )
         if committed:
-            context.entity_cache.committed(bank, revision, changes.entities)
+            context.entity_cache.committed(bank, revision, changes)
             return retained_by(changes, llm.take_usage(), extraction.result.skipped)
         await require_lease(lease, context)
 

@@ -86,7 +86,7 @@ def _speaker(message: Message) -> str:
 def extraction_lines(messages: Sequence[Message], *, southern: bool = False) -> tuple[ExtractionLine, ...]:
     """Return messages as lines: without recalled memories, with relative times resolved, long messages in chunks."""
     return tuple(
-        ExtractionLine(message, annotate_message(message, chunk, southern=southern).text)
+        ExtractionLine(message, annotate_message(message, chunk, southern=southern).certain)
         for message in messages
         if (content := strip_recalled(message.content).strip())
         for chunk in split_text(content)

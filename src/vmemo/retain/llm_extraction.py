@@ -27,6 +27,7 @@ from vmemo.retain.topics_from_llm import (
     excess_problem,
 )
 from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk
+from vmemo.text.own_words import begins_persona
 
 PROMPTS = Path(__file__).parent / "prompts"
 MIN_KNOWN_FACTS = 3
@@ -212,11 +213,16 @@ def _usable_result(
     causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
     conversation = [*source.before, *(line.message for line in source.lines)]
     users = agent_users(conversation)
+    personas = {message.id for message in conversation if begins_persona(message.content)}
     # The agent may repeat an instruction to confirm it.
     others = {message.id for message in conversation if message.role != "assistant"} - users
     return ExtractionResult(
         drafts=tuple(
-            replace(draft, causes=causes[n], instruction=draft.instruction and _is_from(draft.messages, users, others))
+            replace(
+                draft,
+                causes=causes[n],
+                instruction=draft.instruction and _is_from(draft.messages, users - personas, others),
+            )
             for n, draft in drafts.items()
         ),
         restated=tuple(_restated(answer, source)),

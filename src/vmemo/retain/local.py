@@ -22,7 +22,7 @@ from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.names.language import is_foreign
 from vmemo.text.noise import is_small_talk
-from vmemo.text.temporal import AnnotatedText, TimeExpression
+from vmemo.text.temporal import DatedText, TimeExpression
 
 CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
@@ -112,8 +112,8 @@ def _extract(messages: Sequence[Message], before: Message | None, *, southern: b
             continue
         context = _context(message, earlier)
         for number, part in enumerate(_parts(message.content, instructions)):
-            annotated = annotate_message(message, part.text, southern=southern)
-            draft = _draft(message, number, annotated, _entities(message, part.text, speakers))
+            dated = annotate_message(message, part.text, southern=southern)
+            draft = _draft(message, number, dated, _entities(message, part.text, speakers))
             if number == 0 and earlier is not None and context:
                 draft = replace(draft, context=context, context_from=earlier.id)
             yield replace(draft, instruction=part.instruction)
@@ -152,15 +152,16 @@ def _is_noise(message: Message, before: Message | None, after: Message | None) -
     return message.role == "user" and asks_assistant and is_bare_question(message.content)
 
 
-def _draft(message: Message, number: int, annotated: AnnotatedText, entities: tuple[FoundName, ...]) -> FactDraft:
+def _draft(message: Message, number: int, dated: DatedText, entities: tuple[FoundName, ...]) -> FactDraft:
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
-        text=f"{message.voice}: {annotated.text}",
+        text=f"{message.voice}: {dated.certain}",
+        likely_dates=f"{message.voice}: {dated.likely}",
         mentioned_at=message.timestamp,
         recorded_at=message.recorded_at,
         messages=(message.id,),
-        occurred=first_interval(annotated.expressions),
+        occurred=first_interval(dated.expressions),
         entities=entities,
         tags=message.tags,
         metadata=message.metadata,

@@ -157,7 +157,7 @@ async def _process_batch(
         if reason is error:
             raise
         raise reason from error
-    context.entity_cache.committed(bank, revision, changes.entities)
+    context.entity_cache.committed(bank, revision, changes)
     usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts) + len(changes.unrepeated)})
     return retained_by(changes, usage, result.skipped)
 

@@ -7,12 +7,12 @@ import json
 from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 
-from vmemo.models import BankId, Fact, FactId
+from vmemo.models import BankId, Fact
 from vmemo.models.changes import NewFact
 from vmemo.models.drafts import Judgement
-from vmemo.models.search import ExpandRequest, RevisionQuery, Scope, Scored
-from vmemo.models.select import FactSelect
+from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.ports import Store
+from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.retain.revise import FactPair, is_current
 from vmemo.text.repeats import needs_context, wording
 
@@ -26,12 +26,7 @@ class Repeats:
 
 
 async def find_repeats(
-    bank: BankId,
-    new: Sequence[NewFact],
-    nearest: Mapping[FactId, Sequence[Scored]],
-    store: Store,
-    *,
-    suspect: float,
+    bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store, *, suspect: float
 ) -> Repeats:
     """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
 
@@ -40,8 +35,11 @@ async def find_repeats(
     outdated with the probability `suspect` is left out: who states it again says that it is true again.
     """
     statements = await asyncio.to_thread(_statements, [item.fact for item in new])
-    near = {hit.id for hits in nearest.values() for hit in hits}
-    known = await _known(bank, set(statements), near, store, suspect)
+    hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
+    facts = list((await near.load(hit.id for found in hits for hit in found)).values())
+    frames = {_frame(item.fact) for item in new}
+    same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]
+    known = await _known(bank, set(statements), same_frame, store, suspect)
     verdicts: dict[int, list[Judgement]] = {}
     pairs: list[FactPair] = []
     # Messages are not always processed in the order of their times.
@@ -61,12 +59,11 @@ async def find_repeats(
 
 
 async def _known(
-    bank: BankId, statements: AbstractSet[Hashable], near: AbstractSet[FactId], store: Store, suspect: float
+    bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store, suspect: float
 ) -> dict[Hashable, Fact]:
-    """Return the current facts that make one of the statements and are not suspected to be outdated."""
-    facts = await store.facts(bank, FactSelect(ids=list(near))) if near else []
+    """Return the facts that make one of the statements and are not suspected to be outdated."""
     stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
-    found = {fact.id: statement for fact, statement in stated if is_current(fact) and statement in statements}
+    found = {fact.id: statement for fact, statement in stated if statement in statements}
     if not found:
         return {}
     revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
@@ -86,9 +83,12 @@ def statement_of(fact: Fact) -> Hashable:
 
     The context counts if the words alone may mean something else.
     """
-    speaker, _, text = fact.text.partition(": ")
-    words = wording(text)
+    words = wording(fact.text.partition(": ")[2])
     context = wording(fact.context) if needs_context(words) else ()
+    return _frame(fact), words, context, json.dumps(fact.metadata, sort_keys=True)
+
+
+def _frame(fact: Fact) -> Hashable:
+    """Return the part of a statement that is known without its words, which most facts near it do not share."""
     times = fact.occurred_start, fact.occurred_end
-    labels = frozenset(fact.tags), json.dumps(fact.metadata, sort_keys=True)
-    return speaker.casefold(), words, context, fact.network, times, labels
+    return fact.text.partition(": ")[0].casefold(), fact.network, times, frozenset(fact.tags)

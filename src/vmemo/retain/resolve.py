@@ -255,12 +255,16 @@ class _BatchResolver:
         `others` are entities that a fact sets apart from this one.
         """
         ids = (self.index.candidates(subject.name) | self.batch.candidates(subject.name)) - others
-        companions = [frozenset(self._named(name)) for name in subject.beside]
-        scored = sorted(self._scored(subject, map(self._get, ids), companions), key=lambda c: (-c.score, c.id))
-        chosen = _decide(scored, self.weights)
+        similar = self._similar(subject, ids)
+        if len(similar) == 1 and self.weights.name * similar[0][1] >= self._sufficient:
+            # Neither companions nor nearness can change the decision.
+            chosen = similar[0][0].id
+            ranked = [chosen]
+        else:
+            scored = sorted(self._scored(subject, similar), key=lambda c: (-c.score, c.id))
+            ranked, chosen = [each.id for each in scored], _decide(scored, self.weights)
         if chosen is None or self._is_contested(subject, self._get(chosen)):
-            stored = (c.id for c in scored if self.index.find(c.id) is not None)
-            return None, tuple(stored)[:_MAX_CANDIDATES]
+            return None, tuple(id for id in ranked if self.index.find(id) is not None)[:_MAX_CANDIDATES]
         return self._get(chosen), ()
 
     def get(self, id: EntityId | None) -> Entity | None:
@@ -274,14 +278,23 @@ class _BatchResolver:
         yield from self.index.named(name)
         yield from self.batch.named(name)
 
-    def _scored(
-        self, subject: _BatchName, entities: Iterable[Entity], companions: Sequence[frozenset[EntityId]]
-    ) -> Iterator[_ScoredEntity]:
+    @property
+    def _sufficient(self) -> float:
+        return max(self.weights.threshold, self.weights.margin)
+
+    def _similar(self, subject: _BatchName, ids: Iterable[EntityId]) -> list[tuple[Entity, float]]:
+        """Return the entities whose names are similar to a name, with the similarity."""
+        found = ((entity, _similarity(subject, entity)) for entity in map(self._get, ids))
+        return [
+            (entity, similarity)
+            for entity, similarity in found
+            if similarity > 0.0 and all(name_form(name).words != subject.form.words for name in entity.not_aliases)
+        ]
+
+    def _scored(self, subject: _BatchName, similar: Sequence[tuple[Entity, float]]) -> Iterator[_ScoredEntity]:
         weights = self.weights
-        for entity in entities:
-            similarity = _similarity(subject, entity)
-            if similarity == 0.0 or any(name_form(name).words == subject.form.words for name in entity.not_aliases):
-                continue
+        companions = [frozenset(self._named(name)) for name in subject.beside] if similar else []
+        for entity, similarity in similar:
             cooccurring = self.cooccurring.get(entity.id, frozenset[EntityId]())
             share = sum(not cooccurring.isdisjoint(ids) for ids in companions) / (len(companions) or 1)
             days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY

@@ -13,15 +13,16 @@ import numpy as np
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
-from vmemo.models.select import FactSelect
 from vmemo.models.setting_groups import RevisionSettings
-from vmemo.ports import Store
+from vmemo.retain.neighbours import Neighbours
 from vmemo.text.claims import compare_claims, parse_claim
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
+MIN_SHARED_TERMS = 2
+"""Terms that a new fact shares with a known one that it names, if they have no entity in common."""
 MAX_MERGED_CHARACTERS = 240
 """Characters of a merged text; longer facts stay apart."""
 
@@ -58,22 +59,24 @@ def fact_id(bank: BankId, engine: str, key: str) -> FactId:
 
 
 async def similar_pairs(
-    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: Store, settings: RevisionSettings
+    new: Sequence[NewFact], drafts: Sequence[FactDraft], near: Neighbours, settings: RevisionSettings
 ) -> list[FactPair]:
-    """Pair each new fact with known ones that its draft names, or that are similar."""
+    """Pair each new fact with known ones that are similar, or that its draft names and that may be about the same."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
     limit, floor = settings.similar, min(settings.cosine, settings.cosine_shared_entity)
-    scores, known = await _neighbours(bank, new, named, store, limit=limit, floor=floor)
+    scores, known = await _neighbours(new, named, near, limit=limit, floor=floor)
     return [
         FactPair(at, known[id])
         for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
         for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
         if id in known and id != item.fact.id
-        if scores[at].get(id, 0.0) >= settings.cosine or _share_entity(item.fact, known[id])
+        if scores[at].get(id, 0.0) >= settings.cosine
+        or _share_entity(item.fact, known[id])
+        or (id in {judged.fact for judged in draft.judgements} and _share_subject(item.fact, known[id]))
     ]
 
 
-async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store, settings: RevisionSettings) -> list[FactPair]:
+async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: RevisionSettings) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts that make claims."""
     if settings.claims <= 0:
         return []
@@ -81,7 +84,7 @@ async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store, settin
     claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
     limit, floor = settings.claims, settings.claim_cosine
-    scores, known = await _neighbours(bank, claiming, set(), store, limit=limit, floor=floor)
+    scores, known = await _neighbours(claiming, set(), near, limit=limit, floor=floor)
     stored = [
         FactPair(at, known[id])
         for at, found in zip(claims, scores, strict=True)
@@ -98,14 +101,12 @@ async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store, settin
 
 
 async def _neighbours(
-    bank: BankId, new: Sequence[NewFact], named: set[FactId], store: Store, *, limit: int, floor: float
+    new: Sequence[NewFact], named: set[FactId], near: Neighbours, *, limit: int, floor: float
 ) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
     """Return the cosines of known facts near each new one, and the current known facts by id."""
-    if not new:
-        return [], {}
-    hits = await store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
-    wanted = list(named | {hit.id for found in hits for hit in found})
-    known = {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=wanted)) if is_current(fact)}
+    hits = await near.near(new, limit=limit, floor=floor)
+    loaded = await near.load(named | {hit.id for found in hits for hit in found})
+    known = {id: fact for id, fact in loaded.items() if is_current(fact)}
     return [{hit.id: hit.score for hit in found} for found in hits], known
 
 
@@ -116,6 +117,12 @@ def is_current(fact: Fact) -> bool:
 
 def _share_entity(one: Fact, other: Fact) -> bool:
     return not {mention.id for mention in one.entities}.isdisjoint(mention.id for mention in other.entities)
+
+
+def _share_subject(one: Fact, other: Fact) -> bool:
+    """Return True if two facts without a common name may be about the same: by their words, or as the agent's own."""
+    shared = len(set(terms(one.text)) & set(terms(other.text)))
+    return shared >= MIN_SHARED_TERMS or (shared > 0 and one.network == other.network == "experience")
 
 
 def verdicts_from_claims(

@@ -8,27 +8,25 @@ are kept as a fact of their own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.search import Scored, StatementPair, Vector, Vectors
-from vmemo.models.select import FactSelect
+from vmemo.models.search import Scored, StatementPair, Vector
 from vmemo.models.setting_groups import RevisionModelSettings
-from vmemo.ports import Context, RevisionModel, Store, encodings
+from vmemo.ports import Context, RevisionModel, encodings
+from vmemo.retain.neighbours import MAX_SIMILAR, Neighbours
 from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, times_of_rest
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.names.language import is_foreign
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
-MAX_SIMILAR = 256
-"""Similar facts that are counted."""
 MAX_SUSPECTED = 6
 """Pairs of facts that a language model is asked about because the revision model suspects them."""
 
@@ -55,12 +53,12 @@ class Outdated:
     kept: str = ""
 
 
-async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Revision:
+async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, context: Context) -> Revision:
     """Add the revision model's closures and links to those that rules have decided."""
     model, settings = context.revision_model, context.settings.revision_model
     if model is None:
         return done
-    pairs = await _pairs(bank, done, context.store, settings)
+    pairs = await _pairs(done, near, settings)
     if not pairs:
         return done
     scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
@@ -75,7 +73,7 @@ async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Rev
 
 
 async def suspected_pairs(
-    bank: BankId, new: Sequence[NewFact], shown: AbstractSet[FactId], context: Context
+    new: Sequence[NewFact], shown: AbstractSet[FactId], near: Neighbours, context: Context
 ) -> list[FactPair]:
     """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
     model, settings = context.revision_model, context.settings.revision_model
@@ -83,7 +81,7 @@ async def suspected_pairs(
         return []
     pairs = [
         pair
-        for pair in await _pairs(bank, Revision(facts=list(new)), context.store, settings)
+        for pair in await _pairs(Revision(facts=list(new)), near, settings)
         if pair.older.fact.id not in shown and not is_past_event(pair.older.fact)
     ]
     scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
@@ -114,50 +112,62 @@ def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair
     return StatementPair(older, pair.newer.fact.text, days, cosine)
 
 
-async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionModelSettings) -> list[Comparison]:
+async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettings) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     # The model was trained on English.
     said = [item for item in said if not is_foreign(item.fact.text)]
     if not said:
         return []
-    vectors = np.stack([item.embedding for item in said])
-    found = await store.nearest(bank, vectors, limit=MAX_SIMILAR, floor=settings.floor)
+    stored = await near.near(said, limit=MAX_SIMILAR, floor=settings.floor)
     # Replies of the assistant are among the nearest and are not compared.
-    ids = list({hit.id for hits in found for hit in hits[: 2 * settings.candidates]} - done.changed.keys())
-    known = await _known(bank, ids, store)
-    in_batch = _in_batch(said, vectors @ vectors.T, settings.floor)
-    known |= {item.fact.id: item for item in said}
+    most = 2 * settings.candidates
+    similar = list(map(_merge, stored, _in_batch(said, settings.floor, most), repeat(most)))
+    known = {item.fact.id: item for item in said}
+    compared: list[list[Scored]] = [[] for _ in said]
+    for limit in (settings.candidates, 2 * most):
+        short = [at for at, found in enumerate(compared) if len(found) < settings.candidates]
+        wanted = {hit.id for at in short for hit in similar[at].best[:limit]} - known.keys() - done.changed.keys()
+        known |= {id: _stored(fact) for id, fact in (await near.load(wanted)).items() if is_statement(fact)}
+        for at in short:
+            compared[at] = _comparable_hits(said[at].fact, similar[at].best[:limit], known, settings.candidates)
     return [
-        in_order(item, known[hit.id], hit.score)._replace(similar=len(hits))
-        for item, hits in zip(said, map(_merge, found, in_batch), strict=True)
-        for hit in islice(
-            (hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)), settings.candidates
-        )
+        in_order(item, known[hit.id], hit.score, each.number)
+        for item, each, hits in zip(said, similar, compared, strict=True)
+        for hit in hits
     ]
 
 
-async def _known(bank: BankId, ids: Sequence[FactId], store: Store) -> dict[FactId, NewFact]:
-    if not ids:
-        return {}
-    facts = await store.facts(bank, FactSelect(ids=ids))
-    return {fact.id: NewFact(fact=fact, embedding=_NO_VECTOR) for fact in facts if is_statement(fact)}
+def _comparable_hits(fact: Fact, hits: Sequence[Scored], known: Mapping[FactId, NewFact], limit: int) -> list[Scored]:
+    return list(islice((hit for hit in hits if hit.id in known and comparable(fact, known[hit.id].fact)), limit))
+
+
+def _stored(fact: Fact) -> NewFact:
+    return NewFact(fact=fact, embedding=_NO_VECTOR)
 
 
 _NO_VECTOR = np.empty(0, np.float32)
 
 
-def _in_batch(said: Sequence[NewFact], cosines: Vectors, floor: float) -> list[list[Scored]]:
-    """Return for each fact the similar ones that come before it in the batch."""
-    near: list[list[Scored]] = []
-    for at, row in enumerate(cosines):
-        places: list[int] = np.flatnonzero(row[:at] >= floor).tolist()
-        near.append([Scored(said[n].fact.id, float(row[n]), 0) for n in places])
-    return near
+class Similar(NamedTuple):
+    """The facts most similar to a new one, best first, and the number of all that are similar."""
+
+    best: Sequence[Scored]
+    number: int
 
 
-def _merge(stored: Iterable[Scored], in_batch: Iterable[Scored]) -> list[Scored]:
-    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)
+def _in_batch(said: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
+    """Yield for each fact the similar ones that come before it in the batch."""
+    vectors = np.stack([item.embedding for item in said])
+    for at, row in enumerate(vectors @ vectors.T):
+        places = np.flatnonzero(row[:at] >= floor)
+        nearest: list[int] = places[np.argsort(-row[places], kind="stable")[:limit]].tolist()
+        yield Similar([Scored(said[n].fact.id, float(row[n]), 0) for n in nearest], len(places))
+
+
+def _merge(stored: Sequence[Scored], in_batch: Similar, limit: int) -> Similar:
+    best = sorted((*stored[:limit], *in_batch.best), key=lambda hit: hit.score, reverse=True)
+    return Similar(best, len(stored) + in_batch.number)
 
 
 def is_statement(fact: Fact) -> bool:
@@ -172,13 +182,15 @@ def comparable(one: Fact, other: Fact) -> bool:
     """
     if one.instruction != other.instruction:
         return False
-    return set(one.messages).isdisjoint(other.messages) and set(one.tags) == set(other.tags)
+    same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
+    return same_tags and set(one.messages).isdisjoint(other.messages)
 
 
-def in_order(new: NewFact, known: NewFact, cosine: float) -> Comparison:
+def in_order(new: NewFact, known: NewFact, cosine: float, similar: int = 1) -> Comparison:
     """Return two facts by the time of their mention: news of an earlier time is the older one."""
     late = new.fact.mentioned_at < known.fact.mentioned_at
-    return Comparison(new, known, cosine) if late else Comparison(known, new, cosine)
+    older, newer = (new, known) if late else (known, new)
+    return Comparison(older, newer, cosine, similar=similar)
 
 
 def choose(judged: Sequence[Comparison], settings: RevisionModelSettings) -> list[Outdated]:

@@ -16,7 +16,6 @@ from vmemo.models import (
     Episode,
     EpisodeId,
     Fact,
-    FactId,
     Link,
     Mention,
     Message,
@@ -32,17 +31,14 @@ from vmemo.retain.context import RetainContext
 from vmemo.retain.importance import calibrated
 from vmemo.retain.link import causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
+from vmemo.retain.neighbours import Neighbours
 from vmemo.retain.repeats import find_repeats
 from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.retain.revise_instructions import replaced_instructions
-from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
+from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text, with_date
 
-NEAREST = 10
-"""Known facts that are compared with a new one at least."""
-REPEAT_COSINE = 0.7
-"""Cosine of repeats, at least: the date is embedded with the words."""
 MESSAGE_CHARACTERS = 1600
 """Characters of a message that are embedded."""
 
@@ -74,7 +70,7 @@ async def encode_drafts(
 ) -> EncodedDrafts:
     """Embed drafts and resolve their names concurrently; with an LLM, let it decide ambiguous names."""
     engine = result.engine or context.extractor.name
-    texts = [embedded_text(draft.text, draft.mentioned_at, engine) for draft in result.drafts]
+    texts = await asyncio.to_thread(_embedded_texts, result.drafts, engine)
     encoded, resolution = await asyncio.gather(
         encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, result.drafts)
     )
@@ -83,6 +79,15 @@ async def encode_drafts(
         resolution = await context.entity_cache.resolve(bank, revision, result.drafts, advice=advice)
     drafts = await _calibrate(result, encoded, context)
     return EncodedDrafts(result=replace(result, drafts=drafts), encodings=encoded, resolution=resolution)
+
+
+def _embedded_texts(drafts: Sequence[FactDraft], engine: str) -> list[str]:
+    return [
+        embedded_text(draft.text, draft.mentioned_at, engine)
+        if draft.likely_dates is None
+        else with_date(draft.likely_dates, draft.mentioned_at)
+        for draft in drafts
+    ]
 
 
 async def _calibrate(
@@ -111,10 +116,9 @@ async def plan_writes(
         NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
-    nearest = await _nearest(bank, new, context)
-    revised = _keep_pins(await _revise(bank, new, nearest, encoded.result, context, llm))
-    changed = [item for item in revised.facts if item.fact.id not in nearest or item.fact.id in revised.reworded]
-    links = await _links(bank, revised.facts, {**nearest, **await _nearest(bank, changed, context)}, context)
+    near = Neighbours.of(bank, context)
+    revised = _keep_pins(await _revise(bank, new, near, encoded.result, context, llm))
+    links = await _links(bank, revised.facts, near, context)
     causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
     return Changes(
         bank=bank,
@@ -143,14 +147,15 @@ async def plan_edit(
     fact, encoding = edit(_facts(bank, encoded, (), context)[0]), encoded.encodings[0]
     new = [NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
-    pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
+    near = Neighbours.of(bank, context)
+    pairs = await revise.claim_pairs(new, near, context.settings.revision)
     pairs = [pair for pair in pairs if pair.known.id != fact.supersedes]
     judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=False)
     decided = revise.apply_verdicts(new, judged, pairs)
     for old in replaced:
         revise.replace_by_hand(fact, old, decided)
-    revised = _keep_pins(await revise_by_model(bank, decided, context))
-    links = await _links(bank, revised.facts, await _nearest(bank, revised.facts, context), context)
+    revised = _keep_pins(await revise_by_model(bank, decided, near, context))
+    links = await _links(bank, revised.facts, near, context)
     return Changes(
         bank=bank,
         revision=revision,
@@ -177,20 +182,10 @@ def _keep_pins(done: Revision) -> Revision:
     return replace(done, facts=facts) if pinned else done
 
 
-async def _nearest(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> dict[FactId, Sequence[Scored]]:
-    """Return the known facts near each new one, for repeats and links."""
-    if not new:
-        return {}
-    links = context.settings.links
-    limit, floor = max(NEAREST, links.semantic), min(REPEAT_COSINE, links.cosine)
-    found = await context.store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
-    return {item.fact.id: hits for item, hits in zip(new, found, strict=True)}
-
-
 async def _revise(
     bank: BankId,
     new: Sequence[NewFact],
-    nearest: Mapping[FactId, Sequence[Scored]],
+    near: Neighbours,
     result: ExtractionResult,
     context: RetainContext,
     llm: StructuredLLM | None,
@@ -198,21 +193,21 @@ async def _revise(
     """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
     instructions, replaced = await replaced_instructions(bank, new, context.store)
     if llm is None:
-        pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
+        pairs = await revise.claim_pairs(new, near, context.settings.revision)
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
         suspect = context.settings.revision_model.suspect
-        repeats = await find_repeats(bank, new, nearest, context.store, suspect=suspect)
+        repeats = await find_repeats(bank, new, near, context.store, suspect=suspect)
         # A statement that supersedes another one is made again on purpose: "I live in Rome again".
         verdicts = {**repeats.verdicts, **judged, **replaced}
         decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeats.pairs, *instructions])
-        return await revise_by_model(bank, decided, context)
-    pairs = await revise.similar_pairs(bank, new, result.drafts, context.store, context.settings.revision)
+        return await revise_by_model(bank, decided, near, context)
+    pairs = await revise.similar_pairs(new, result.drafts, near, context.settings.revision)
     judged = {
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
         **revise.verdicts_from_engine(result.drafts, pairs),
     }
-    suspected = await suspected_pairs(bank, new, result.known, context)
+    suspected = await suspected_pairs(new, result.known, near, context)
     known = {(pair.new, pair.known.id) for pair in pairs}
     pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
@@ -271,7 +266,7 @@ async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDraf
         embedder=context.embedder.name,
         facts=new,
         entities=encoded.resolution.entities,
-        links=await _links(bank, new, await _nearest(bank, new, context), context),
+        links=await _links(bank, new, Neighbours.for_links(bank, context), context),
         merges=encoded.resolution.merges,
     )
 
@@ -339,9 +334,7 @@ def _fact(
     )
 
 
-async def _links(
-    bank: BankId, new: Sequence[NewFact], nearest: Mapping[FactId, Sequence[Scored]], context: RetainContext
-) -> list[Link]:
+async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context: RetainContext) -> list[Link]:
     if not new:
         return []
     facts, settings = [item.fact for item in new], context.settings.links
@@ -349,12 +342,14 @@ async def _links(
     earlier = await context.store.facts(
         bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=settings.temporal)
     )
+    # One more than needed: a fact that is written again finds itself.
+    stored = await near.near(new, limit=settings.semantic + 1, floor=settings.cosine)
     cosines = vectors @ vectors.T
     semantic = [
         link
         for i, fact in enumerate(facts)
         for link in semantic_links(
-            fact.id, _by_score(nearest[fact.id], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
+            fact.id, _by_score(stored[i], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
         )
     ]
     return [*temporal_links(facts, earlier, settings), *semantic]

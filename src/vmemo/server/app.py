@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from vmemo.errors import VmemoError
+from vmemo.memory.request_queue import ConcurrencyLimits
 from vmemo.server import console, hindsight, pages, problems
 from vmemo.server.background import BackgroundWorker
 from vmemo.server.connections import ConnectionLimits
@@ -52,6 +53,8 @@ class ServerOptions:
     """Limits of connections and of the bodies that arrive on them."""
     reports: Path | None = None
     """Folder of benchmark reports that the console shows."""
+    requests: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
+    """Recalls and writes that run at a time, and that wait."""
     grace: float = 30.0
     """Seconds for running requests and jobs to finish after the server is asked to stop."""
 
@@ -60,6 +63,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     """Return the application; its lifespan opens the memory, runs queued jobs and closes the memory."""
     given = options or ServerOptions()
     chosen = replace(given, cors_origins=tuple(map(checked_origin, given.cors_origins)))
+    state.memory.limit_requests(chosen.requests)
     metrics = _metrics()
     observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
     worker = BackgroundWorker(state.memory, observer) if chosen.worker else None
@@ -78,7 +82,8 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    app.state.console_sessions, app.state.reports = console.ConsoleSessions(), chosen.reports
+    app.state.console_sessions = console.ConsoleSessions(csrf_key=state.shared.csrf_key, records=state.shared.sessions)
+    app.state.reports = chosen.reports
     for routes in (banks, messages, query, facts, inspect, webhooks, system, hindsight, pages, console):
         app.include_router(routes.router)
     if chosen.mcp:

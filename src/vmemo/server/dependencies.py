@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from secrets import token_bytes
 from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Header, Request, Response, Security
@@ -14,6 +15,7 @@ from vmemo import Memory
 from vmemo.auth import AccessControl, Limits, Principal
 from vmemo.auth.errors import Unauthenticated
 from vmemo.auth.idempotency import IdempotentRequest, StoredResponse, run_once
+from vmemo.auth.records import LocalRecords, Records
 from vmemo.errors import InvalidInput
 from vmemo.models.auth import AuditEntry, ClaimedRequest, IdempotencyClaim, Interface, Permission
 from vmemo.models.request_fields import Returns
@@ -21,6 +23,15 @@ from vmemo.server.problems import request_id
 
 REPLAYED = "Idempotent-Replayed"
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedState:
+    """Records that the processes of one server have in common."""
+
+    rates: Records = field(default_factory=LocalRecords)
+    sessions: Records = field(default_factory=LocalRecords)
+    csrf_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
 
 
 @dataclass(eq=False)
@@ -33,10 +44,13 @@ class AppState:
     memory: Memory
     keyless: bool
     limits: Limits = field(default_factory=Limits)
+    shared: SharedState = field(default_factory=SharedState)
     access: AccessControl = field(init=False)
 
     def __post_init__(self) -> None:
-        self.access = AccessControl(service=self.memory.auth, keyless=self.keyless, limits=self.limits)
+        self.access = AccessControl(
+            service=self.memory.auth, keyless=self.keyless, limits=self.limits, buckets=self.shared.rates
+        )
 
     @staticmethod
     def of(request: Request) -> AppState:
@@ -218,7 +232,7 @@ class Idempotency:
         return sha256(head + b"\n" + content).hexdigest()
 
 
-def _idempotency(
+async def _idempotency(
     request: Request,
     idempotency_key: Annotated[
         str | None, Header(max_length=255, description="Requests with the same key run once.")

@@ -32,7 +32,7 @@ PROMPT_RESPONSE: dict[int | str, dict[str, Any]] = {
 """The responses of routes that have formats."""
 
 
-def _format(
+async def _format(
     request: Request,
     format: Annotated[
         FactFormat | None,

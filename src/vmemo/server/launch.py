@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import os
 import signal
 import socket
-from collections.abc import Collection, Generator
+import sys
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +23,7 @@ from vmemo.auth.service import ADMIN_KEY_VARIABLE, SHORTEST_SECRET
 from vmemo.errors import InvalidInput
 from vmemo.server.app import LOCAL_HOSTS, ServerOptions, create_app
 from vmemo.server.connections import ACCEPT_BATCH, limited_protocol
-from vmemo.server.dependencies import AppState
+from vmemo.server.dependencies import AppState, SharedState
 from vmemo.server.logs import LogFormat, ServerLog
 
 LISTEN_QUEUE = 2048
@@ -48,8 +51,24 @@ class Address:
 
     def socket(self) -> socket.socket:
         """Return a listening socket, or raise OSError."""
+        return self._listen(self.port)
+
+    def sockets(self, count: int) -> list[socket.socket]:
+        """Return a listening socket for each of several processes, or raise OSError.
+
+        Linux distributes connections evenly over the sockets of one port; elsewhere all processes accept from one.
+        """
+        first = self._listen(self.port)
+        if count == 1 or not sys.platform.startswith("linux"):
+            return [first] * count
+        # The first socket shows that the port is free, which sockets that share a port would not.
+        port = first.getsockname()[1]
+        first.close()
+        return [self._listen(port, reuse_port=True) for _ in range(count)]
+
+    def _listen(self, port: int, *, reuse_port: bool = False) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listening = socket.create_server((self.host, self.port), family=family, backlog=LISTEN_QUEUE)
+        listening = socket.create_server((self.host, port), family=family, backlog=LISTEN_QUEUE, reuse_port=reuse_port)
         # Connections inherit the option. Without it a response body waits 40 ms for the ACK of its headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
@@ -73,6 +92,7 @@ class ServerLauncher:
     log_format: LogFormat = "text"
     admin_key: str | None = field(default=None, repr=False)
     """The secret of an admin key, which is created if it does not exist."""
+    shared: SharedState = field(default_factory=SharedState)
 
     @cached_property
     def log(self) -> ServerLog:
@@ -86,9 +106,24 @@ class ServerLauncher:
         except BaseException:
             await self.memory.close()
             raise
-        with self.log.capture_standard(), self.address.socket() as listening:
-            await self.server().serve([listening])
+        with self.address.socket() as listening:
+            await self.serve(listening)
         self.log.info("stopped")
+
+    async def serve(self, listening: socket.socket, *, supervisor: int | None = None) -> None:
+        """Serve on a socket. A process of several also stops when the pipe of its `supervisor` is closed."""
+        server = self.server(supervised=supervisor is not None)
+        if supervisor is not None:
+            _call_at_end(supervisor, server.stop)
+        with self.log.capture_standard():
+            await server.serve([listening])
+
+    async def check_keys(self) -> None:
+        """Open the database once, as `run` does before it serves, and close it."""
+        try:
+            await self.require_keys()
+        finally:
+            await self.memory.close()
 
     async def require_keys(self) -> None:
         """Create the admin key; raise InvalidInput if other machines can connect and there is no active key."""
@@ -102,9 +137,9 @@ class ServerLauncher:
                 "or listen on 127.0.0.1."
             )
 
-    def server(self) -> uvicorn.Server:
+    def server(self, *, supervised: bool = False) -> SignalledServer:
         """Return the server, not yet running."""
-        state = AppState(self.memory, keyless=self.address.local, limits=self.limits)
+        state = AppState(self.memory, keyless=self.address.local, limits=self.limits, shared=self.shared)
         config = uvicorn.Config(
             create_app(state, replace(self.options, hosts=self.address.hosts), [self.log]),
             host=self.address.host,
@@ -119,15 +154,30 @@ class ServerLauncher:
             timeout_graceful_shutdown=max(1, round(self.options.grace)),
             lifespan="on",
         )
-        return _Server(config, self.log)
+        return SignalledServer(config, self.log, supervised=supervised)
 
 
-class _Server(uvicorn.Server):
-    """Logs when it listens, and returns after a signal, which uvicorn's own server would raise again."""
+def _call_at_end(pipe: int, stop: Callable[[], None]) -> None:
+    """Call a function once when the other end of a pipe is closed."""
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, config: uvicorn.Config, log: ServerLog) -> None:
+    def ended() -> None:
+        loop.remove_reader(pipe)
+        stop()
+
+    loop.add_reader(pipe, ended)
+
+
+class SignalledServer(uvicorn.Server):
+    """Logs when it listens, and returns after a signal, which uvicorn's own server would raise again.
+
+    A supervised server may get a signal twice, from its supervisor and from the system; only the supervisor ends it at
+    once.
+    """
+
+    def __init__(self, config: uvicorn.Config, log: ServerLog, *, supervised: bool = False) -> None:
         super().__init__(config)
-        self._log = log
+        self._log, self._supervised = log, supervised
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to answer."""
@@ -138,7 +188,8 @@ class _Server(uvicorn.Server):
         for each in sockets or ():
             if self.started:
                 host, port, *_ = each.getsockname()
-                self._log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+                worker = {"worker": os.getpid()} if self._supervised else {}
+                self._log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}", **worker)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -155,5 +206,9 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop after running requests, or at once on the second signal."""
-        self.force_exit = self.should_exit
+        self.force_exit = self.should_exit and not self._supervised
+        self.should_exit = True
+
+    def stop(self) -> None:
+        """Stop after running requests."""
         self.should_exit = True

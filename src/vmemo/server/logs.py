@@ -140,6 +140,10 @@ class ServerLog:
         """Log an event of the server itself."""
         self._write("info", event, fields)
 
+    def error(self, event: str, **fields: Field) -> None:
+        """Log a failure of the server itself."""
+        self._write("error", event, fields)
+
     def standard(self, record: logging.LogRecord) -> None:
         """Log a record of the standard library's logging: its first line, and the type and location of its error.
 

@@ -5,21 +5,22 @@ Requests are stateless: there are no sessions, so any of several processes may a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager
-from typing import cast
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI, Request
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from vmemo.mcp.caller import ToolCaller
-from vmemo.mcp.server import make_server
 from vmemo.server.dependencies import AppState, secret_of
 from vmemo.server.problems import HttpProblem, request_id
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
 
@@ -31,26 +32,39 @@ class McpApp:
     """The route in logs and metrics; this application is its own route."""
 
     def __init__(self, state: AppState, hosts: Collection[str], origins: Collection[str]) -> None:
-        self._state = state
-        self._security = _security(hosts, origins)
-        self._sessions: StreamableHTTPSessionManager | None = None
+        self._state, self._hosts, self._origins = state, hosts, origins
+        self._requested = asyncio.Event()
+        self._sessions: asyncio.Future[StreamableHTTPSessionManager] | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Answer requests inside this context."""
-        sessions = StreamableHTTPSessionManager(
-            make_server(self._caller),
-            json_response=True,
-            stateless=True,
-            security_settings=self._security,
-            max_request_body_size=self._state.limits.body_bytes,
-        )
+        """Answer requests inside this context. The first one loads the package, which most servers never need."""
+        self._requested, self._sessions = asyncio.Event(), asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(self._serve(self._sessions))
+        try:
+            yield
+        finally:
+            self._sessions = None
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+    async def _serve(self, ready: asyncio.Future[StreamableHTTPSessionManager]) -> None:
+        await self._requested.wait()
+        try:
+            sessions = await asyncio.to_thread(self._load)
+        except Exception as error:
+            # It is the error of every request.
+            ready.set_exception(error)
+            return
         async with sessions.run():
-            self._sessions = sessions
-            try:
-                yield
-            finally:
-                self._sessions = None
+            ready.set_result(sessions)
+            await asyncio.Event().wait()
+
+    def _load(self) -> StreamableHTTPSessionManager:
+        from vmemo.server.mcp_sessions import new_sessions  # noqa: PLC0415 - an extra, and as large as the server
+
+        return new_sessions(self._caller, self._hosts, self._origins, body_bytes=self._state.limits.body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate and handle a request. Without sessions there is nothing to GET or DELETE."""
@@ -61,7 +75,9 @@ class McpApp:
         request.state.principal = await self._state.access.authenticate(secret_of(request))
         if self._sessions is None:
             raise HttpProblem(503, "NotReady", "The server is starting or shutting down.")
-        await self._sessions.handle_request(scope, receive, send)
+        self._requested.set()
+        sessions = await asyncio.shield(self._sessions)
+        await sessions.handle_request(scope, receive, send)
 
     def _caller(self, request: object) -> ToolCaller:
         incoming = cast("Request", request)
@@ -85,15 +101,3 @@ def mount(app: FastAPI, state: AppState, hosts: Collection[str], origins: Collec
 
     app.router.lifespan_context = lifespan
     app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
-
-
-def _security(hosts: Collection[str], origins: Collection[str]) -> TransportSecuritySettings:
-    """Return the allowed hosts and origins; a server that allows every host requires keys."""
-    if "*" in hosts:
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    own = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-    return TransportSecuritySettings(allowed_hosts=_any_port(hosts), allowed_origins=[*_any_port(own), *origins])
-
-
-def _any_port(names: Collection[str]) -> list[str]:
-    return [each for name in names for each in (name, f"{name}:*")]

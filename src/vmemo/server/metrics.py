@@ -1,13 +1,21 @@
-"""Prometheus metrics, an optional extra; `docs/operations.md` lists them."""
+"""Prometheus metrics, an optional extra; `docs/operations.md` lists them.
+
+With several processes `PROMETHEUS_MULTIPROC_DIR` names a folder, in which the client library keeps the counts of each.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+import os
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from vmemo.models.results import Job
 from vmemo.server.observability import RequestLog
 
+MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable that must be set before the client library is imported."""
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
@@ -35,7 +43,12 @@ class Metrics:
         self._background_errors = Counter(
             "vmemo_background_errors", "Errors that no response reports", ["source"], registry=self.registry
         )
-        ProcessCollector(registry=self.registry)
+        self._replica = Gauge(
+            "vmemo_replica_used", "1 if reads use the replica", registry=self.registry, multiprocess_mode="livemin"
+        )
+        self._several = MULTIPROCESS_FOLDER in os.environ
+        if not self._several:
+            ProcessCollector(registry=self.registry)
 
     def request(self, log: RequestLog) -> None:
         """Count a request."""
@@ -51,6 +64,15 @@ class Metrics:
         """Count an error that no response reports."""
         self._background_errors.labels(source).inc()
 
+    def replica(self, *, used: bool) -> None:
+        """Note if reads use the replica."""
+        self._replica.set(float(used))
+
     def exposition(self) -> bytes:
         """Return all metrics in the format that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        if not self._several:
+            return generate_latest(self.registry)
+        # A registry of its own, which reads the counts of all processes, also of those that have ended.
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)
+        return generate_latest(registry)

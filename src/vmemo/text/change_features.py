@@ -7,8 +7,10 @@ words, names and numbers that both share. English.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from vmemo.text.lazy_regex import LazyPattern
 
@@ -59,17 +61,40 @@ _CUES = {
     "past": (
         "used to|years ago|back then|back when|when i was|as a (?:kid|child|student)|grew up|in the old days|those days"
     ),
-    "others": (rf"(?:my|her|his|our|their) (?:\w+ )?(?:{_RELATIVE})s?|the neighbou?rs?|somebody|someone|people"),
+    "others": "|".join(
+        (
+            *(rf"{owner} (?:\w+ )?(?:{_RELATIVE})s?" for owner in ("my", "her", "his", "our", "their")),
+            "the neighbou?rs?|somebody|someone|people",
+        )
+    ),
     "same": "still|same|as ever|as always|as usual|as before|again|unchanged|usual",
-    "first person": "i|i'm|im|i've|i'll|i'd|my|me|we|we're|we've|our|us|mine",
+    "first person": "i|im|my|me|we|our|us|mine",
 }
-_CUE = {name: LazyPattern(rf"\b(?:{source})\b") for name, source in _CUES.items()}
-_EARLIER_CUES = ("imagined", "temporary", "planned", "joked", "past", "others", "now", "same", "first person")
+EARLIER = (
+    "asks",
+    "holds a question",
+    "has a number",
+    "imagined",
+    "temporary",
+    "planned",
+    "joked",
+    "past",
+    "others",
+    "now",
+    "same",
+    "first person",
+)
+LATER = ("asks", "holds a question", "quotes", "has a number", *_CUES)
+"""Cues of the earlier and of the later statement that count by themselves."""
 _CHANGES = frozenset({"ended", "switched", "from now", "corrected"})
 _WORD = LazyPattern(r"[a-z][a-z']+")
 _NAME = LazyPattern(r"(?<=[a-z,;:] )[A-Z][a-z]+")
 _NUMBER = LazyPattern(r"\d++(?:[.,:]\d++)*+")
-_RELATIVES = LazyPattern(rf"\b(?:{_RELATIVE})\b")
+_RELATIVES = frozenset(_RELATIVE.split("|"))
+_TOKEN = LazyPattern(r"\w+")
+_PLAIN = LazyPattern("[a-z]+")
+_GROUP = LazyPattern(r"\([^()]*\)\??")
+_VARIABLE = LazyPattern(r"\0|\\w[*+]?|.[?*]")
 _ENDINGS = ("ing", "ies", "es", "ed", "s")
 _COMMON = frozenset(
     "about above after again all also always and another any anyone are around because been before being both but came"
@@ -83,8 +108,62 @@ _COMMON = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatementCues:
+class _CueTable:
+    """The cues, divided for speed: single words are looked up in a set, the others are searched."""
+
+    def __init__(self, cues: Mapping[str, str]) -> None:
+        self.words: dict[str, set[str]] = defaultdict(set)
+        phrases: dict[str, list[str]] = defaultdict(list)
+        for name, source in cues.items():
+            for each in _alternatives(source):
+                if _PLAIN.fullmatch(each) is not None:
+                    self.words[each].add(name)
+                else:
+                    phrases[name].append(each)
+        self.phrases = [(name, list(map(_literal, found)), _whole_words(found)) for name, found in phrases.items()]
+
+    def find(self, lowered: str, tokens: AbstractSet[str]) -> frozenset[str]:
+        """Return the cues in a text."""
+        found = {name for word in self.words.keys() & tokens for name in self.words[word]}
+        for name, literals, pattern in self.phrases:
+            for literal in literals:
+                if literal in lowered:
+                    if pattern.compiled.search(lowered) is not None:
+                        found.add(name)
+                    break
+        return frozenset(found)
+
+
+def _literal(alternative: str) -> str:
+    """Return the longest text that every match of an alternative contains."""
+    plain = alternative
+    while (shorter := _GROUP.sub("\0", plain)) != plain:
+        plain = shorter
+    return max(_VARIABLE.split(plain), key=len)
+
+
+def _alternatives(source: str) -> Iterator[str]:
+    """Yield the alternatives of a pattern, except those inside of parentheses."""
+    open_part = ""
+    for part in source.split("|"):
+        open_part += part
+        if open_part.count("(") == open_part.count(")"):
+            yield open_part
+            open_part = ""
+        else:
+            open_part += "|"
+
+
+def _whole_words(alternatives: Sequence[str]) -> LazyPattern:
+    return LazyPattern(rf"\b(?:{'|'.join(alternatives)})\b")
+
+
+@cache
+def _cue_table() -> _CueTable:
+    return _CueTable(_CUES)
+
+
+class StatementCues(NamedTuple):
     """The cues, words and other properties of one statement."""
 
     speaker: str
@@ -93,9 +172,6 @@ class StatementCues:
     names: frozenset[str]
     numbers: frozenset[str]
     relatives: frozenset[str]
-    asks: bool
-    holds_question: bool
-    quotes: bool
 
 
 def examine(text: str) -> StatementCues:
@@ -103,20 +179,29 @@ def examine(text: str) -> StatementCues:
     speaker, colon, said = text.partition(": ")
     said = (said if colon else text)[:MAX_CHARACTERS].replace("’", "'")
     lowered = said.lower()
+    tokens = frozenset(_TOKEN.compiled.findall(lowered))
+    numbers = frozenset(_NUMBER.compiled.findall(said))
+    marks = {
+        "asks": said.rstrip().endswith("?"),
+        "holds a question": "?" in said,
+        "quotes": '"' in said or "“" in said,
+        "has a number": bool(numbers),
+    }
     return StatementCues(
         speaker=speaker if colon else "",
-        cues=frozenset(name for name, pattern in _CUE.items() if pattern.search(lowered) is not None),
-        words=frozenset(_stem(word) for word in _WORD.findall(lowered) if len(word) > 2 and word not in _COMMON),
-        names=frozenset(_NAME.findall(said)),
-        numbers=frozenset(_NUMBER.findall(said)),
-        relatives=frozenset(_RELATIVES.findall(lowered)),
-        asks=said.rstrip().endswith("?"),
-        holds_question="?" in said,
-        quotes='"' in said or "“" in said,
+        cues=_cue_table().find(lowered, tokens).union(name for name, found in marks.items() if found),
+        words=frozenset(map(_content_stem, _WORD.compiled.findall(lowered))) - _NO_WORD,
+        names=frozenset(_NAME.compiled.findall(said)),
+        numbers=numbers,
+        relatives=_RELATIVES & tokens,
     )
 
 
-def _stem(word: str) -> str:
+@lru_cache(maxsize=16_384)
+def _content_stem(word: str) -> str:
+    """Return the word without its ending, or an empty string for a word that is common or short."""
+    if word in _COMMON or len(word) <= 2:
+        return ""
     word = word.partition("'")[0]
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
@@ -124,53 +209,55 @@ def _stem(word: str) -> str:
     return word
 
 
+_NO_WORD = frozenset({""})
+
+
 def change_features(earlier: StatementCues, later: StatementCues, *, days: int, cosine: float) -> dict[str, float]:
     """Return the features of two statements by their names."""
-    found = (*_of_words(earlier, later), *_of_cues(earlier, later), *_of_distance(earlier, later, days, cosine))
-    return {name: float(value) for name, value in found}
+    both = of_both(earlier, later, days=days, cosine=cosine)
+    return {
+        **{f"earlier {name}": float(name in earlier.cues) for name in EARLIER},
+        **{f"later {name}": float(name in later.cues) for name in LATER},
+        **{name: float(value) for name, value in zip(BOTH, both, strict=True)},
+    }
 
 
-def _of_words(earlier: StatementCues, later: StatementCues) -> Iterator[tuple[str, float]]:
-    shared = earlier.words & later.words
-    yield "shares a word", bool(shared)
-    yield "shares several words", len(shared) > 1
-    yield "share of words", len(shared) / max(1, min(len(earlier.words), len(later.words)))
-    yield "shares a name", bool(earlier.names & later.names)
-    yield "other names", bool(earlier.names - later.names) and bool(later.names - earlier.names)
-    yield "new name", bool(later.names - earlier.names)
-    both = bool(earlier.numbers) and bool(later.numbers)
-    yield "numbers differ", both and earlier.numbers.isdisjoint(later.numbers)
-    yield "shares a number", bool(earlier.numbers & later.numbers)
-    yield "shares a relative", bool(earlier.relatives & later.relatives)
-    yield "another relative", bool(later.relatives - earlier.relatives)
-    yield "lost relative", bool(earlier.relatives - later.relatives)
-    yield "earlier asks", earlier.asks
-    yield "later asks", later.asks
-    yield "later holds a question", later.holds_question
-    yield "earlier holds a question", earlier.holds_question
-    yield "later quotes", later.quotes
-    yield "earlier has a number", bool(earlier.numbers)
-    yield "later has a number", bool(later.numbers)
+BOTH = (
+    "shares a word", "shares several words", "share of words", "shares a name", "other names", "new name",
+    "numbers differ", "shares a number", "shares a relative", "another relative", "lost relative", "same speaker",
+    "change and shared word", "change by same speaker", "both in first person", "cosine", "clearly similar",
+    "clearly similar and shares a word", "very similar", "days between", "same day",
+)  # fmt: skip
+"""The names of the features of two statements together."""
 
 
-def _of_distance(earlier: StatementCues, later: StatementCues, days: int, cosine: float) -> Iterator[tuple[str, float]]:
-    clearly = max(0.0, cosine - 0.5) * 5
-    yield "cosine", cosine * 5
-    yield "clearly similar", clearly
-    yield "clearly similar and shares a word", clearly * (not earlier.words.isdisjoint(later.words))
-    yield "very similar", max(0.0, cosine - 0.65) * 5
-    yield "days between", math.log1p(min(max(0, days), MAX_DAYS)) / 3
-    yield "same day", days <= 0
-
-
-def _of_cues(earlier: StatementCues, later: StatementCues) -> Iterator[tuple[str, float]]:
-    shares = not earlier.words.isdisjoint(later.words)
+def of_both(earlier: StatementCues, later: StatementCues, *, days: int, cosine: float) -> tuple[float, ...]:
+    """Return the features of the two statements together, in the order of `BOTH`."""
+    shared = len(earlier.words & later.words)
+    new_name = bool(later.names - earlier.names)
+    shares_number = not earlier.numbers.isdisjoint(later.numbers)
     same_speaker, changed = earlier.speaker == later.speaker, not later.cues.isdisjoint(_CHANGES)
-    yield "same speaker", same_speaker
-    for name in _CUES:
-        yield f"later {name}", name in later.cues
-    for name in _EARLIER_CUES:
-        yield f"earlier {name}", name in earlier.cues
-    yield "change and shared word", changed and shares
-    yield "change by same speaker", changed and same_speaker
-    yield "both in first person", same_speaker and "first person" in earlier.cues & later.cues
+    clearly = max(0.0, cosine - 0.5) * 5
+    return (
+        shared > 0,
+        shared > 1,
+        shared / max(1, min(len(earlier.words), len(later.words))),
+        not earlier.names.isdisjoint(later.names),
+        new_name and not earlier.names <= later.names,
+        new_name,
+        not shares_number and bool(earlier.numbers) and bool(later.numbers),
+        shares_number,
+        not earlier.relatives.isdisjoint(later.relatives),
+        not later.relatives <= earlier.relatives,
+        not earlier.relatives <= later.relatives,
+        same_speaker,
+        changed and shared > 0,
+        changed and same_speaker,
+        same_speaker and "first person" in earlier.cues and "first person" in later.cues,
+        cosine * 5,
+        clearly,
+        clearly * (shared > 0),
+        max(0.0, cosine - 0.65) * 5,
+        math.log1p(min(max(0, days), MAX_DAYS)) / 3,
+        days <= 0,
+    )

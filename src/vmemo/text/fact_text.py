@@ -18,5 +18,9 @@ def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENG
     The encoder was trained on these: a likely date serves a search, even where it is too uncertain to be stored. A
     model has dated the facts that it wrote, so their times are not resolved again.
     """
-    dated = annotate_likely(text, mentioned_at) if engine in OWN_WORDS_ENGINES else text
-    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {dated}"
+    return with_date(annotate_likely(text, mentioned_at) if engine in OWN_WORDS_ENGINES else text, mentioned_at)
+
+
+def with_date(text: str, mentioned_at: datetime) -> str:
+    """Return the text with its date in front."""
+    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text}"

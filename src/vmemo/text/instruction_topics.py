@@ -32,6 +32,9 @@ _WHEN = LazyPattern(
     r"((?:(?!\b(?:always|never|please|only)\b)[^,;.!]){1,120})"
 )
 _MANNER = frozenset(terms("always never stop please do not any more only just from now on again"))
+_ASKING = frozenset(
+    terms("ask asking mention discuss talk say tell want you question about for help explain give answer")
+)
 SAME_OCCASION = 0.5
 """Share of the terms of two occasions that are the same one."""
 SAME_WORDING = 0.75
@@ -47,6 +50,11 @@ def replaces_instruction(new: str, old: str) -> bool:
         return False
     settled = _aspects(old)
     return bool(settled and settled <= _aspects(new)) or _similar(_content(new), _content(old), SAME_WORDING)
+
+
+def occasion_terms(text: str) -> set[str]:
+    """Return the terms of the subject on which an instruction applies: "when I ask about taxes"; empty for any."""
+    return _occasion(text) - _ASKING
 
 
 def _content(text: str) -> set[str]:

@@ -37,14 +37,21 @@ _OUTPUTS = (
 _FROM_NOW = (
     r"(?:from (?:now|here|today|this point)(?: on)?(?:wards?| out| forward)?|(?:going|(?<!keep )moving) forward|"
     r"in future|henceforth|starting (?:now|today)|as a (?:general )?rule|"
-    r"for all future \w+|every single time|at all times)"
+    r"for all (?:(?:of )?(?:my|our) )?future \w+|every single time|at all times)"
 )
 _DOING = (
     "(?:ask|say|mention|send|paste|write|request|talk|tell|share|give|want|quote|suggest|recommend|explain|answer|reply|"
     r"respond|cite|list|show|provide|describe|summari[sz]e|translate|draft|make a|use|post|upload|discuss|bring up|"
     r"[\w']{2,15} you|am deciding|'m deciding)"
 )
-_OCCASION = rf"(?:(?:when|whenever|every time|each time|any ?time) (?:i|we|you) ?{_DOING}|if (?:i|we) ?{_DOING})\b"
+_GIVING = (
+    "(?:answering|explaining|replying|responding|writing|discussing|giving|suggesting|recommending|summari[sz]ing|"
+    "comparing|describing|translating|quoting|listing)"
+)
+_OCCASION = (
+    rf"(?:(?:when|whenever|every time|each time|any ?time) (?:i|we|you) ?{_DOING}|if (?:i|we) ?{_DOING}"
+    rf"|when(?:ever)? {_GIVING})\b"
+)
 """An occasion that recurs: what a user says, or what the assistant writes."""
 _ONCE = LazyPattern(
     r"\b(?:tomorrow|tonight|today's|this (?:one|time|text|file|draft|article|paragraph|week)|the following|below|"
@@ -54,10 +61,11 @@ _ONCE = LazyPattern(
 """Signs of a single request or of a report."""
 _OPENING = LazyPattern(
     r"(?:(?:please|also|and|but|oh|ok|okay|hey|hi|so|well|btw|by the way|just so you know|one more thing|thanks|"
-    r"thank you|great|good|perfect|remember|again|first|finally|quick note|note|fyi|do me a favou?r and|let's|"
+    r"thank you|great|good|perfect|(?:remember|make sure|be sure) to|remember|again|first|finally|quick note|note|fyi|"
+    r"do me a favou?r and|let's|"
     r"in general|as always|yes|no)(?:[,:!.–—-]+ ?| ))*+"
 )
-_LEADING_TIME = LazyPattern(rf"{_FROM_NOW}(?:, ?| )")
+_LEADING_TIME = LazyPattern(rf"{_FROM_NOW}(?:(?: (?:about|on|regarding) [^,]{{2,60}})?, ?| )")
 _LEADING_TOPIC = LazyPattern(r"(?:for|in|on|with|about|regarding) [^,]{2,60}, ?(?=(?:please )?(?:always|never)\b)")
 _IMPERATIVE = rf"{_MANNER}*+(?:don't |do not |{_MANNER})?{_MANNER}*+{_VERB}\b"
 _STANDING = tuple(
@@ -73,6 +81,7 @@ _STANDING = tuple(
         rf"(?:make it a rule|make it a habit) to {_VERB}\b",
         # An occasion: "whenever I paste an error, explain it", "use simple words when you explain things".
         rf"{_OCCASION}[^,]{{0,120}}, {_IMPERATIVE}",
+        rf"in (?:every|each|all) (?:reply|replies|answers?|responses?)\b[^,]{{0,60}}, {_IMPERATIVE}",
         rf"{_OCCASION}[^,]{{0,80}} (?:always|never|please|keep|don't|do not) (?!you\b)",
         rf"{_IMPERATIVE}(?:(?!\b(?:that|which|who)\b).){{0,200}}\b{_OCCASION}",
         # What must not be: "stop calling me Bob", "no bullet lists in your answers".
@@ -95,6 +104,8 @@ _STANDING = tuple(
         rf"(?:(?!the |this |these |those )[\w-]+,? ){{0,3}}(?:{_ANSWERS}|(?<=want )everything in)\b"
         r"(?! (?:to (?:this|that|the|my)|from|you)\b)",
         rf"my preference is .{{0,200}}{_OUTPUTS}",
+        rf"i always (?:want|need) [^.!?]{{2,120}}\b{_OCCASION}",
+        r"i (?:want|need|prefer) (?:all|every) (?:[\w-]+ ){1,3}(?:written|shown|given|formatted|stated|as|in)\b",
         r"i always want (?:you to|to (?:see|know|get)) (?!my |him |her |them )",
         r"(?:i want|i'd like|i would like|i'd love|i need|i expect)(?: for)? you to (?:.{0,200} )?"
         rf"(?:always|never|every|each(?! other)|unless|{_FROM_NOW}|{_OCCASION}|all your)\b",
@@ -110,6 +121,7 @@ _NAMED = LazyPattern(
 """The name by which a user wants to be called."""
 _FROM_NOW_ON = LazyPattern(rf"\b{_FROM_NOW}\b")
 _ASKED = LazyPattern(r"(?:can|could|would|will) you (?:please )?")
+_ASKED_FOR_GOOD = LazyPattern(rf"\b(?:{_FROM_NOW}\b|(?:always|never) {_VERB}\b)")
 _TOLD = LazyPattern(
     rf"(?:{_IMPERATIVE}|(?:you|i want you to|i'd like you to) |stop \w+ing\b|no (?:more )?\w)"
     rf"(?!(?:\w+ ){{0,2}}(?:is|are|was|were|will be)\b)"
@@ -129,11 +141,15 @@ class InstructionSpan(NamedTuple):
 def find_instructions(text: str) -> list[InstructionSpan]:
     """Return the sentences of a user's message that are standing instructions to the assistant.
 
-    Code, quotations and pasted text are left out, and so is a long message, which is mostly a pasted document.
+    Code, quotations, pasted text and a part that the assistant is to play are left out. A long message is a document,
+    except for what comes before the text that was pasted into it.
     """
-    if len(text) > MAX_OWN_WORDS:
-        return []
     foreign = foreign_spans(text)
+    if len(text) > MAX_OWN_WORDS:
+        own = min((start for start, _ in foreign), default=len(text))
+        if own > MAX_OWN_WORDS:
+            return []
+        foreign = [(own, len(text))]
     return [
         InstructionSpan(start, end, sentence)
         for start, end in sentence_spans(text)
@@ -155,7 +171,7 @@ def is_instruction(sentence: str) -> bool:
 
 def _instructs(plain: str, lower: str) -> bool:
     if _QUESTION.search(lower):
-        return _ASKED.match(lower) is not None and _FROM_NOW_ON.search(lower) is not None
+        return (asked := _ASKED.match(lower)) is not None and _ASKED_FOR_GOOD.search(lower, asked.end()) is not None
     return _NAMED.search(plain) is not None or _is_standing(_main_clause(lower))
 
 

@@ -128,7 +128,7 @@ _SPEAKER_PREFIX = re.compile(r"[^:\n]{1,60}: ")
 
 def is_small_talk(text: str) -> bool:
     """Return True if a message consists of greetings, thanks, farewells, acknowledgements, laughter or emoji."""
-    if len(text) > _MAX_NOISE_CHARS or any(c.isnumeric() or c in _INFORMATIVE_CHARS for c in text):
+    if len(text) > _MAX_NOISE_CHARS or not _INFORMATIVE_CHARS.isdisjoint(text) or any(map(str.isnumeric, text)):
         return False
     return _consists_of_phrases(_words(text))
 

@@ -77,12 +77,13 @@ def _words(token: str) -> tuple[str, ...]:
 
 
 _REVERSED_CLOSING = tuple(phrase[::-1] for phrase in _CLOSING)
+_FIRST_WORDS = frozenset(phrase[0] for phrase in (*_OPENING, *_REVERSED_CLOSING))
 
 
 def _skip(words: Sequence[str], phrases: Sequence[tuple[str, ...]]) -> int:
     """Return the number of words at the start that are fillers; something is always left."""
     at = 0
-    while at < len(words):
+    while at < len(words) and words[at] in _FIRST_WORDS:
         size = next((len(phrase) for phrase in phrases if tuple(words[at : at + len(phrase)]) == phrase), 0)
         if not size or at + size >= len(words):
             break

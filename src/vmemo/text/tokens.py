@@ -48,6 +48,8 @@ def _fold(text: str) -> str:
 def _word_terms(word: str) -> tuple[str, ...]:
     if word in STOP_WORDS:
         return ()
+    if word.isdecimal() and word.isascii():
+        return (word[:_MAX_TERM_LENGTH],)
     return (_stem(word[:_MAX_TERM_LENGTH]),) if word.isascii() else tuple(_terms_of_runs(word))
 
 

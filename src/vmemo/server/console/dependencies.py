@@ -19,8 +19,8 @@ from vmemo.server.dependencies import AppState, begin_write, open_session
 
 async def _signed_in(request: Request) -> Principal:
     """Return the principal of the browser's session; raise Unauthenticated if there is none and a key is required."""
-    secret = ConsoleSessions.of(request).secret_of(browser_token(request))
-    principal = await AppState.of(request).access.authenticate(secret)
+    hashed = ConsoleSessions.of(request).key_of(browser_token(request))
+    principal = await AppState.of(request).access.authenticate_digest(hashed)
     request.state.principal, request.state.interface = principal, "console"
     return principal
 

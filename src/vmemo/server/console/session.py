@@ -1,7 +1,7 @@
 """Sign-in sessions of the console.
 
-The browser holds a random token. The API key that it stands for stays in this process, so sessions end with it; every
-request authenticates that key again, as REST does.
+The browser holds a random token. The hash of the API key that it stands for is in memory, so sessions end with the
+server; every request authenticates that key again, as REST does.
 """
 
 from __future__ import annotations
@@ -9,35 +9,32 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from struct import Struct
 
 from fastapi import Request, Response
 
+from vmemo.auth.records import LocalRecords, Records
 from vmemo.auth.service import digest
 
 COOKIE = "vmemo_console"
 LIFETIME_SECONDS = 12 * 3600
 """Seconds after which a person must sign in again."""
-MAX_SESSIONS = 10_000
-"""Sessions that are kept; the oldest ends when another begins."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-@dataclass
-class _SignedIn:
-    secret: str
-    until: float
+_SIGNED_IN = Struct("<32sd")
+"""The hash of an API key, and the time when its session ends."""
 
 
 @dataclass(eq=False)
 class ConsoleSessions:
-    """The sessions of one server, by the hash of their tokens."""
+    """The sessions of one server, by the hash of their tokens; its processes share `records` and `csrf_key`."""
 
     clock: Callable[[], float] = time.monotonic
     csrf_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    _sessions: OrderedDict[str, _SignedIn] = field(default_factory=OrderedDict[str, _SignedIn], repr=False)
+    records: Records = field(default_factory=LocalRecords, repr=False)
 
     @staticmethod
     def of(request: Request) -> ConsoleSessions:
@@ -47,22 +44,27 @@ class ConsoleSessions:
     def begin(self, secret: str) -> str:
         """Begin a session of an API key and return its token."""
         token = secrets.token_urlsafe(32)
-        while len(self._sessions) >= MAX_SESSIONS:
-            self._sessions.popitem(last=False)
-        self._sessions[digest(token)] = _SignedIn(secret, self.clock() + LIFETIME_SECONDS)
+        signed_in = _SIGNED_IN.pack(bytes.fromhex(digest(secret)), self.clock() + LIFETIME_SECONDS)
+        with self.records.locked():
+            self.records.put(digest(token), signed_in)
         return token
 
     def end(self, token: str) -> None:
         """End a session, if there is one."""
-        self._sessions.pop(digest(token), None)
+        with self.records.locked():
+            self.records.delete(digest(token))
 
-    def secret_of(self, token: str) -> str | None:
-        """Return the API key of a session, or None if there is no such session any more."""
-        found = self._sessions.get(digest(token))
-        if found is None or found.until <= self.clock():
+    def key_of(self, token: str) -> str | None:
+        """Return the hash of a session's API key, or None if there is no such session any more."""
+        with self.records.locked():
+            found = self.records.get(digest(token))
+        if found is None:
+            return None
+        hashed, until = _SIGNED_IN.unpack_from(found)
+        if until <= self.clock():
             self.end(token)
             return None
-        return found.secret
+        return hashed.hex()
 
 
 def browser_token(request: Request) -> str:

@@ -33,6 +33,8 @@ SMALL: Mapping[str, str] = {
     "max_wal_senders": "0",
 }
 """Settings of a server for temporary data; a crash of the machine may lose some."""
+REPLICATED: Mapping[str, str] = {"wal_level": "replica", "max_wal_senders": "4"}
+"""Settings of a server that has replicas, and of the replicas."""
 STARTUP_SECONDS = 60.0
 """Seconds that a start or a stop may take."""
 _LOG = "server.log"
@@ -61,13 +63,21 @@ else:
 class EmbeddedPostgres:
     """A server on a free port, with its files in a folder of its own that goes when it stops.
 
-    PostgreSQL refuses to run as root; root starts it as `user`. `settings` are added to `SMALL`.
+    PostgreSQL refuses to run as root; root starts it as `user`. `settings` are added to `SMALL`. With `primary` it is
+    a streaming replica of that server, which needs the settings `REPLICATED` and must stop later.
     """
 
-    def __init__(self, *, user: str = "nobody", settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        user: str = "nobody",
+        settings: Mapping[str, str] | None = None,
+        primary: EmbeddedPostgres | None = None,
+    ) -> None:
         self._account = _uid_and_gid(user)
         self._settings = {**SMALL, **(settings or {})}
-        self._password = secrets.token_hex(12)
+        self._primary = primary
+        self._password = secrets.token_hex(12) if primary is None else primary._password
         self._folder: Path | None = None
         self._server: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -86,7 +96,10 @@ class EmbeddedPostgres:
         try:
             if self._folder is None:
                 self._port = _free_port()
-                self._unpack()
+                if self._primary is None:
+                    self._unpack()
+                else:
+                    self._copy(self._primary)
             self._launch()
         except BaseException:
             self.stop()
@@ -162,6 +175,16 @@ class EmbeddedPostgres:
         finally:
             if (folder / "data" / "postmaster.pid").exists():
                 self._demand([binary, "stop", "--name", "vmemo"])
+
+    def _copy(self, primary: EmbeddedPostgres) -> None:
+        """Copy the data folder of the primary, and follow its write-ahead log from there."""
+        assert primary._folder is not None, "the primary was never started"
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="vmemo-postgres-"))
+        (folder / ".pg0").symlink_to(primary._folder / ".pg0")
+        if self._account is not None:
+            os.chown(folder, *self._account)
+        options = ("-D", folder / "data", "-d", primary.url(), "-R", "-X", "stream", "-c", "fast")
+        self._demand([self._program("pg_basebackup"), *options])
 
     def _demand(self, command: Sequence[str | Path]) -> None:
         if _ended(self._spawn(command)):

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from socket import gaierror
 from ssl import SSLError
-from typing import Literal
 
 from asyncpg import InterfaceError, PostgresError
 from sqlalchemy.exc import DBAPIError, TimeoutError as NoneFree
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
-
-Step = Literal["connect", "run", "commit"]
-"""The progress of a transaction."""
+from vmemo.stores.postgres.url import DatabaseAddress
+from vmemo.stores.transient import Passing, Step
 
 _NOTHING = "Nothing was written; try again."
 _UNDONE = "The transaction was rolled back."
-
-
-class Passing(StoreBusy):
-    """A reason that passes by itself, soon enough to try again at once."""
 
 
 _CONFLICTS = {
@@ -47,8 +41,9 @@ _LOST = frozenset({"57P01", "57P02", "25P03"})
 Foreign = DBAPIError | OSError | NoneFree | PostgresError | InterfaceError
 
 
-def named_error(error: Foreign, step: Step, where: str, seconds: float) -> VmemoError:
-    """Return the error to raise in place of a foreign one; `where` is the server's name, without user and password."""
+def named_error(error: Foreign, step: Step, address: DatabaseAddress, seconds: float) -> VmemoError:
+    """Return the error to raise in place of a foreign one."""
+    where = address.where
     state = str(getattr(getattr(error, "orig", error), "sqlstate", None) or "")
     if state in _CONFLICTS:
         return Passing(f"{_CONFLICTS[state]}. {_NOTHING}")
@@ -64,7 +59,7 @@ def named_error(error: Foreign, step: Step, where: str, seconds: float) -> Vmemo
     if _lost(error, state) or (step != "connect" and isinstance(error, OSError)):
         return _cut_off(step, where)
     if step == "connect" and not isinstance(error, DBAPIError):
-        return _unreached(error, where, seconds)
+        return _unreached(error, address, seconds)
     return StoreError(f"PostgreSQL refused: {_words(error)}. {_UNDONE}")
 
 
@@ -82,10 +77,12 @@ def _cut_off(step: Step, where: str) -> VmemoError:
     return Passing(f"The connection to PostgreSQL at {where} was lost. {_NOTHING}")
 
 
-def _unreached(error: Foreign, where: str, seconds: float) -> VmemoError:
+def _unreached(error: Foreign, address: DatabaseAddress, seconds: float) -> VmemoError:
+    where = address.where
     if isinstance(error, gaierror):
         return StoreError(f"The PostgreSQL server at {where} can't be found by this name. Correct the URL.")
-    if isinstance(error, SSLError) or "rejected SSL" in str(error):
+    # A server that starts or stops rejects connections that need no encryption as well.
+    if isinstance(error, SSLError) or (address.requires_ssl and "rejected SSL" in str(error)):
         return StoreError(f"PostgreSQL at {where} can't be reached as its URL says: {error}. Correct the URL.")
     if isinstance(error, TimeoutError):
         return StoreBusy(f"The PostgreSQL server at {where} did not answer within {seconds:g} seconds. {_NOTHING}")
@@ -94,7 +91,7 @@ def _unreached(error: Foreign, where: str, seconds: float) -> VmemoError:
 
 def _unsendable(error: Foreign) -> bool:
     # The driver's message contains the value, which errors must not repeat.
-    return isinstance(error, DBAPIError) and "invalid input for query argument" in str(error.orig)
+    return "invalid input for query argument" in str(error.orig if isinstance(error, DBAPIError) else error)
 
 
 def _words(error: Foreign) -> str:

@@ -1,202 +1,233 @@
-"""Edges of the graph on PostgreSQL: stored links in both directions, and the facts that share an entity."""
+"""Edges of the graph in PostgreSQL: stored links in both directions, and the facts that share an entity."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    Connection,
-    Integer,
-    Select,
-    Text,
-    and_,
-    cast,
-    false,
-    func,
-    literal,
-    select,
-    true,
-    union,
-    union_all,
-)
+from sqlalchemy import Connection
 
-from vmemo.models import FactId, LinkKind
-from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
-from vmemo.stores.postgres.filters import one_of
-from vmemo.stores.postgres.schema import fact_search
-from vmemo.stores.postgres.vectors import NUMBER, cosine
+from vmemo.models import EntityId, FactId, LinkKind
+from vmemo.models.search import Edge, EdgeQuery, RevisionEdge, Scope, Vector
+from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
+from vmemo.stores.postgres.filters import ScopeFilter
+from vmemo.stores.postgres.ranked_rows import RankedRows
+from vmemo.stores.postgres.vectors import cosine
 from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
-from vmemo.stores.sql.conditions import storable
-from vmemo.stores.sql.rows import AnyRow, instant
-from vmemo.stores.sql.schema import entities, facts, links, mentions
+from vmemo.stores.sql.schema import REVISIONS
+from vmemo.stores.values import instant, storable
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
 """The kind of a link seen from its target, where it differs."""
 _ALL = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
-_ENTITY = -1
-"""The kind of an edge between two facts that share an entity."""
+_MET, _LED = -1, -2
+"""Kinds of rows besides links: an entity that a node has, and a fact that an entity leads to."""
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
-
+COMPARED = 2048
+"""Facts of an entity that are compared, of those that the nearest facts do not decide."""
 LIGHTEST = 1e-4
 """Weights below this one are not distinguished."""
 
 
-def find(connection: Connection, bank: int, passes: Sequence[ColumnElement[bool]], query: EdgeQuery) -> list[Edge]:
-    """Return edges to facts that fulfil the conditions `passes`, all read by one statement."""
-    given = _given(bank, query)
-    parts = [_linked(bank, given, query, passes)] if query.facts else []
-    if not query.kinds or "entity" in query.kinds:
-        parts.append(_shared(bank, given, query, passes))
-    if not parts:
-        return []
-    return list(_edges(connection.execute(union_all(*parts)).all(), query.kinds or _ALL))
+@dataclass(frozen=True)
+class NearestFacts:
+    """The facts of a scope that are nearest to a vector, best first, as a search found them."""
+
+    scope: Scope
+    vector: Vector
+    found: RankedRows
+
+    def leading(self, connection: Connection, bank: int, fan: int) -> dict[int, list[tuple[FactId, int]]]:
+        """Return for each entity that at least `fan` of the facts mention the best of them: its best facts of all."""
+        ranks = {row[3]: rank for rank, row in enumerate(self.found.rows)}
+        best: dict[int, list[tuple[FactId, int]]] = {}
+        for entity, facts in fetch(connection, _MENTIONING, bank, list(ranks), fan):
+            rows = [self.found.rows[rank] for rank in sorted(ranks[fact] for fact in facts)[:fan]]
+            best[entity] = [(FactId(id), tokens) for id, _, tokens, *_ in rows]
+        return best
 
 
-def _edges(rows: Sequence[AnyRow], kinds: frozenset[LinkKind]) -> Iterator[Edge]:
-    for source, target, tokens, number, onward, weight, name in rows:
-        kind: LinkKind = "entity" if number == _ENTITY else LINK_KINDS[int(number)]
-        kind = kind if onward else _OTHER_WAY.get(kind, kind)
-        if kind in kinds:
-            yield Edge(source, FactId(target), tokens, kind, weight, name)
+_MENTIONING = """
+SELECT entity, array_agg(fact) FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
+GROUP BY entity HAVING count(*) >= $3::bigint
+"""
 
 
-def _given(bank: int, query: EdgeQuery) -> CTE:
-    """Numbers and ids of the facts that edges leave."""
-    ids = [id for id in query.facts if storable(id)]
-    own = facts.alias("own").c
-    return select(own.seq, own.id).where(own.bank == bank, one_of(own.id, ids)).cte("given")
+class EdgeSearch:
+    """The edges to facts of a scope, for queries that differ in facts, entities and least weight alone.
+
+    The facts that an entity leads to are chosen once.
+    """
+
+    def __init__(self, filter: ScopeFilter, query: EdgeQuery, nearest: NearestFacts | None) -> None:
+        self._filter = filter
+        self._first = query
+        known = nearest is not None and nearest.scope is query.scope and nearest.vector is query.vector
+        # Among the facts that are nearest of all, those that an entity's search would choose come first as well.
+        self._nearest = nearest if known and query.compared >= COMPARED and query.floor <= -1.0 else None
+        self._led: dict[int, list[tuple[FactId, int]]] = {}
+
+    def serves(self, query: EdgeQuery) -> bool:
+        """Return True if a query differs from the first one in facts, entities and least weight alone."""
+        first = self._first
+        return (
+            query.scope is first.scope
+            and query.vector is first.vector
+            and (query.kinds, query.fan, query.compared, query.common, query.floor)
+            == (first.kinds, first.fan, first.compared, first.common, first.floor)
+        )
+
+    def find(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
+        """Return the edges of a query."""
+        if self._nearest is not None:
+            self._led = self._nearest.leading(connection, self._filter.bank, query.fan)
+            self._nearest = None
+        rows = fetch_built(connection, lambda values: self._statement(values, query))
+        led: dict[int, list[tuple[FactId, int]]] = defaultdict(list)
+        for kind, _, target, tokens, _, _, entity, _ in rows:
+            if kind == _LED:
+                led[entity].append((FactId(target), tokens))
+        for kind, _, _, _, _, _, entity, _ in rows:
+            if kind == _MET:
+                self._led.setdefault(entity, led[entity])
+        return list(self._edges(rows, query.kinds or _ALL))
+
+    def _edges(self, rows: Sequence[Sequence[Any]], kinds: frozenset[LinkKind]) -> Iterator[Edge]:
+        for number, source, target, tokens, onward, weight, entity, name in rows:
+            if number == _MET:
+                for fact, count in self._led[entity]:
+                    if fact != source:
+                        yield Edge(EntityId(source), fact, count, "entity", weight, name)
+            elif number != _LED:
+                kind = LINK_KINDS[int(number)]
+                kind = kind if onward else _OTHER_WAY.get(kind, kind)
+                if kind in kinds:
+                    yield Edge(FactId(source), FactId(target), tokens, kind, weight)
+
+    def _statement(self, values: Parameters, query: EdgeQuery) -> str:
+        bank = values.add(self._filter.bank, "bigint")
+        least = values.add(query.least, "float8")
+        facts = values.add([id for id in query.facts if storable(id)], "text[]")
+        parts = [_linked(bank, least, self._near_enough(values, "found.other", query))]
+        given = f"given AS MATERIALIZED (SELECT seq, id FROM facts WHERE bank = {bank} AND id = ANY({facts}))"
+        if query.kinds and "entity" not in query.kinds:
+            return f"WITH {given} {parts[0]}"
+        entities = values.add([id for id in query.entities if storable(id)], "text[]")
+        known = values.add(list(self._led), "bigint[]")
+        # Facts beyond these make the edges only lighter that are too light already.
+        enough = min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1)
+        near = self._near_enough(values, "newest.fact", query)
+        parts += [_MET_ROWS, _led(bank, known, near, cosine(values, query.vector), query)]
+        return f"WITH {given}, {_met(bank, entities, least, enough)} {' UNION ALL '.join(parts)}"
+
+    def _near_enough(self, values: Parameters, fact: str, query: EdgeQuery) -> str:
+        """The condition of a fact that may be reached."""
+        found = self._filter.facts(values)
+        if query.floor <= -1.0:
+            return found
+        bank, floor = values.add(self._filter.bank, "bigint"), values.add(query.floor, "float8")
+        return (
+            f"{found} AND (SELECT {cosine(values, query.vector)} FROM fact_search "
+            f"WHERE fact_search.bank = {bank} AND fact_search.seq = {fact}) >= {floor}"
+        )
 
 
-def _linked(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+def _linked(bank: str, least: str, condition: str) -> str:
     """Stored links in both directions; from its other end a link may be of another kind."""
-    ways = (("source", "target", true()), ("target", "source", false()))
-    found = union_all(
-        *(
-            select(links.c[there].label("other"), links.c.kind, links.c.weight, onward.label("onward"))
-            .where(links.c.bank == bank, links.c[here] == given.c.seq)
-            .order_by(links.c[there], links.c.kind)
-            .limit(LINKS)
-            .correlate(given)
-            .subquery()
-            .select()
-            for here, there, onward in ways
-        )
-    ).lateral("found")
-    linked = (
-        select(given.c.id, facts.c.id, facts.c.tokens, found.c.kind, found.c.onward, found.c.weight, literal("", Text))
-        .select_from(given)
-        .join(found, true())
-        .join(facts, and_(facts.c.bank == bank, facts.c.seq == found.c.other))
-        .where(*passes, found.c.other != given.c.seq, found.c.weight >= query.least)
-    )
-    if query.floor <= -1.0:
-        return linked
-    vectors = (fact_search.c.bank == bank) & (fact_search.c.seq == found.c.other)
-    return linked.join(fact_search, vectors).where(cosine(query.vector) >= query.floor)
+    return f"""
+SELECT found.kind::integer, given.id, facts.id, facts.tokens, found.onward, found.weight, NULL::bigint, NULL
+FROM given CROSS JOIN LATERAL (
+    (SELECT target AS other, kind, weight, true AS onward FROM links
+        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {LINKS})
+    UNION ALL
+    (SELECT source, kind, weight, false FROM links
+        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {LINKS})
+) AS found JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
+WHERE {condition} AND found.other <> given.seq AND found.weight >= {least}
+"""
 
 
-def revisions(
-    connection: Connection, bank: int, passes: Sequence[ColumnElement[bool]], ids: Sequence[FactId]
-) -> list[RevisionEdge]:
+def _met(bank: str, entities: str, least: str, enough: int) -> str:
+    """The entities of the nodes, each with its name and how much sharing it says: the rarer, the more.
+
+    Of one that says less than `least`, hardly more than that is found out.
+    """
+    return f"""
+met AS MATERIALIZED (
+    SELECT given.id, mentions.entity FROM given
+    JOIN mentions ON mentions.bank = {bank} AND mentions.fact = given.seq
+    UNION ALL SELECT id, seq FROM entities WHERE bank = {bank} AND id = ANY({entities})
+), heavy AS MATERIALIZED (
+    SELECT entity, named.name, weight FROM (SELECT DISTINCT entity FROM met) AS each CROSS JOIN LATERAL (
+        SELECT 1 / sqrt(greatest(count(*), 1)::float8) AS weight FROM (
+            SELECT FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = each.entity LIMIT {enough}
+        ) AS mentioned
+    ) AS counted CROSS JOIN LATERAL (
+        SELECT name FROM entities WHERE entities.bank = {bank} AND entities.seq = each.entity OFFSET 0
+    ) AS named
+    WHERE weight >= {least}
+)
+"""
+
+
+_MET_ROWS = f"""
+SELECT {_MET}, met.id, NULL, NULL, NULL, heavy.weight, entity, heavy.name FROM met JOIN heavy USING (entity)
+"""
+
+
+def _led(bank: str, known: str, condition: str, cosine: str, query: EdgeQuery) -> str:
+    """The facts that an entity leads to, the most similar ones first, of entities that are not known."""
+    return f"""
+SELECT {_LED}, NULL, reached.id, reached.tokens, NULL, NULL, heavy.entity, NULL
+FROM heavy CROSS JOIN LATERAL (
+    SELECT facts.id, facts.tokens FROM (
+        SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = heavy.entity
+        ORDER BY fact DESC LIMIT {query.compared}
+    ) AS newest JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
+    JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
+    WHERE {condition} ORDER BY {cosine} DESC, facts.seq LIMIT {query.fan}
+) AS reached WHERE heavy.entity <> ALL({known})
+"""
+
+
+def revisions(connection: Connection, filter: ScopeFilter, ids: Sequence[FactId]) -> list[RevisionEdge]:
     """Return the links by which facts replace or outdate others, with an end given and both ends passing."""
-    own = facts.alias("own").c
-    given = select(own.seq).where(own.bank == bank, one_of(own.id, [id for id in ids if storable(id)])).cte("given")
-    ways = (links.c.source, links.c.target)
-    found = union(
-        *(
-            select(*ways, links.c.kind, links.c.weight).where(
-                links.c.bank == bank, end.in_(select(given.c.seq)), links.c.kind.in_(list(REVISION_KINDS))
-            )
-            for end in ways
-        )
-    ).cte("found")
-    ends = union(select(found.c.source), select(found.c.target))
-    columns = facts.c.seq, facts.c.id, facts.c.tokens, facts.c.mentioned_at
-    seen = select(*columns).where(*passes, facts.c.seq.in_(ends)).cte("seen")
-    newer, older = seen.alias("newer"), seen.alias("older")
-    statement = (
-        select(newer, older, found.c.kind, found.c.weight)
-        .join_from(found, newer, newer.c.seq == found.c.source)
-        .join(older, older.c.seq == found.c.target)
-        .order_by(found.c.source, found.c.target)
-    )
+    given = [id for id in ids if storable(id)]
+    rows = fetch_built(connection, lambda values: _revisions(values, filter, given))
     return [
         RevisionEdge(
             newer=FactId(newer_id),
             older=FactId(older_id),
-            kind=REVISION_KINDS[int(kind)],
+            kind=REVISION_KINDS[kind],
             probability=weight,
             newer_tokens=newer_tokens,
             older_tokens=older_tokens,
             mentioned_at=instant(mentioned_at),
         )
-        for _, newer_id, newer_tokens, mentioned_at, _, older_id, older_tokens, _, kind, weight in connection.execute(
-            statement
-        )
+        for newer_id, newer_tokens, mentioned_at, older_id, older_tokens, kind, weight in rows
     ]
 
 
-def _shared(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
-    """The facts of entities that are given, or that given facts mention; the rarer an entity, the more it says."""
-    met = _met(bank, given, query)
-    known = _weighed(bank, met, query)
-    # Edges that are too light are left out before the facts of their entities are read.
-    heavy = select(known).where(known.c.weight >= query.least).cte("heavy").prefix_with("MATERIALIZED")
-    newest = (
-        select(mentions.c.fact)
-        .where(mentions.c.bank == bank, mentions.c.entity == heavy.c.entity)
-        .order_by(mentions.c.fact.desc())
-        .limit(query.compared)
-        .correlate(heavy)
-        .subquery("newest")
+def _revisions(values: Parameters, filter: ScopeFilter, ids: Sequence[str]) -> str:
+    bank = values.add(filter.bank, "bigint")
+    ways = " UNION ".join(
+        f"SELECT source, target, kind, weight FROM given JOIN links ON links.bank = {bank} AND links.{end} = given.seq "
+        f"WHERE {REVISIONS}"
+        for end in ("source", "target")
     )
-    reached = (
-        select(facts.c.id, facts.c.tokens)
-        .join_from(newest, facts, (facts.c.bank == bank) & (facts.c.seq == newest.c.fact))
-        .join(fact_search, (fact_search.c.bank == bank) & (fact_search.c.seq == newest.c.fact))
-        .where(*passes, cosine(query.vector) >= query.floor)
-        .order_by(cosine(query.vector).desc(), facts.c.seq)
-        .limit(query.fan)
-        .correlate(heavy)
-        .lateral("reached")
-    )
-    # An entity that several facts mention is looked at once.
-    of = select(heavy.c.entity, heavy.c.name, heavy.c.weight, reached.c.id, reached.c.tokens)
-    of = of.select_from(heavy).join(reached, true()).cte("of").prefix_with("MATERIALIZED")
-    return (
-        select(met.c.id, of.c.id, of.c.tokens, cast(literal(_ENTITY), Integer), true(), of.c.weight, of.c.name)
-        .join_from(met, of, of.c.entity == met.c.entity)
-        .where(met.c.id != of.c.id)
-    )
-
-
-def _met(bank: int, given: CTE, query: EdgeQuery) -> CTE:
-    """Entities, each with the id of the fact or the entity that edges leave."""
-    of_facts = select(given.c.id, mentions.c.entity).join(
-        mentions, (mentions.c.bank == bank) & (mentions.c.fact == given.c.seq)
-    )
-    ids = [id for id in query.entities if storable(id)]
-    named = select(entities.c.id, entities.c.seq).where(entities.c.bank == bank, one_of(entities.c.id, ids))
-    return union_all(of_facts, named).cte("met")
-
-
-def _weighed(bank: int, met: CTE, query: EdgeQuery) -> CTE:
-    """Each entity with its name and how much sharing it says; of one that says less than `least`, hardly less."""
-    mentioned = mentions.alias("mentioned").c
-    some = select(mentioned.fact).where(mentioned.bank == bank, mentioned.entity == entities.c.seq)
-    # Facts beyond these make the edges only lighter that are too light already.
-    enough = min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1)
-    counted = some.correlate(entities).limit(enough).lateral("some")
-    weighed = select((literal(1.0, NUMBER) / func.sqrt(func.greatest(func.count(), 1))).label("weight"))
-    share = weighed.select_from(counted).correlate(entities).lateral("share")
-    return (
-        select(entities.c.seq.label("entity"), entities.c.name, share.c.weight)
-        .join_from(entities, share, true())
-        .where(entities.c.bank == bank, entities.c.seq.in_(select(met.c.entity)))
-        .cte("known")
-    )
+    return f"""
+WITH given AS MATERIALIZED (
+    SELECT seq FROM facts WHERE bank = {bank} AND id = ANY({values.add(ids, "text[]")})
+), found AS MATERIALIZED ({ways}), seen AS MATERIALIZED (
+    SELECT facts.seq, facts.id, facts.tokens, facts.mentioned_at
+    FROM (SELECT source AS seq FROM found UNION SELECT target FROM found) AS ends
+    JOIN facts ON facts.bank = {bank} AND facts.seq = ends.seq WHERE {filter.facts(values)}
+)
+SELECT newer.id, newer.tokens, newer.mentioned_at, older.id, older.tokens, found.kind::integer, found.weight
+FROM found JOIN seen AS newer ON newer.seq = found.source JOIN seen AS older ON older.seq = found.target
+ORDER BY found.source, found.target
+"""

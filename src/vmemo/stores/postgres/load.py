@@ -9,33 +9,47 @@ from typing import Any
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
-from vmemo.stores.sql.conditions import storable
-from vmemo.stores.sql.rows import fact_of, mentions_of
+from vmemo.models.search import FactOutline
+from vmemo.stores.postgres.driver import fetch
+from vmemo.stores.sql.rows import fact_of, mentions_of, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
+from vmemo.stores.values import storable
 
 _COLUMNS = ", ".join(f"facts.{column.name}" for column in facts.columns)
 _WIDTH = len(facts.columns)
+# Each row is looked up by its key in a query of its own: joins would be planned for an average bank.
 _LOAD = f"""
-SELECT {_COLUMNS}, mentioned.listed, origins.listed
-FROM facts
-LEFT JOIN LATERAL (
-    SELECT json_agg(json_build_array(entities.id, entities.name, entities.type, mentions.said)
-        ORDER BY mentions.entity)::text AS listed
-    FROM mentions JOIN entities ON entities.bank = $1 AND entities.seq = mentions.entity
-    WHERE mentions.bank = $1 AND mentions.fact = facts.seq
-) AS mentioned ON true
-LEFT JOIN LATERAL (
-    SELECT json_agg(json_build_array(sources.kind, coalesce(episodes.id, basis.id, messages.id), episodes.title)
-        ORDER BY sources.kind, sources.source)::text AS listed
-    FROM sources
-    LEFT JOIN episodes ON sources.kind = {EPISODE} AND episodes.bank = $1 AND episodes.seq = sources.source
-    LEFT JOIN facts AS basis ON sources.kind = {BASIS} AND basis.bank = $1 AND basis.seq = sources.source
-    LEFT JOIN messages ON sources.kind NOT IN ({EPISODE}, {BASIS})
-        AND messages.bank = $1 AND messages.seq = sources.source
-    WHERE sources.bank = $1 AND sources.fact = facts.seq
-) AS origins ON true
-WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
+SELECT {_COLUMNS}, (
+    SELECT json_agg((
+        SELECT json_build_array(id, name, type, said) FROM entities WHERE bank = $1 AND seq = mentions.entity
+    ) ORDER BY mentions.entity)::text
+    FROM mentions WHERE mentions.bank = $1 AND mentions.fact = facts.seq
+), (
+    SELECT json_agg(CASE kind
+        WHEN {EPISODE} THEN (SELECT json_build_array(kind, id, title) FROM episodes WHERE bank = $1 AND seq = source)
+        WHEN {BASIS} THEN (SELECT json_build_array(kind, id, '') FROM facts AS own WHERE bank = $1 AND seq = source)
+        ELSE (SELECT json_build_array(kind, id, '') FROM messages WHERE bank = $1 AND seq = source)
+    END ORDER BY kind, source)::text
+    FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq
+)
+FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
 """
+
+
+_OUTLINES = f"""
+SELECT id, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+    (SELECT 1 FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
+    (SELECT id FROM episodes WHERE bank = $1 AND seq = (SELECT min(source) FROM sources
+        WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {EPISODE}))
+FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
+"""
+
+
+def outlines(connection: Connection, number: int, ids: Sequence[FactId]) -> list[FactOutline]:
+    """Return the outlines of facts in the order of the ids."""
+    rows = fetch(connection, _OUTLINES, number, [id for id in ids if storable(id)])
+    found = {row[0]: outline_of(row[0], row[1:]) for row in rows}
+    return [found[id] for id in ids if id in found]
 
 
 def facts_with_titles(
@@ -44,7 +58,7 @@ def facts_with_titles(
     """Return facts in the order of the ids, and the titles of their episodes."""
     if not ids:
         return [], {}
-    rows = connection.exec_driver_sql(_LOAD, (number, [id for id in ids if storable(id)])).all()
+    rows = fetch(connection, _LOAD, number, [id for id in ids if storable(id)])
     rows_of_mentions: list[tuple[int, Sequence[Any]]] = [
         (row[0], mention) for row in rows for mention in json.loads(row[_WIDTH] or "[]")
     ]

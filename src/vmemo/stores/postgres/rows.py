@@ -14,14 +14,16 @@ from sqlalchemy import Connection, select
 
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, TokenVectors, Vectors
-from vmemo.stores.postgres.schema import fact_search
+from vmemo.stores.postgres import posting_blocks
+from vmemo.stores.postgres.driver import fetch
+from vmemo.stores.postgres.posting_blocks import signed, words_of
+from vmemo.stores.postgres.schema import fact_search, search
 from vmemo.stores.sql import conditions
-from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.message_rows import BankState
-from vmemo.stores.sql.rows import packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import Indexed
-from vmemo.stores.sqlite.index.postings import term_hash
+from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
+from vmemo.stores.values import storable
 from vmemo.text.tokens import terms
 
 PART = 1000
@@ -48,18 +50,12 @@ FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.i
 
 def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
     """The bank's state and the sizes of its indexes; None if there is no such bank."""
-    row = connection.exec_driver_sql(_SIZES, (bank,)).one_or_none()
-    return None if row is None else (BankState(*row[:6]), Sizes(*row[6:]))
-
-
-def signed(term: str) -> int:
-    """A term's hash as PostgreSQL's integer."""
-    number = term_hash(term)
-    return number - 2**32 if number >= 2**31 else number
+    rows = fetch(connection, _SIZES, bank)
+    return (BankState(*rows[0][:6]), Sizes(*rows[0][6:])) if rows else None
 
 
 class _Postings(NamedTuple):
-    """Columns of postings."""
+    """Columns of the postings of messages."""
 
     terms: list[int]
     owners: list[int]
@@ -86,12 +82,11 @@ WITH given AS (
     FROM unnest($2::bigint[], $5::integer[], $6::integer[], $7::bytea[])
         WITH ORDINALITY AS rows(seq, length, width, vectors, place)
 ), kept AS (
-    INSERT INTO fact_search (bank, seq, embedding, length, token_width, token_vectors)
-    SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec, length, width, vectors
-    FROM given
-), posted AS (
-    INSERT INTO postings (bank, term, fact, length, count)
-    SELECT $1, * FROM unnest($8::integer[], $9::bigint[], $10::integer[], $11::smallint[])
+    INSERT INTO fact_search (bank, seq, embedding, length)
+    SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec, length FROM given
+), tokens AS (
+    INSERT INTO fact_tokens (bank, seq, width, vectors)
+    SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
 )
 INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
 SELECT $1, count(*), coalesce(sum(length), 0), 0, 0 FROM given
@@ -104,16 +99,13 @@ def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> 
     """Store the vectors and terms of new facts."""
     if not batch:
         return
-    # A fact's own words count twice as much as those of its context.
-    words = [[*terms(item.fact.text) * 2, *terms(item.fact.context)] for _, item in batch]
+    words = [words_of(item.fact.text, item.fact.context) for _, item in batch]
     seqs = [seq for seq, _ in batch]
     vectors = np.stack([item.embedding for _, item in batch])
     widths, tokens = _token_columns([item.tokens for _, item in batch])
-    posted = _Postings.of(zip(seqs, words, strict=True))
-    connection.exec_driver_sql(
-        _ADD_FACTS,
-        (bank, seqs, *flat(vectors), [len(found) for found in words], widths, tokens, *posted),
-    )
+    lengths = [len(found) for found in words]
+    connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), lengths, widths, tokens))
+    posting_blocks.add(connection, bank, list(zip(seqs, words, strict=True)))
 
 
 def flat(vectors: Vectors) -> tuple[list[float], int]:
@@ -126,18 +118,20 @@ def flat(vectors: Vectors) -> tuple[list[float], int]:
 def _token_columns(found: Sequence[TokenVectors | None]) -> tuple[list[int | None], list[bytes | None]]:
     known = [tokens if tokens is not None and tokens.size else None for tokens in found]
     widths = [None if tokens is None else int(tokens.shape[1]) for tokens in known]
-    return widths, [None if tokens is None else packed_tokens(tokens) for tokens in known]
+    packed = iter(packed_tokens([tokens for tokens in known if tokens is not None]))
+    return widths, [None if tokens is None else next(packed) for tokens in known]
 
 
 _REPLACE = """
-UPDATE fact_search
-SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec,
-    token_width = width, token_vectors = vectors
-FROM (
+WITH given AS MATERIALIZED (
     SELECT seq, width, vectors, place::integer AS place
     FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
-) AS given
-WHERE fact_search.bank = $1 AND fact_search.seq = given.seq
+), tokens AS (
+    INSERT INTO fact_tokens (bank, seq, width, vectors)
+    SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
+)
+UPDATE fact_search SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec
+FROM given WHERE fact_search.bank = $1 AND fact_search.seq = given.seq
 """
 
 
@@ -146,6 +140,7 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
     seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
     if not seqs.keys() <= new.keys():
         return False
+    connection.exec_driver_sql("DELETE FROM fact_tokens WHERE bank = $1", (bank,))
     known = list(seqs.items())
     for start in range(0, len(known), PART):
         part = known[start : start + PART]
@@ -210,8 +205,8 @@ def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> l
 _DROP_FACTS = """
 WITH gone AS (
     DELETE FROM fact_search WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING length
-), posted AS (
-    DELETE FROM postings WHERE bank = $1 AND fact = ANY($2::bigint[])
+), tokens AS (
+    DELETE FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[])
 )
 UPDATE search_sizes
 SET facts = facts - (SELECT count(*) FROM gone),
@@ -234,8 +229,8 @@ class PostgresSearchIndex:
 
     def drop_bank(self, connection: Connection, bank: int) -> None:
         """Remove all facts and messages of a bank."""
-        for table in ("fact_search", "postings", "message_postings", "message_lengths", "search_sizes"):
-            connection.exec_driver_sql(f"DELETE FROM {table} WHERE bank = $1", (bank,))
+        for table in search.sorted_tables:
+            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
 
     def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
         """Replace the vectors of all facts; return False if one is missing."""
@@ -247,6 +242,7 @@ class PostgresSearchIndex:
 
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
         """Remove facts by row number."""
+        posting_blocks.drop(connection, bank, facts)
         connection.exec_driver_sql(_DROP_FACTS, (bank, list(facts)))
         connection.exec_driver_sql(_DROP_EMPTY, (bank,))
 
@@ -262,13 +258,13 @@ class PostgresSearchIndex:
 
 
 _TOKENS = """
-SELECT facts.id, token_width, token_vectors FROM facts JOIN fact_search USING (bank, seq)
-WHERE bank = $1 AND facts.id = ANY($2::text[]) AND token_width IS NOT NULL
+SELECT facts.id, width, vectors FROM facts JOIN fact_tokens USING (bank, seq)
+WHERE bank = $1 AND facts.id = ANY($2::text[])
 """
 
 
 def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> list[TokenVectors | None]:
     """Token vectors in the order of the ids; None for a fact that has none."""
-    rows = connection.exec_driver_sql(_TOKENS, (bank, [id for id in ids if storable(id)])).all()
+    rows = fetch(connection, _TOKENS, bank, [id for id in ids if storable(id)])
     found = unpacked_tokens((FactId(id), width, vectors) for id, width, vectors in rows)
     return [found.get(id) for id in ids]

@@ -41,9 +41,6 @@ from sqlalchemy.types import TypeDecorator, UserDefinedType
 from vmemo.errors import StoreError
 from vmemo.stores.sql import schema
 
-PARTITIONS = 16
-"""Partitions of a new database. Changing the number later requires moving every row."""
-
 WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes", "webhooks"})
 """Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
 
@@ -101,25 +98,30 @@ fact_search = Table(
     _key("seq"),
     Column("embedding", Halfvec, nullable=False),
     Column("length", Integer, nullable=False),
-    Column("token_width", Integer),
-    Column("token_vectors", LargeBinary),
 )
-"""The search data of a fact: its vector, its number of terms, and its token vectors, a byte per component."""
+"""The vector of a fact and its number of terms, which a scan reads without token vectors in between."""
 
-postings = Table(
-    "postings",
+fact_tokens = Table(
+    "fact_tokens",
+    search,
+    _key("bank"),
+    _key("seq"),
+    Column("width", Integer, nullable=False),
+    Column("vectors", LargeBinary, nullable=False),
+)
+"""The token vectors of a fact, if it has some, three bits per component."""
+
+posting_blocks = Table(
+    "posting_blocks",
     search,
     _key("bank"),
     Column("term", Integer, primary_key=True, autoincrement=False),
-    _key("fact"),
-    Column("length", Integer, nullable=False),
-    Column("count", SmallInteger, nullable=False),
-    PrimaryKeyConstraint("bank", "term", "fact", postgresql_include=["length", "count"]),
-    Index("postings_fact", "bank", "fact"),
+    _key("first"),
+    Column("postings", LargeBinary, nullable=False),
 )
-"""The frequency of a term in a fact, and the fact's total number of terms; a term is its signed 32-bit hash.
+"""The facts that have a term, a signed 32-bit hash, in blocks of postings; `posting_blocks` describes a posting.
 
-The key includes all that BM25 needs of a posting, so that the table itself is not read.
+A posting is in the block with the greatest `first` that is not greater than its fact's number.
 """
 
 message_postings = Table(
@@ -133,7 +135,10 @@ message_postings = Table(
     PrimaryKeyConstraint("bank", "term", "message", postgresql_include=["length", "count"]),
     Index("message_postings_message", "bank", "message"),
 )
-"""The same of messages that the verbatim channel searches."""
+"""The frequency of a term in a message that the verbatim channel searches, and the message's number of terms.
+
+The key includes all that BM25 needs of a posting, so that the table itself is not read.
+"""
 
 message_lengths = Table(
     "message_lengths",
@@ -154,13 +159,14 @@ search_sizes = Table(
 
 _STORAGE = (
     # A scan by vector reads embeddings beside their keys, five times as fast as apart from them when they are long.
-    # Token vectors are read for a few facts only, and do not get smaller by compression.
     "ALTER TABLE fact_search ALTER COLUMN embedding SET STORAGE MAIN",
-    "ALTER TABLE fact_search ALTER COLUMN token_vectors SET STORAGE EXTERNAL",
+    # Token vectors and postings do not get smaller by compression.
+    "ALTER TABLE fact_tokens ALTER COLUMN vectors SET STORAGE EXTERNAL",
+    "ALTER TABLE posting_blocks ALTER COLUMN postings SET STORAGE EXTERNAL",
 )
 
 
-def create(connection: Connection, partitions: int = PARTITIONS) -> None:
+def create(connection: Connection, partitions: int) -> None:
     """Make every table of this release in an empty database, with pgvector."""
     _demand_vectors(connection)
     made = _tables()
@@ -172,9 +178,14 @@ def create(connection: Connection, partitions: int = PARTITIONS) -> None:
             _divide(connection, name, partitions)
 
 
-def create_table(connection: Connection, name: str) -> None:
-    """Make one table that stays in one piece."""
+def create_table(connection: Connection, name: str, partitions: int = 0) -> None:
+    """Make one table, divided among partitions unless it stays in one piece."""
     _tables().tables[name].create(connection)
+    for statement in _STORAGE:
+        if f" {name} " in statement:
+            connection.execute(text(statement))
+    if name not in WHOLE:
+        _divide(connection, name, partitions)
 
 
 def _tables() -> MetaData:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import Connection
 
 from vmemo.models import BankId, FactId, Mention, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
+    FactOutline,
     Ranking,
     RevisionEdge,
     RevisionQuery,
@@ -22,10 +23,20 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
-from vmemo.stores.postgres import filters, graph, load, rows, vectors as vector_rows, words
+from vmemo.stores.postgres import graph, load, rows, vectors as vector_rows, words
+from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
+from vmemo.stores.postgres.filters import ScopeFilter
 from vmemo.stores.postgres.hnsw import Searched
-from vmemo.stores.postgres.ranked_rows import Candidates
-from vmemo.stores.sql import name_rows, reads, scope_conditions
+from vmemo.stores.sql import name_rows, reads
+
+_ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = $1 AND instruction = 1 LIMIT 1"
+"""Most banks have none."""
+_NAMED = """
+SELECT entity_names.name, entities.id, entities.name, entities.type
+FROM entity_names JOIN entities ON entities.bank = $1 AND entities.seq = entity_names.entity
+WHERE entity_names.bank = $1 AND entity_names.name = ANY($2::text[])
+ORDER BY entity_names.name, entity_names.entity
+"""
 
 
 class PostgresBankSearch:
@@ -42,7 +53,9 @@ class PostgresBankSearch:
         self._connection = connection
         self._name = bank
         self._bank = self._state.seq
-        self._filtered: tuple[Scope, list[ColumnElement[bool]]] | None = None
+        self._filter: ScopeFilter | None = None
+        self._nearest: graph.NearestFacts | None = None
+        self._edges: list[graph.EdgeSearch] = []
         self.searched = Searched(
             bank=self._bank,
             dimension=self._state.dimension,
@@ -54,47 +67,60 @@ class PostgresBankSearch:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None:
             self._state.demand(space)
-        self.conditions(scope)
+        self.filter(scope)
 
-    def conditions(self, scope: Scope) -> list[ColumnElement[bool]]:
-        """Return the conditions of a scope; those of the last scope are kept, for they may take a query."""
-        if self._filtered is None or self._filtered[0] is not scope:
-            self._filtered = scope, filters.conditions(self._connection, self._bank, scope)
-        return self._filtered[1]
-
-    def _candidates(self, scope: Scope) -> Candidates:
-        return vector_rows.fact_candidates(self._bank, scope, self.conditions(scope))
+    def filter(self, scope: Scope) -> ScopeFilter:
+        """Return the filter of a scope; that of the last scope is kept, for it may take a query."""
+        if self._filter is None or self._filter.scope is not scope:
+            self._filter = ScopeFilter.of(self._connection, self._bank, scope)
+        return self._filter
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        candidates = self._candidates(scope)
-        return vector_rows.nearest(self._connection, self.searched, candidates, vector, limit=limit, floor=floor)
+        candidates = vector_rows.fact_candidates(self.filter(scope))
+        found = vector_rows.nearest(self._connection, self.searched, candidates, vector, limit=limit, floor=floor)
+        # The first search is the one for the whole question, which following the graph compares with.
+        self._nearest = self._nearest or graph.NearestFacts(scope, vector, found)
+        return found.ranking(limit, floor)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        return words.matching_facts(self._connection, self._sizes, self._candidates(scope), text, limit=limit)
+        return words.matching_facts(self._connection, self._sizes, self.filter(scope), text, limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank messages by BM25."""
-        return words.matching_messages(self._connection, self._bank, self._sizes, scope, text, limit=limit)
+        return words.matching_messages(self._connection, self._sizes, self.filter(scope), text, limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""
-        return vector_rows.during(self._connection, self.searched, self._candidates(scope), query, limit=limit)
+        return vector_rows.during(self._connection, self.searched, self.filter(scope), query, limit=limit)
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
-        return name_rows.named(self._connection, self._bank, text)
+        return name_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, self._bank, list(names)))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""
-        conditions = filters.conditions(self._connection, self._bank, scope)
-        found = self._connection.execute(scope_conditions.instructions(conditions, limit=limit))
-        return [FactId(id) for id in found.scalars()]
+        if not fetch(self._connection, _ANY_INSTRUCTION, self._bank):
+            return []
+        filter = ScopeFilter.of(self._connection, self._bank, scope)
+
+        def statement(values: Parameters) -> str:
+            bank = values.add(self._bank, "bigint")
+            return (
+                f"SELECT id FROM facts WHERE bank = {bank} AND instruction = 1 AND {filter.facts(values)} "
+                f"ORDER BY mentioned_at DESC, seq DESC LIMIT {limit}"
+            )
+
+        return [FactId(id) for (id,) in fetch_built(self._connection, statement)]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        return graph.find(self._connection, self._bank, self.conditions(query.scope), query)
+        found = next((known for known in self._edges if known.serves(query)), None)
+        if found is None:
+            found = graph.EdgeSearch(self.filter(query.scope), query, self._nearest)
+            self._edges.append(found)
+        return found.find(self._connection, query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
@@ -102,13 +128,17 @@ class PostgresBankSearch:
 
     def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return graph.revisions(self._connection, self._bank, self.conditions(query.scope), query.facts)
+        return graph.revisions(self._connection, self.filter(query.scope), query.facts)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         found, titles = load.facts_with_titles(self._connection, self._bank, self._name, facts)
         said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(facts=found, messages=said, titles=titles)
+
+    def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        return load.outlines(self._connection, self._bank, facts)
 
 
 def nearest(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -21,6 +23,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, AppendCompletion, BankReader
 from vmemo.stores.postgres import hnsw, maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.replica import ReplicaPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
 from vmemo.stores.sql import auth_rows, bulk, message_rows, migrate, reads
@@ -30,21 +33,43 @@ from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.sql.store import SqlStore
 
+P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaOptions:
+    """A streaming replica, and the seconds that it may lag."""
+
+    url: str = field(repr=False)
+    max_lag: float
 
 
 class PostgresStore(SqlStore[PostgresPool]):
     """Implements the Store port on one PostgreSQL database."""
 
-    def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = hnsw.LARGE) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        busy_seconds: float = 60.0,
+        index_from: int = hnsw.LARGE,
+        replica: ReplicaOptions | None = None,
+    ) -> None:
         super().__init__(PostgresPool(url, size=size, busy_seconds=busy_seconds), PostgresSearchIndex())
         self._index_from = index_from
+        self._written_at: dict[BankId, float] = {}
+        self.replica = None if replica is None else ReplicaStore(self, replica)
+        """The same database with reads from a replica."""
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._connections.address.public!r})"
 
     async def open(self, *, as_is: bool = False) -> None:
         """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
+        if self._ready and not as_is:
+            return
         version = await self._connections.read(migrate.current)
         migrate.refuse_newer(version)
         if as_is:
@@ -56,7 +81,17 @@ class PostgresStore(SqlStore[PostgresPool]):
     async def close(self) -> None:
         """Close all connections."""
         self._ready = False
+        if self.replica is not None:
+            await self.replica.pool.close()
         await self._connections.close()
+
+    def written_at(self, bank: BankId) -> float:
+        """Return the time of this process's last write to a bank; access counts are none."""
+        return self._written_at.get(bank, float("-inf"))
+
+    def _note_write(self, bank: BankId) -> None:
+        if self.replica is not None:
+            self._written_at[bank] = monotonic()
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
         """Wait until any process queues work."""
@@ -76,7 +111,10 @@ class PostgresStore(SqlStore[PostgresPool]):
             self._complete(connection, stored, completes)
             return stored
 
-        return await self._database.write(run, repeatable=True)
+        try:
+            return await self._database.write(run, repeatable=True)
+        finally:
+            self._note_write(bank)
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all; vector indexes of replaced vectors and banks are dropped.
@@ -88,7 +126,11 @@ class PostgresStore(SqlStore[PostgresPool]):
             # The index of the old vectors goes first, or each new one would cost a search.
             state = await self._database.read(lambda c: bank_state(c, changes.bank))
             await self._drop_indexes(without=hnsw.name(state.seq, state.dimension))
-        committed = await super().commit(changes)
+        try:
+            committed = await super().commit(changes)
+        finally:
+            if changes != Changes(bank=changes.bank, spending=changes.spending, accesses=changes.accesses):
+                self._note_write(changes.bank)
         if committed and changes.rename is not None:
             await self._drop_indexes()
         if committed and changes.erase:
@@ -180,3 +222,38 @@ class PostgresStore(SqlStore[PostgresPool]):
         """Return the bank's status; its size is that of the whole database."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._database.read(maintenance.size)})
+
+
+class ReplicaStore(PostgresStore):
+    """A database with reads from a replica; writes, and reads of what this process just wrote, use the primary."""
+
+    def __init__(self, primary: PostgresStore, options: ReplicaOptions) -> None:
+        pool = primary._connections
+        super().__init__(options.url, index_from=primary._index_from)
+        self._primary = primary
+        self._connections = self.pool = ReplicaPool(
+            options.url, pool, size=pool.size, busy_seconds=pool.busy_seconds, max_lag=options.max_lag
+        )
+        # The primary opens and closes the database.
+        self._ready = True
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why reads go to the primary, or None."""
+        return self.pool.problem
+
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction of a bank."""
+        await self.pool.check()
+        return await (self._primary.read(bank, run) if self._behind(bank) else super().read(bank, run))
+
+    async def _read(
+        self, bank: BankId, run: Callable[Concatenate[Connection, int, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        await self.pool.check()
+        read = self._primary._read if self._behind(bank) else super()._read
+        return await read(bank, run, *args, **kwargs)
+
+    def _behind(self, bank: BankId) -> bool:
+        """Return True if the replica may lack a write of this process to a bank."""
+        return self._primary.written_at(bank) >= self.pool.caught_up_at

@@ -33,6 +33,11 @@ class DatabaseAddress:
         parts = urlsplit(self.url)
         return f"{self.where}{parts.path}"
 
+    @property
+    def requires_ssl(self) -> bool:
+        """True if connections must be encrypted."""
+        return dict(parse_qsl(urlsplit(self.url).query)).get("sslmode") in MODES[3:]
+
 
 def parse(url: str) -> DatabaseAddress:
     """Check a URL; raises `InvalidInput` for one that the driver would misread."""

@@ -2,141 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from sqlalchemy import Connection
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    ScalarSelect,
-    Select,
-    Subquery,
-    cast,
-    func,
-    literal,
-    select,
-    true,
-)
-from sqlalchemy.types import TypeEngine
-
-from vmemo.models import FactId, Interval, utc_now
+from vmemo.models import BankId, FactId, Interval, utc_now
 from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch, Vector, Vectors
-from vmemo.stores.postgres.filters import began, ended, inside, wide
+from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
+from vmemo.stores.postgres.filters import BEGAN, ENDED, ScopeFilter, inside, wide
 from vmemo.stores.postgres.hnsw import Searched, usable
-from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best, shortlist
+from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, RankedRows, best, best_rows, shortlist
 from vmemo.stores.postgres.rows import flat
-from vmemo.stores.postgres.schema import Halfvec, fact_search
-from vmemo.stores.sql.rows import micros
-from vmemo.stores.sql.schema import facts
-from vmemo.stores.sql.selects import still_believed
 from vmemo.stores.sqlite.index.vectors import SAMPLE
+from vmemo.stores.values import micros
 
-_s = fact_search.c
-NUMBER: TypeEngine[float] = Double()
-"""Scores and weights."""
+PLACES = 64
+"""Places of a bank that are looked at for a sample of its facts."""
 NEWEST = 2_000
 """Facts of a bank that are sampled to estimate the distance of neighbours."""
 
 
-def cosine(vector: Vector) -> ColumnElement[float]:
-    """A fact's cosine with a vector. All vectors are of length one, so the inner product is enough."""
-    return -_s.embedding.op("<#>", return_type=NUMBER)(literal(vector, Halfvec()))
+def cosine(values: Parameters, vector: Vector) -> str:
+    """Return the SQL of a fact's cosine with a vector. All vectors have length one: the inner product is enough."""
+    return f"-(fact_search.embedding <#> {halfvec(values, vector)})"
 
 
-def fact_candidates(bank: int, scope: Scope, conditions: Sequence[ColumnElement[bool]]) -> Candidates:
-    """Return the facts that a scope accepts, given its conditions."""
-    return Candidates(table=facts, bank=bank, tokens=facts.c.tokens, conditions=conditions, common=wide(scope))
+def halfvec(values: Parameters, vector: Vector, dimension: str = "") -> str:
+    """Return the SQL of a vector, which the server converts once: a cast alone would be repeated for each row."""
+    return f"(SELECT {_given(values, vector)}::halfvec{dimension})"
+
+
+def _given(values: Parameters, vector: Vector) -> str:
+    # One list per vector, so that it is sent once however often a statement names it.
+    known = next((each for each in values.values if isinstance(each, _Sent) and each.vector is vector), None)
+    return values.add(known or _Sent(vector), "real[]")
+
+
+class _Sent(list[float]):
+    """The numbers of a vector, as the driver sends them."""
+
+    def __init__(self, vector: Vector) -> None:
+        super().__init__(vector.tolist())
+        self.vector = vector
+
+
+def fact_candidates(filter: ScopeFilter) -> Candidates:
+    """Return the facts that a scope accepts."""
+    common = wide(filter.scope)
+    return Candidates(table="facts", bank=filter.bank, tokens="facts.tokens", condition=filter.facts, common=common)
 
 
 def nearest(
     connection: Connection, searched: Searched, candidates: Candidates, vector: Vector, *, limit: int, floor: float
-) -> Ranking:
-    """Rank facts by cosine."""
-    bank, length = searched.bank, shortlist(limit)
+) -> RankedRows:
+    """Return facts by cosine."""
+    length = shortlist(limit)
     by_index = candidates.common and usable(connection, searched, length)
     wanted = RankedQuery(
-        scored=_scored(bank, vector),
+        scored=lambda values: _scored(values, searched.bank, vector),
         limit=limit,
         floor=floor,
-        baseline=_baseline(bank, searched.count, vector),
-        first=_by_index(searched, vector, length) if by_index else None,
+        baseline=lambda values: _baseline(values, searched, vector),
+        first=(lambda values: _by_index(values, searched, vector, length)) if by_index else None,
     )
-    return best(connection, candidates, wanted)
+    return best_rows(connection, candidates, wanted)
 
 
-def _by_index(searched: Searched, vector: Vector, length: int) -> Subquery:
-    """The best rows in the words of the index, which is used for them alone."""
-    kind = Halfvec(searched.dimension)
-    distance = cast(_s.embedding, kind).op("<#>", return_type=NUMBER)(literal(vector, kind)).label("distance")
-    found = select(_s.seq, distance).where(
-        _s.bank == searched.bank, func.vector_dims(_s.embedding) == searched.dimension
-    )
-    near = found.order_by(distance).limit(length).subquery("near")
-    return select(near.c.seq, (-near.c.distance).label("score")).subquery("first")
+def _by_index(values: Parameters, searched: Searched, vector: Vector, length: int) -> str:
+    """The best rows in the words of the index, which is used for them alone; its bank is no parameter."""
+    dimension = f"({searched.dimension})"
+    return f"""
+        SELECT seq, -distance AS score FROM (
+            SELECT seq, embedding::halfvec{dimension} <#> {halfvec(values, vector, dimension)} AS distance
+            FROM fact_search WHERE bank = {searched.bank} AND vector_dims(embedding) = {searched.dimension}
+            ORDER BY distance LIMIT {length}
+        ) AS near"""
 
 
-def _scored(bank: int, vector: Vector) -> Subquery:
-    return select(_s.seq, cosine(vector).label("score")).where(_s.bank == bank).subquery("scored")
+def _scored(values: Parameters, bank: int, vector: Vector) -> str:
+    number = values.add(bank, "bigint")
+    return f"SELECT seq, {cosine(values, vector)} AS score FROM fact_search WHERE bank = {number}"
 
 
-def _baseline(bank: int, count: int, vector: Vector) -> ScalarSelect[float]:
+def _baseline(values: Parameters, searched: Searched, vector: Vector) -> str:
     """The cosine of unrelated facts: two deviations under the mean of an even sample."""
-    found = select(cosine(vector).label("cosine")).where(_s.bank == bank)
-    sample = (found if count < 2 * SAMPLE else _spread_out(bank, found)).subquery("sample").c.cosine
-    return select(func.avg(sample) - 2 * func.stddev_pop(sample)).scalar_subquery()
-
-
-def _spread_out(bank: int, found: Select[float]) -> Select[float]:
-    """The cosines of facts at even distances between the bank's first and last; each is one look at the key."""
-    own = fact_search.alias("own").c
-    ends = select(own.seq).where(own.bank == bank).limit(1)
-    first = ends.order_by(own.seq).scalar_subquery()
-    last = ends.order_by(own.seq.desc()).scalar_subquery()
-    places = func.generate_series(0, SAMPLE - 1).table_valued("place", name="places").render_derived()
-    following = (
-        found.where(_s.seq >= first + (last - first) * places.c.place // SAMPLE)
-        .order_by(_s.seq)
-        .limit(1)
-        .correlate(places)
-        .lateral("following")
-    )
-    return select(following.c.cosine).select_from(places.join(following, true()))
+    bank = values.add(searched.bank, "bigint")
+    found = f"SELECT {cosine(values, vector)} AS cosine FROM fact_search WHERE bank = {bank}"
+    if searched.count >= 2 * SAMPLE:
+        # A few facts at each of some places at even distances; each place is one look at the key.
+        found = f"""
+            SELECT cosine FROM (
+                SELECT min(seq) AS first, max(seq) AS last FROM fact_search WHERE bank = {bank}
+            ) AS ends CROSS JOIN generate_series(0, {PLACES - 1}) AS place CROSS JOIN LATERAL (
+                {found} AND seq >= ends.first + (ends.last - ends.first) * place / {PLACES}
+                ORDER BY seq LIMIT {SAMPLE // PLACES}
+            ) AS following"""
+    return f"(SELECT avg(cosine) - 2 * stddev_pop(cosine) FROM ({found}) AS sample)"
 
 
 def during(
-    connection: Connection, searched: Searched, candidates: Candidates, query: TemporalSearch, *, limit: int
+    connection: Connection, searched: Searched, filter: ScopeFilter, query: TemporalSearch, *, limit: int
 ) -> Ranking:
     """Rank facts inside an interval, by cosine and by how near its middle they lie."""
-    bank = searched.bank
-    close = (
-        select(facts.c.id, facts.c.seq, facts.c.tokens, cosine(query.vector).label("cosine"))
-        .add_columns((1 - query.edge_penalty * _off_centre(query.during)).label("share"))
-        .join_from(facts, fact_search, (_s.bank == bank) & (_s.seq == facts.c.seq))
-        .where(*candidates.conditions, *inside(query.during))
-        # Keeps the floor from being asked of every fact of the bank.
-        .offset(0)
-        .subquery("close")
-    )
-    score = (close.c.cosine * close.c.share).label("score")
-    statement = (
-        select(close.c.id, score, close.c.tokens)
-        .where(close.c.cosine >= query.floor)
-        .order_by(score.desc(), close.c.seq)
-        .limit(limit)
-    )
-    hits = [Scored(FactId(id), float(points), tokens) for id, points, tokens in connection.execute(statement).all()]
-    baseline = connection.execute(select(_baseline(bank, searched.count, query.vector))).scalar_one()
-    return Ranking.of(hits, float(baseline or 0.0))
+    rows = fetch_built(connection, lambda values: _during(values, filter, query, limit))
+    hits = [Scored(FactId(id), points, tokens) for id, points, tokens in rows]
+    found = fetch_built(connection, lambda values: f"SELECT {_baseline(values, searched, query.vector)}")
+    return Ranking.of(hits, float(found[0][0] or 0.0))
 
 
-def _off_centre(stretch: Interval) -> ColumnElement[float]:
+def _during(values: Parameters, filter: ScopeFilter, query: TemporalSearch, limit: int) -> str:
+    bank, floor = values.add(filter.bank, "bigint"), values.add(query.floor, "float8")
+    conditions = " AND ".join([filter.facts(values), *inside(values, query.during)])
+    share = f"1 - {values.add(query.edge_penalty, 'float8')} * {_off_centre(values, query.during)}"
+    # The offset keeps the floor from being asked of every fact of the bank.
+    return f"""
+SELECT id, cosine * share AS score, tokens FROM (
+    SELECT facts.id, facts.seq, facts.tokens, {cosine(values, query.vector)} AS cosine, {share} AS share
+    FROM facts JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = facts.seq
+    WHERE facts.bank = {bank} AND {conditions} OFFSET 0
+) AS close
+WHERE cosine >= {floor} ORDER BY score DESC, seq LIMIT {limit}
+"""
+
+
+def _off_centre(values: Parameters, interval: Interval) -> str:
     """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""
-    if stretch.start is None or stretch.end is None:
-        return literal(0.0, NUMBER)
-    start, end = micros(stretch.start), micros(stretch.end)
-    middle = cast(began + ended, NUMBER) / 2
-    away = func.abs(middle - literal((start + end) / 2, NUMBER)) / literal(max(1.0, (end - start) / 2), NUMBER)
-    return func.least(literal(1.0, NUMBER), away)
+    if interval.start is None or interval.end is None:
+        return "0::float8"
+    start, end = micros(interval.start), micros(interval.end)
+    middle = values.add((start + end) / 2, "float8")
+    half = values.add(max(1.0, (end - start) / 2), "float8")
+    return f"least(1::float8, abs(({BEGAN} + {ENDED})::float8 / 2 - {middle}) / {half})"
 
 
 _GIVEN = """
@@ -209,7 +203,7 @@ def _near(connection: Connection, searched: Searched, vectors: Vectors, length: 
 
     def found(statement: str, *more: float) -> _Near:
         near: _Near = [[] for _ in vectors]
-        for place, id, score, tokens, current in connection.exec_driver_sql(statement, (*asked, *more)):
+        for place, id, score, tokens, current in fetch(connection, statement, *asked, *more):
             near[int(place) - 1].append((Scored(FactId(id), float(score), tokens), current))
         return near
 
@@ -227,12 +221,7 @@ def _chosen(near: list[tuple[Scored, bool]], limit: int, floor: float) -> list[S
 
 def _among_current(connection: Connection, bank: int, vector: Vector, limit: int, floor: float) -> list[Scored]:
     """So many facts near the vector were closed that the current ones are ranked alone."""
-    current = Candidates(
-        table=facts,
-        bank=bank,
-        tokens=facts.c.tokens,
-        conditions=[*still_believed()],
-        common=False,
-    )
-    wanted = RankedQuery(scored=_scored(bank, vector), limit=limit, floor=floor)
+    filter = ScopeFilter.of(connection, bank, Scope(bank=BankId("")))
+    current = Candidates(table="facts", bank=bank, tokens="facts.tokens", condition=filter.facts, common=False)
+    wanted = RankedQuery(scored=lambda values: _scored(values, bank, vector), limit=limit, floor=floor)
     return list(best(connection, current, wanted).hits)

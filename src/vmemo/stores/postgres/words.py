@@ -1,116 +1,101 @@
-"""Search by words on PostgreSQL: exact BM25 over the postings of a bank.
+"""Search by words on PostgreSQL: exact BM25.
 
-A posting holds the length of its text, so that a search reads the postings' key alone, once to count a term's texts
-and once to score them. How many texts there are, and how long they are on average, is kept beside.
+The blocks of a question's terms are scored in the process, which takes a fraction of the time that rows of postings
+would take on the server. Messages that are searched themselves are few, and have rows. How many texts there are, and
+how long they are on average, is kept beside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Double,
-    Integer,
-    Subquery,
-    TextClause,
-    bindparam,
-    column,
-    func,
-    text,
-)
+from sqlalchemy import Connection
 
-from vmemo.models.search import Ranking, Scope
-from vmemo.stores.postgres.filters import labelled, wide
+from vmemo.models import FactId
+from vmemo.models.search import Ranking, Scored
+from vmemo.stores.postgres import posting_blocks
+from vmemo.stores.postgres.driver import Parameters, Sql, fetch, fetch_built
+from vmemo.stores.postgres.filters import ScopeFilter, wide
+from vmemo.stores.postgres.posting_blocks import signed
 from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best
-from vmemo.stores.postgres.rows import Sizes, signed
-from vmemo.stores.sql.schema import messages
-from vmemo.stores.sql.scope_conditions import shown_verbatim, untagged, written_within
+from vmemo.stores.postgres.rows import Sizes
 from vmemo.stores.sqlite.index.postings import K1, B, query_terms
 
+_MESSAGE_TOKENS = "length(messages.content) / 4 + 1"
+"""Tokens are estimated here; recall counts the few it keeps."""
 
-def _bm25(postings: str, owner: str, length: str, rarity: str) -> TextClause:
-    """BM25 of all texts that hold one of the terms. Every number is a float from the start: decimals are slow."""
-    return text(f"""
-        WITH rare AS MATERIALIZED (
-            SELECT given.term, {rarity} * CAST(:gain AS double precision) AS rarity
-            FROM unnest(CAST(:terms AS integer[])) AS given(term)
-            CROSS JOIN LATERAL (
-                SELECT count(*)::double precision AS holders FROM {postings}
-                WHERE {postings}.bank = :bank AND {postings}.term = given.term
-            ) AS known
-        )
-        SELECT {owner} AS seq,
-            sum(rarity * count
-                / (count + CAST(:base AS double precision) + {length} * CAST(:slope AS double precision))) AS score
-        FROM rare JOIN {postings} ON {postings}.bank = :bank AND {postings}.term = rare.term
-        GROUP BY {owner}
-    """).bindparams(
-        bindparam("terms", type_=ARRAY(Integer)),
-        bindparam("bank", type_=BigInteger),
-        bindparam("texts", type_=Double),
-    )
-
-
-_FACTS = _bm25(
-    "postings", "fact", "length", "ln(1::float8 + (:texts - holders + 0.5::float8) / (holders + 0.5::float8))"
-)
 # As SQLite's full-text search counts: a word that most messages have says next to nothing, and the bank's name is one
-# more word of each message.
-_MESSAGES = _bm25(
-    "message_postings",
-    "message",
-    "(length + 1)",
-    "greatest(ln((:texts - holders + 0.5::float8) / (holders + 0.5::float8)), 1e-6::float8)",
-)
+# more word of each message. Every number is a float from the start: decimals are slow.
+_BM25 = """
+    WITH rare AS MATERIALIZED (
+        SELECT given.term, {gain}::float8
+            * greatest(ln(({texts} - holders + 0.5::float8) / (holders + 0.5::float8)), 1e-6::float8) AS rarity
+        FROM unnest({terms}) AS given(term) CROSS JOIN LATERAL (
+            SELECT count(*)::float8 AS holders FROM message_postings AS known
+            WHERE known.bank = {bank} AND known.term = given.term
+        ) AS held
+    )
+    SELECT message AS seq, sum(rarity * count / (count + {base}::float8 + (length + 1) * {slope})) AS score
+    FROM rare JOIN message_postings AS held ON held.bank = {bank} AND held.term = rare.term
+    GROUP BY message
+"""
+_BLOCKS = "SELECT term, first, postings FROM posting_blocks WHERE bank = $1 AND term = ANY($2::integer[])"
+GROWTH = 4
+"""Of facts that match the words, so many times more are looked up if too few of the best are in the scope."""
 
 
-def _scored(scores: TextClause, bank: int, words: Sequence[str], texts: int, average: float) -> Subquery:
-    """Seqs and scores of texts that have this length on average."""
-    values = {
-        "terms": sorted({signed(word) for word in words}),
-        "bank": bank,
-        "texts": float(texts),
-        "gain": K1 + 1,
-        "base": K1 * (1 - B),
-        "slope": K1 * B / average,
-    }
-    return scores.bindparams(**values).columns(column("seq", BigInteger), column("score", Double)).subquery("scored")
+def _bm25(bank: int, words: Sequence[str], sizes: Sizes) -> Sql:
+    """Return the scores of messages."""
+    terms, average = sorted({signed(word) for word in words}), sizes.message_terms / sizes.messages + 1
+
+    def scored(values: Parameters) -> str:
+        return _BM25.format(
+            bank=values.add(bank, "bigint"),
+            terms=values.add(terms, "integer[]"),
+            texts=values.add(float(sizes.messages), "float8"),
+            gain=K1 + 1,
+            base=K1 * (1 - B),
+            slope=values.add(K1 * B / average, "float8"),
+        )
+
+    return scored
 
 
-def matching_facts(connection: Connection, sizes: Sizes, candidates: Candidates, text: str, *, limit: int) -> Ranking:
+def matching_facts(connection: Connection, sizes: Sizes, filter: ScopeFilter, text: str, *, limit: int) -> Ranking:
     """Rank facts by BM25."""
     words = query_terms(text)
     if not words or not sizes.facts:
         return Ranking()
-    average = max(sizes.fact_terms / sizes.facts, 1.0)
-    wanted = RankedQuery(scored=_scored(_FACTS, candidates.bank, words, sizes.facts, average), limit=limit)
-    return best(connection, candidates, wanted)
+    blocks = fetch(connection, _BLOCKS, filter.bank, sorted({signed(word) for word in words}))
+    facts, scores = posting_blocks.scores(blocks, posting_blocks.Collection(sizes.facts, sizes.fact_terms))
+    hits, start, length = list[Scored](), 0, limit + limit // GROWTH
+    while start < len(facts) and len(hits) < limit:
+        seqs = facts[start : start + length].tolist()
+        found = _in_scope(connection, filter, seqs)
+        points = zip(seqs, scores[start : start + length].tolist(), strict=True)
+        hits += [Scored(found[seq][0], score, found[seq][1]) for seq, score in points if seq in found]
+        start, length = start + length, GROWTH * length
+    return Ranking.of(hits[:limit])
 
 
-def matching_messages(
-    connection: Connection, bank: int, sizes: Sizes, scope: Scope, text: str, *, limit: int
-) -> Ranking:
+def _in_scope(connection: Connection, filter: ScopeFilter, seqs: Sequence[int]) -> dict[int, tuple[FactId, int]]:
+    """Return ids and tokens of those facts that the scope accepts."""
+
+    def statement(values: Parameters) -> str:
+        bank, given = values.add(filter.bank, "bigint"), values.add(seqs, "bigint[]")
+        return (
+            f"SELECT seq, id, tokens FROM facts WHERE bank = {bank} AND seq = ANY({given}) AND {filter.facts(values)}"
+        )
+
+    return {seq: (FactId(id), tokens) for seq, id, tokens in fetch_built(connection, statement)}
+
+
+def matching_messages(connection: Connection, sizes: Sizes, filter: ScopeFilter, text: str, *, limit: int) -> Ranking:
     """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
-    words = query_terms(text)
+    words, scope = query_terms(text), filter.scope
     if not words or not sizes.messages or scope.entities or (scope.networks and "world" not in scope.networks):
         return Ranking()
-    average = sizes.message_terms / sizes.messages + 1
-    wanted = RankedQuery(scored=_scored(_MESSAGES, bank, words, sizes.messages, average), limit=limit)
     candidates = Candidates(
-        table=messages,
-        bank=bank,
-        # Tokens are estimated here; recall counts the few it keeps.
-        tokens=func.length(messages.c.content, type_=Integer) // 4 + 1,
-        conditions=[messages.c.bank == bank, *_conditions(scope), shown_verbatim(bank, scope)],
-        common=wide(scope),
+        table="messages", bank=filter.bank, tokens=_MESSAGE_TOKENS, condition=filter.messages, common=wide(scope)
     )
-    return best(connection, candidates, wanted)
-
-
-def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
-    found = labelled(messages.c.tags, messages.c.metadata, scope, untagged(messages.c.tags))
-    return found + written_within(scope)
+    return best(connection, candidates, RankedQuery(scored=_bm25(filter.bank, words, sizes), limit=limit))

@@ -14,7 +14,8 @@ from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyC
 from vmemo.stores.sql.auth_schema import api_keys, audit, replies
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
-from vmemo.stores.sql.rows import AnyRow, dump, instant, micros, micros_or_none
+from vmemo.stores.sql.rows import AnyRow
+from vmemo.stores.values import dump, instant, micros, micros_or_none
 
 KEPT = timedelta(days=1)
 """Time for which a response is replayed."""

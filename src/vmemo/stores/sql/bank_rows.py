@@ -16,9 +16,10 @@ from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
 from vmemo.stores.sql import auth_rows, message_rows, queue, webhook_rows
 from vmemo.stores.sql.message_rows import BankState
-from vmemo.stores.sql.rows import bank_of, instant, micros
+from vmemo.stores.sql.rows import bank_of
 from vmemo.stores.sql.schema import banks, messages, profiles, spending
 from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.values import instant, micros
 
 NO_BANK = 0
 """The origin of a hidden bank that was derived from no other; numbers of banks begin with 1."""

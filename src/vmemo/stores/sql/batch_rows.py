@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import get_args
 
-import numpy as np
 from sqlalchemy import Connection, Table, delete, update
 
-from vmemo.errors import InvalidInput
 from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId, RevisionKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
-from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
 from vmemo.stores.sql.bulk import Seqs, insert_all, insert_rows, seqs_of, update_rows
 from vmemo.stores.sql.conditions import among
@@ -33,6 +30,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.stores.values import missing_reference
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
@@ -98,15 +96,6 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
     return seqs
 
 
-def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
-    """Raise InvalidInput for vectors that no search of the bank could compare."""
-    for vector, tokens in encodings:
-        if vector.shape != (dimension,) or not np.isfinite(vector).all():
-            raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
-        if tokens is not None and (tokens.ndim != 2 or not np.isfinite(tokens).all()):
-            raise InvalidInput("Token vectors must be rows of finite numbers. Nothing was written.")
-
-
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
     """Insert facts."""
     return insert_rows(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
@@ -136,7 +125,7 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
 def number_of(known: Seqs, what: str, id: str) -> int:
     """Return the number of a record that a batch refers to; raise InvalidInput if it does not exist."""
     if id not in known:
-        raise InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
+        raise missing_reference(what, id)
     return known[id]
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, update
 from vmemo.models import Message
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.ports import BankNotFound
+from vmemo.stores.held_banks import BankHeld
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
@@ -25,11 +26,7 @@ from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.search import SearchIndex
-from vmemo.stores.sql.selects import WORDLESS
-
-
-class BankHeld(Exception):
-    """Another process holds the bank; the commit is to be tried again."""
+from vmemo.stores.values import WORDLESS, demand_vectors
 
 
 def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool:
@@ -98,7 +95,7 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
 
 def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, index: SearchIndex) -> bool:
     """Replace the vectors of all facts; return False if one has no new vector."""
-    batch_rows.demand_vectors(new.vectors.values(), new.dimension)
+    demand_vectors(new.vectors.values(), new.dimension)
     if not index.replace_vectors(connection, bank, new.vectors):
         return False
     values = {"embedder": new.embedder, "dimension": new.dimension}
@@ -108,7 +105,7 @@ def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, i
 
 def _save_memories(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     bank, new = state.seq, [item.fact for item in changes.facts]
-    batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
+    demand_vectors((item.encoding for item in changes.facts), state.dimension)
     deleted = changes.deleted
     removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
     purges = bool(removed or changes.embeddings or changes.erase)

@@ -21,6 +21,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from vmemo.stores.values import storable
+
 Values = Iterable[int] | Iterable[str]
 
 
@@ -70,15 +72,6 @@ def listed(values: Values) -> str:
     if "\\u0000" not in written and "\\ud" not in written:
         return written
     return json.dumps([value for value in given if not isinstance(value, str) or storable(value)])
-
-
-def storable(text: str) -> bool:
-    """Return True if every store can hold a text."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
 
 
 def later(name: str) -> BindParameter[str]:

@@ -15,10 +15,9 @@ from vmemo.models.changes import Changes, NewFact
 from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
 from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import CONTEXT, facts, jobs, links, mentions, merges, messages, moves, sources
 from vmemo.stores.sql.search import SearchIndex
-from vmemo.stores.sql.selects import UNPROCESSED, WORDLESS
+from vmemo.stores.values import UNPROCESSED, WORDLESS, dump, names_of
 
 
 def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> None:

@@ -16,8 +16,8 @@ from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import number_of
 from vmemo.stores.sql.bulk import Seqs, insert_all, seqs_of
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.rows import dump, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources
+from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
 
 
 def close(connection: Connection, bank: int, closings: Sequence[FactClosure], revision: int) -> None:

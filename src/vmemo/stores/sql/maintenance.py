@@ -17,8 +17,8 @@ from sqlalchemy import (
 
 from vmemo.models import Episode, FactId, RetentionScore
 from vmemo.stores.sql import conditions, reads, selects
-from vmemo.stores.sql.rows import instant
 from vmemo.stores.sql.schema import BASIS, MESSAGE, episode_messages, episodes, facts, messages, sources
+from vmemo.stores.values import instant
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -18,8 +18,9 @@ from vmemo.models.changes import AbsorbedMention, MergeRecord
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import number_of
 from vmemo.stores.sql.bulk import insert_rows, seqs_of
-from vmemo.stores.sql.rows import AnyRow, Values, dump, entity_values, instant, micros, micros_or_none, names_of
+from vmemo.stores.sql.rows import AnyRow, Values, entity_values
 from vmemo.stores.sql.schema import entities, facts, merges
+from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
 
 StoredMention = tuple[int, str | None, bool]
 """`AbsorbedMention` with the fact's number."""

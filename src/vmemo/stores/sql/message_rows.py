@@ -8,23 +8,20 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from vmemo.errors import EmbedderMismatch
 from vmemo.models import Bank, BankId, BankRevision, Message, new_id, utc_now
 from vmemo.models.changes import MessageFailure
 from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.bulk import insert_rows
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.rows import bank_of, message_values, micros
+from vmemo.stores.sql.rows import bank_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
-from vmemo.stores.sql.selects import UNPROCESSED
+from vmemo.stores.values import UNPROCESSED, demand_embedder, micros, storable_error, unstored
 
 SCRUB = "scrub"
 """Name of the note that deleted rows are still to be scrubbed from the file."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
-MOST_ERROR = 2000
-"""Characters of an error that are kept."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,7 @@ class BankState:
 
     def demand(self, embedder: str) -> None:
         """Refuse vectors of another embedder than the bank's."""
-        if embedder != self.embedder:
-            raise EmbedderMismatch(
-                f"The bank's vectors are of embedder {self.embedder!r}, not {embedder!r}. Nothing was changed. "
-                "Run `vmemo reembed` to switch the bank, or pass the embedder it was written with."
-            )
+        demand_embedder(self.embedder, embedder)
 
 
 _STATE = select(
@@ -125,15 +118,7 @@ def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
 
 def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
     """Insert messages that are not stored yet; return those inserted with their numbers."""
-    known = _known(connection, bank, new)
-    fresh: list[Message] = []
-    for message in new:
-        names: set[object] = {message.id}
-        if message.key is not None:
-            names.add((message.document, message.key))
-        if not names & known:
-            fresh.append(message)
-            known |= names
+    fresh = unstored(new, _known(connection, bank, new))
     if not fresh:
         return []
     values = [message_values(bank, message) for message in fresh]
@@ -164,11 +149,6 @@ def record_failure(connection: Connection, bank: int, failure: MessageFailure) -
         "failed_at": micros(utc_now()),
     }
     connection.execute(update(messages).where(*waiting).values(noted))
-
-
-def storable_error(error: str) -> str:
-    """Return the beginning of an error, without characters that a database refuses."""
-    return error[:MOST_ERROR].replace("\x00", "?").encode("utf-8", "replace").decode("utf-8")
 
 
 def any_pending(connection: Connection, bank: int, documents: Sequence[str | None]) -> bool:

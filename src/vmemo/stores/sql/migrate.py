@@ -8,17 +8,15 @@ from threading import Lock
 
 from sqlalchemy import Connection, inspect, text
 
-from vmemo.errors import NotFound, SchemaTooNew, StoreError
-from vmemo.stores.postgres.schema import PARTITIONS
+from vmemo.errors import StoreError
+from vmemo.stores import versions
 from vmemo.stores.sql.alembic_log import quiet_alembic
-
-with quiet_alembic():
-    from alembic import command
-    from alembic.config import Config
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
-HEAD = "0012"
+PARTITIONS = 16
+"""Partitions of a new PostgreSQL database. Changing the number later requires moving every row."""
+HEAD = "0014"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""
@@ -38,23 +36,13 @@ def refuse_newer(version: str | None) -> None:
             f"The database is at version {version} of another program. Nothing was touched. "
             "Give vmemo a database of its own."
         )
-    if version is not None and version > HEAD:
-        raise SchemaTooNew(
-            f"The database has schema {version}, this vmemo knows up to {HEAD}. "
-            "Nothing was touched. Upgrade vmemo to open it."
-        )
+    versions.refuse_newer(version, HEAD)
 
 
 def refuse_other(version: str | None) -> None:
     """Raise `NotFound` for a database without memories, and `StoreError` for one of an earlier release."""
     refuse_newer(version)
-    if version is None:
-        raise NotFound("There are no memories in this database. Nothing was made; correct its URL.")
-    if version != HEAD:
-        raise StoreError(
-            f"The database has schema {version} of an earlier release, and would have to be upgraded to {HEAD}. "
-            "Nothing was touched. Open it once with this release to upgrade it, for example with `vmemo doctor`."
-        )
+    versions.refuse_other(version, HEAD)
 
 
 def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PARTITIONS) -> None:
@@ -62,6 +50,10 @@ def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PAR
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": _TURN})
     refuse_newer(current(connection))
+    with quiet_alembic():
+        # A third of the time in which vmemo is imported, which a database of today's schema does not need.
+        from alembic import command  # noqa: PLC0415
+        from alembic.config import Config  # noqa: PLC0415
     config = Config()
     config.set_main_option("script_location", _path("migrations"))
     config.set_main_option("version_locations", _path("migrations/versions"))

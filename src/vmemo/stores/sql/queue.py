@@ -31,8 +31,9 @@ from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Job, Spending
 from vmemo.stores.sql import message_rows
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.rows import AnyRow, dump, instant, micros
+from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
+from vmemo.stores.values import dump, instant, micros, storable_error
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
@@ -217,7 +218,7 @@ def _any_pending(connection: Connection, bank: int) -> bool:
 
 def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
     """Record the error of a job on it and on its messages, unless its lease was lost."""
-    error = message_rows.storable_error(failure.error)
+    error = storable_error(failure.error)
     noted = {"attempts": jobs.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
     failed = update(jobs).where(jobs.c.bank == bank, *_mine(failure.lease))
     if connection.execute(failed.values(**noted, due=micros(failure.retry_at), **_FREED)).rowcount:

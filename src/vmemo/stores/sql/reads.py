@@ -13,7 +13,7 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.stores.sql import conditions, selects
 from vmemo.stores.sql.batch_rows import LINK_KINDS
 from vmemo.stores.sql.conditions import among, later, listed
-from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, instant, mentions_of, message_of, micros
+from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of, message_of
 from vmemo.stores.sql.schema import (
     BASIS,
     EPISODE,
@@ -26,6 +26,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.stores.values import instant, micros
 
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""

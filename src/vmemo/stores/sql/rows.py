@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import numpy as np
-from pydantic import JsonValue
 from sqlalchemy import Row
 
-from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, Mention, Message, MessageId, Profile
-from vmemo.models.search import TokenVectors
+from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, FactId, Mention, Message, MessageId, Profile
+from vmemo.models.search import FactOutline
 from vmemo.stores.sql.schema import facts
+from vmemo.stores.values import dump, instant, metadata_of, micros, micros_or_none, names_of
 
 Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]
 Cells = Sequence[Any]
 """A row's values by position."""
-K = TypeVar("K", int, str)
-_ONE = 127.0
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def micros(time: datetime) -> int:
-    """Return an aware datetime as whole microseconds since 1970, as every dialect stores it."""
-    return (time - _EPOCH) // _MICROSECOND
-
-
-@lru_cache(maxsize=16_384)
-def instant(value: int) -> datetime:
-    """Return stored microseconds as an aware UTC datetime; raise ValueError for a number that no datetime has."""
-    try:
-        return _EPOCH + timedelta(microseconds=value)
-    except OverflowError as error:
-        raise ValueError(f"no datetime is {value} microseconds from 1970") from error
-
-
-def micros_or_none(time: datetime | None) -> int | None:
-    """Return `micros` of a time, or None."""
-    return None if time is None else micros(time)
-
-
-def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
-    """Tags, aliases or metadata as stable JSON."""
-    plain = dict(value) if isinstance(value, Mapping) else list(value)
-    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Tags or aliases from their JSON."""
-    return () if text == "[]" else tuple(json.loads(text))
-
-
-def _metadata(text: str) -> dict[str, JsonValue]:
-    return {} if text == "{}" else json.loads(text)
 
 
 def bank_of(row: AnyRow) -> Bank:
@@ -112,7 +68,7 @@ def message_of(row: AnyRow) -> Message:
         timestamp=instant(row.timestamp),
         document=row.document,
         tags=names_of(row.tags),
-        metadata=_metadata(row.metadata),
+        metadata=metadata_of(row.metadata),
         recorded_at=instant(row.recorded_at),
         state=row.state,
         key=row.key,
@@ -231,13 +187,20 @@ def fact_of(
     embedding: tuple[float, ...] | None,
 ) -> Fact:
     """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
+    return Fact.trusted(fact_fields(row, bank, entities, sources) | {"embedding": embedding})
+
+
+def fact_fields(
+    row: Cells, bank: BankId, entities: Sequence[Mention], sources: Sequence[Sequence[str]]
+) -> dict[str, object]:
+    """The fields of a fact without its embedding."""
     values: dict[str, object] = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
     for name, at in _FACT_TIMES:
         if row[at] is not None:
             values[name] = instant(row[at])
     values["bank"] = bank
     values["tags"] = names_of(row[_TAGS])
-    values["metadata"] = _metadata(row[_METADATA])
+    values["metadata"] = metadata_of(row[_METADATA])
     values["instruction"] = row[_INSTRUCTION] == 1
     values["pinned"] = row[_PINNED] == 1
     values["entities"] = tuple(entities)
@@ -245,27 +208,16 @@ def fact_of(
     values["context_from"] = sources[1][0] if sources[1] else None
     values["episodes"] = tuple(sources[2])
     values["basis"] = tuple(sources[3])
-    values["embedding"] = embedding
-    return Fact.trusted(values)
+    values["embedding"] = None
+    return values
 
 
-def packed_tokens(tokens: TokenVectors) -> bytes:
-    """Return token vectors as stored: one signed byte for each component, 127 for 1."""
-    return np.rint(tokens * _ONE).clip(-_ONE, _ONE).astype(np.int8).tobytes()
-
-
-def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVectors]:
-    """Return token vectors by the key of their row, from rows of the key, the width and the packed vectors."""
-    given = list(rows)
-    # All rows are decoded at once: one conversion of a megabyte beats two hundred of a few kilobytes.
-    joined = np.frombuffer(b"".join([vectors for _, _, vectors in given]), np.int8).astype(np.float32)
-    joined *= np.float32(1 / _ONE)
-    found: dict[K, TokenVectors] = {}
-    start = 0
-    for key, width, vectors in given:
-        found[key] = joined[start : start + len(vectors)].reshape(-1, width)
-        start += len(vectors)
-    return found
+def outline_of(id: FactId, row: Cells) -> FactOutline:
+    """The outline of a fact from its other values in their order, the id of its first episode last."""
+    network, tokens, engine, importance, mentioned_at, supersedes, has_basis, episode = row
+    episodes = () if episode is None else (episode,)
+    time, rests = instant(mentioned_at), has_basis == 1
+    return FactOutline(id, network, tokens, engine, importance, time, supersedes, rests, episodes)
 
 
 _COLUMNS = tuple(column.name for column in facts.columns)

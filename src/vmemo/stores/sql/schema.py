@@ -6,6 +6,8 @@ migrations make them there. The schema of PostgreSQL is in `vmemo.stores.postgre
 
 from __future__ import annotations
 
+from typing import get_args
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -21,6 +23,8 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+
+from vmemo.models import LinkKind, RevisionKind
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -259,6 +263,9 @@ token_vectors = Table(
 )
 """Packed as in `vmemo.stores.sqlite.token_codes`; facts of an embedder without token vectors have no row."""
 
+REVISIONS = f"kind IN ({', '.join(str(get_args(LinkKind).index(kind)) for kind in get_args(RevisionKind))})"
+"""The condition of links by which newer facts replace or outdate older ones."""
+
 links = Table(
     "links",
     metadata,
@@ -268,6 +275,8 @@ links = Table(
     Column("kind", Integer, primary_key=True, autoincrement=False),
     Column("weight", Float, nullable=False),
     Index("links_target", "bank", "target"),
+    # Few links are revisions, and every recall looks for those of its candidates.
+    Index("links_revised", "bank", "target", sqlite_where=text(REVISIONS), postgresql_where=text(REVISIONS)),
     sqlite_with_rowid=False,
 )
 

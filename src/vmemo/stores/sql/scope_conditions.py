@@ -9,9 +9,9 @@ from sqlalchemy import Column, ColumnElement, Select, and_, literal_column, or_,
 
 from vmemo.models import Interval, utc_now
 from vmemo.models.search import Scope, TagsMatch
-from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
 from vmemo.stores.sql.selects import unexpired
+from vmemo.stores.values import micros
 
 _f = facts.c
 

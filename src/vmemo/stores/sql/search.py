@@ -15,6 +15,7 @@ from vmemo.models.search import (
     Encoding,
     ExpandRequest,
     Expansion,
+    FactOutline,
     Ranking,
     RevisionEdge,
     RevisionQuery,
@@ -116,6 +117,10 @@ class BankSearch(Protocol):
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         ...
 
+    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        ...
+
 
 class SqlBankReader:
     """`BankReader` over the searches of a dialect."""
@@ -134,6 +139,10 @@ class SqlBankReader:
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         return self._bank.load(facts, messages)
+
+    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        return self._bank.outline(facts)
 
 
 def run_search(bank: BankSearch, request: SearchRequest) -> SearchResult:

@@ -26,7 +26,6 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among, later, within
-from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -41,13 +40,10 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.stores.values import UNPROCESSED, micros
 from vmemo.text.names.fold import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
-UNPROCESSED = ("pending", "grouped")
-"""States of messages that wait to be processed."""
-WORDLESS = ("derived", "curated")
-"""States of messages that are not in the word index."""
 
 
 @cache

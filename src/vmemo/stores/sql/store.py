@@ -5,16 +5,13 @@ A dialect provides the transactions, the search index, and the searches.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from time import monotonic
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from vmemo.errors import StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
@@ -39,6 +36,7 @@ from vmemo.models.search import ExpandRequest, Expansion
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import AppendCompletion, BankReader, HiddenBank
+from vmemo.stores.held_banks import commit_when_free
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
@@ -51,19 +49,15 @@ from vmemo.stores.sql import (
     statistics,
     webhook_rows,
 )
-from vmemo.stores.sql.commit import BankHeld, commit
+from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.database import Database
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.search import SearchIndex
-from vmemo.stores.sql.selects import WORDLESS
+from vmemo.stores.values import WORDLESS
 
 D = TypeVar("D", bound=Database)
 P = ParamSpec("P")
 R = TypeVar("R")
-HELD_SECONDS = 60.0
-"""Seconds that a commit waits for a bank that another process holds."""
-HELD_PAUSE = 0.02
-"""Seconds between two attempts to commit to a held bank."""
 
 
 class SqlStore(ABC, Generic[D]):
@@ -165,16 +159,7 @@ class SqlStore(ABC, Generic[D]):
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all, once no other process holds the bank."""
-        deadline = monotonic() + HELD_SECONDS
-        while True:
-            try:
-                return await self._commit(changes)
-            except BankHeld:
-                if monotonic() > deadline:
-                    raise StoreBusy(
-                        f"Another process holds the bank {changes.bank!r}. Nothing was written; try again."
-                    ) from None
-            await asyncio.sleep(HELD_PAUSE)
+        return await commit_when_free(changes.bank, lambda: self._commit(changes))
 
     async def _commit(self, changes: Changes) -> bool:
         return await self._database.write(lambda c: commit(c, changes, self._index))

@@ -12,8 +12,8 @@ from vmemo.models.fact_events import delivery_jobs, events_of
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
-from vmemo.stores.sql.rows import dump, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import jobs, webhooks
+from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
 
 
 def listed(connection: Connection, bank: int) -> list[SignedWebhook]:

@@ -12,13 +12,14 @@ from sqlalchemy import Connection
 
 from vmemo.fork import ProcessGuard
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.write_queue import WriteQueue
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class SqliteDatabase:
-    """A file or a database in memory, and the threads that use it."""
+    """A file or a database in memory, and the threads that use it: one that writes, and several that read."""
 
     def __init__(self, file: SqliteFile, *, threads: int) -> None:
         self.file = file
@@ -27,6 +28,8 @@ class SqliteDatabase:
         self._starting = Lock()
         self._guard = ProcessGuard()
         self._executor: ThreadPoolExecutor | None = None
+        self._writer: ThreadPoolExecutor | None = None
+        self._writes = WriteQueue(file)
 
     async def read(self, run: Callable[[Connection], R]) -> R:
         """Run a function in one read transaction."""
@@ -34,25 +37,33 @@ class SqliteDatabase:
 
     async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
         """Run a function in one write transaction; the outcome of a commit is always known here."""
-        return await self.run(self.file.write, run)
+        _, writer = self._threads_started()
+        return await asyncio.wrap_future(self._writes.submit(writer, run))
 
     async def run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function in a worker thread."""
+        executor, _ = self._threads_started()
+        return await asyncio.get_running_loop().run_in_executor(executor, lambda: run(*args, **kwargs))
+
+    def _threads_started(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
+        """Return the threads that read and the thread that writes."""
         self._guard.enter()
         with self._starting:
-            if self._executor is None:
+            if self._executor is None or self._writer is None:
                 self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
-            executor = self._executor
-        return await asyncio.get_running_loop().run_in_executor(executor, lambda: run(*args, **kwargs))
+                one = self.file.path is None
+                self._writer = self._executor if one else ThreadPoolExecutor(1, thread_name_prefix="vmemo-write")
+            return self._executor, self._writer
 
     async def close(self) -> None:
         """Close all connections and end the threads; the next call starts new ones."""
         if self._guard.forked:
-            self._starting, self._executor = Lock(), None
+            self._starting, self._executor, self._writer, self._writes = Lock(), None, None, WriteQueue(self.file)
             self.file.abandon()
         self._guard.reset()
         with self._starting:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            await asyncio.get_running_loop().run_in_executor(executor, self.file.close)
+            executor, writer, self._executor, self._writer = self._executor, self._writer, None, None
+        if executor is not None and writer is not None:
+            await asyncio.get_running_loop().run_in_executor(writer, self.file.close)
+            writer.shutdown()
             executor.shutdown()

@@ -19,7 +19,6 @@ from vmemo.errors import (
     DatabaseReplaced,
     InvalidInput,
     NotFound,
-    StoreBusy,
     StoreError,
     Unsupported,
     VmemoError,
@@ -31,6 +30,7 @@ from vmemo.stores.sqlite import pages
 from vmemo.stores.sqlite.connection import ConnectionFactory
 from vmemo.stores.sqlite.dialect import DRIVER
 from vmemo.stores.sqlite.encryption import FileKey, KeySource
+from vmemo.stores.sqlite.errors import DAMAGED, explain
 from vmemo.stores.sqlite.file_inodes import FileInodes, log_size, replaced
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.rekey import rekey_file
@@ -75,21 +75,21 @@ class SqliteFile:
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
-        with self._named_errors(), self._connect() as connection, self.reading():
+        with self.named_errors(), self._connect() as connection, self.reading():
             return run(connection)
 
     @contextmanager
     def snapshot(self) -> Generator[Connection]:
-        """Open a read transaction for a function that names the errors of its reads by `reading`, and no others."""
-        with self._named_errors():
+        """Open a read transaction. Only errors of opening it are translated; reads belong in `reading()`."""
+        with self.named_errors():
             connection = self._connect()
         with connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Name the errors of a read, which makes records of nothing but rows, so that no input can be wrong."""
-        with self._named_errors():
+        """Translate the errors of a read. An invalid value is a stored one: the file is damaged, no input is wrong."""
+        with self.named_errors():
             try:
                 yield
             except InvalidInput as error:
@@ -103,7 +103,7 @@ class SqliteFile:
         return result
 
     def _write(self, run: Callable[[Connection], R]) -> R:
-        with self._named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
+        with self.named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
             result = run(connection)
             self._demand_same_file("Nothing was written.")
             connection.commit()
@@ -222,7 +222,7 @@ class SqliteFile:
         connection is new and has read none of them.
         """
         self._demand_same_file("Nothing was written.")
-        with self._named_errors(), closing(self._connections.connect()) as connection:
+        with self.named_errors(), closing(self._connections.connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             if log_size(path) > 0:
                 # Another transaction was written after the log was emptied; its pages in the log would come back.
@@ -271,7 +271,7 @@ class SqliteFile:
 
     @contextmanager
     def _outside_transactions(self) -> Generator[sqlite3.Connection]:
-        with self._named_errors():
+        with self.named_errors():
             assert self._engine is not None
             self._demand_same_file("Nothing was written.")
             pooled = self._engine.raw_connection()
@@ -288,7 +288,8 @@ class SqliteFile:
         return rekey_file(self.path, self._key, None if new is None else FileKey(new))
 
     @contextmanager
-    def _named_errors(self) -> Generator[None]:
+    def named_errors(self) -> Generator[None]:
+        """Translate the errors of SQLite and of its driver."""
         try:
             yield
         except VmemoError:
@@ -296,11 +297,11 @@ class SqliteFile:
         except (UnicodeEncodeError, OverflowError) as error:
             raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
         except (SQLAlchemyError, self._connections.driver.Error) as error:
-            raise _explain(getattr(error, "orig", None) or error, self.path) from error
+            raise explain(getattr(error, "orig", None) or error, self.path) from error
         except (ValueError, TypeError, LookupError) as error:
             # The rows were written by this package, so that they can be read unless they were changed.
             words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
-            raise StoreError(f"{words} {_DAMAGED.format(path=self.path)}") from error
+            raise StoreError(f"{words} {DAMAGED.format(path=self.path)}") from error
 
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""
@@ -381,26 +382,3 @@ def _replace_demand(connection: Connection, demand: str, new: str | None) -> boo
         update = "UPDATE notes SET value = ? WHERE name = ? AND value = ?"
         done = connection.exec_driver_sql(update, (new, SCRUB, demand))
     return done.rowcount == 1
-
-
-def _explain(error: BaseException, path: Path | None) -> StoreError:
-    """Return the error to raise for one of SQLite, with the remedy."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or "locked" in str(error):
-        return StoreBusy("Another process held the database for too long. Nothing was written; try again.")
-    remedy = _REMEDIES.get(code)
-    if remedy is None and "no such table" in str(error):
-        remedy = _DAMAGED
-    words = f"SQLite refused: {error}. The transaction was rolled back."
-    return StoreError(words if remedy is None else f"{words} {remedy.format(path=path)}")
-
-
-_DAMAGED = "The file {path} is damaged: check it with `vmemo doctor`, and restore a backup."
-_REMEDIES = {
-    sqlite3.SQLITE_FULL: "Free some space on the disk of {path} and repeat the call.",
-    sqlite3.SQLITE_READONLY: "Allow this user to write to {path} and its folder.",
-    sqlite3.SQLITE_CANTOPEN: "{path} must be a file that this user may read and write, in a folder that exists.",
-    sqlite3.SQLITE_IOERR: "The disk of {path} can't be read or written; check it, and the file with `vmemo doctor`.",
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
-}

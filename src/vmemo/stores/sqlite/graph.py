@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,29 +15,36 @@ from vmemo.models import EntityId, FactId, LinkKind
 from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
 from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import listed
-from vmemo.stores.sql.rows import instant
+from vmemo.stores.sql.schema import REVISIONS
+from vmemo.stores.sqlite.bank_cache import BankCache, Link, RevisionKey
 from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.vectors import Mask, Rows
+from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
 from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.values import instant
 
-_OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
+_CAUSES, _CAUSED_BY = map(LINK_KINDS.index, ("causes", "caused_by"))
+_OTHER_WAY = {_CAUSES: _CAUSED_BY, _CAUSED_BY: _CAUSES}
 """The kind of a link seen from its target, where it differs."""
-_ALL = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
+_ALL: frozenset[LinkKind] = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
+OVERSAMPLE = 16
+"""Facts of an entity that are chosen by sign bits for each one that it leads to."""
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
 _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
-_REVISES = f"links.kind IN ({', '.join(map(str, REVISION_KINDS))})"
 _REVISIONS = f"""
 SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value WHERE {_REVISES}
+CROSS JOIN links INDEXED BY links_revised ON links.bank = ?1 AND links.target = given.value WHERE {REVISIONS}
 UNION
 SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {_REVISES}
+CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
-_MENTIONING = "SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact"
-_REVISION = "SELECT revision FROM banks WHERE seq = ?"
+COMPARED = 2048
+"""Facts of an entity that are read, the newest ones; queries compare no more of them."""
+_MENTIONING = """
+SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact DESC LIMIT ?
+"""
 _MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
@@ -47,131 +55,166 @@ SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM 
 """
 
 
-Chosen = dict[int, tuple[list[tuple[FactId, int]], float]]
-"""The facts that each entity leads to, and the weight of sharing it."""
+@dataclass(frozen=True)
+class BankGraph:
+    """The graph of a bank in one transaction: its rows, and what is known of them in memory."""
+
+    connection: Connection
+    index: BankIndex
+    cache: BankCache
+
+    def links(self, seqs: Iterable[int]) -> Mapping[int, Sequence[Link]]:
+        """Return the links of facts in both directions; from its other end a link may be of another kind."""
+        known = self.cache.links
+        new = {seq: list(self._read_links(seq)) for seq in seqs if seq not in known}
+        if new:
+            rows = self.index.at(sorted({target for stored in new.values() for target, _, _ in stored}))
+            places = dict(zip(self.index.column("seq")[rows].tolist(), rows.tolist(), strict=True))
+            for seq, stored in new.items():
+                known[seq] = [
+                    (places[target], LINK_KINDS[kind], weight)
+                    for target, kind, weight in stored
+                    if target in places and target != seq
+                ]
+        return known
+
+    def _read_links(self, seq: int) -> Iterator[tuple[int, int, float]]:
+        bank = self.index.number
+        yield from fetch(self.connection, _ONWARD, bank, seq, LINKS)
+        backward: list[tuple[int, int, float]] = fetch(self.connection, _BACKWARD, bank, seq, LINKS)
+        for source, kind, weight in backward:
+            yield source, _OTHER_WAY.get(kind, kind), weight
+
+    def entities(self, seqs: Collection[int]) -> Mapping[int, Sequence[tuple[int, str]]]:
+        """Return the numbers and names of the entities that facts mention."""
+        known = self.cache.named
+        new: dict[int, list[tuple[int, str]]] = {seq: [] for seq in seqs if seq not in known}
+        for fact, seq, name in fetch(self.connection, _SHARED, self.index.number, listed(new)) if new else ():
+            new[fact].append((seq, name))
+        known.update(new)
+        return known
+
+    def revisions(self, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
+        """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
+        known, numbers = self.cache.revisions, self.index.numbers(ids)
+        if new := [seq for seq in numbers if seq not in known]:
+            known.update(self._read_revisions(new))
+        found: dict[RevisionKey, RevisionEdge] = {}
+        for seq in numbers:
+            found.update(known[seq])
+        if not found:
+            return []
+        keys = sorted(found)
+        newer, older, _ = np.array(keys).T
+        visible: list[bool] = (allowed[newer] & allowed[older]).tolist()
+        return [found[key] for key, both in zip(keys, visible, strict=True) if both]
+
+    def _read_revisions(self, seqs: Sequence[int]) -> dict[int, dict[RevisionKey, RevisionEdge]]:
+        index, read = self.index, dict[int, dict[RevisionKey, RevisionEdge]]({seq: {} for seq in seqs})
+        stored: list[tuple[int, int, int, float]] = fetch(self.connection, _REVISIONS, index.number, listed(seqs))
+        rows = index.at(sorted({seq for newer, older, _, _ in stored for seq in (newer, older)}))
+        ends = zip(rows.tolist(), shown(index, rows), strict=True)
+        seen = dict(zip(index.column("seq")[rows].tolist(), ends, strict=True))
+        mentioned: dict[int, int] = dict(fetch(self.connection, _MENTIONED, listed({newer for newer, *_ in stored})))
+        for newer, older, kind, weight in stored:
+            if newer in seen and older in seen:
+                (new_row, (new, new_tokens)), (old_row, (old, old_tokens)) = seen[newer], seen[older]
+                at = instant(mentioned[newer])
+                edge = RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at)
+                for seq in (newer, older):
+                    if seq in read:
+                        read[seq][new_row, old_row, kind] = edge
+        return read
+
+    def mentioning(self, entity: int) -> Rows:
+        """Return the facts that mention an entity. The index keeps them, unless it is newer than the transaction."""
+        index = self.index
+        if entity in index.mentions:
+            return index.mentions[entity]
+        newest = [fact for (fact,) in fetch(self.connection, _MENTIONING, index.number, entity, COMPARED)]
+        rows = index.at(newest[::-1])
+        if self.cache.version == (index.revision, index.purges):
+            index.mentions[entity] = rows
+        return rows
 
 
-def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery, chosen: Chosen) -> list[Edge]:
-    """Edges to facts that the scope lets through, in the order of their sources.
+class Expander:
+    """Follows edges for queries that differ in their facts, entities, kinds and least weight alone."""
 
-    Queries that differ in their facts, entities and least weight alone share `chosen`.
-    """
-    ids = index.numbers(query.facts)
-    reach = _Reach(connection, index, allowed, query, chosen)
-    found = _linked(connection, index.number, ids, reach) if ids else []
-    if not query.kinds or "entity" in query.kinds:
-        found += _entity_edges(connection, index.number, ids, reach)
-    return found
-
-
-class _Reach:
-    """The facts that an expansion may reach, and the selection among an entity's facts."""
-
-    def __init__(
-        self, connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery, chosen: Chosen
-    ) -> None:
-        self.query = query
-        self._connection = connection
-        self._index = index
+    def __init__(self, graph: BankGraph, allowed: Mask, compared: ComparedVectors) -> None:
+        self._graph = graph
+        self._index = graph.index
         self._allowed = allowed
-        self._chosen = chosen
+        self._compared = compared
+        self._chosen: dict[int, tuple[list[tuple[FactId, int]], float]] = {}
+        """The facts that each entity leads to, and the weight of sharing it."""
 
-    def of_entity(self, entity: int) -> tuple[list[tuple[FactId, int]], float]:
-        """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
+    def find(self, query: EdgeQuery) -> list[Edge]:
+        """Edges to facts that the scope lets through, in the order of their sources."""
+        ids = self._index.numbers(query.facts)
+        found = self._linked(ids, query) if ids else []
+        if not query.kinds or "entity" in query.kinds:
+            found += self._through_entities(ids, query)
+        return found
+
+    def _linked(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
+        """Stored links in both directions."""
+        links, wanted, least = self._graph.links(ids), query.kinds or _ALL, query.least
+        stored = [(id, *link) for seq, id in ids.items() for link in links[seq] if link[2] >= least]
+        rows = np.array([row for _, row, _, _ in stored], np.int64)
+        tokens: list[int] = self._index.column("tokens")[rows].tolist()
+        near, names = self._near_enough(rows, query.floor).tolist(), self._index.ids
+        return [
+            Edge(id, names[row], count, kind, weight)
+            for (id, row, kind, weight), count, reached in zip(stored, tokens, near, strict=True)
+            if reached and kind in wanted
+        ]
+
+    def _through_entities(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
+        """Edges to the facts that share an entity with a fact, or that mention a given one."""
+        shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
+        connection, bank = self._graph.connection, self._index.number
+        for id, seq, name in fetch(connection, _NAMES, bank, listed(query.entities)) if query.entities else ():
+            shared[EntityId(id)].append((seq, name))
+        named = self._graph.entities(ids)
+        for seq in sorted(ids):
+            shared[ids[seq]] += named[seq]
+        return [
+            Edge(source, target, tokens, "entity", weight, name)
+            for source, joined in shared.items()
+            for entity, name in joined
+            for weight, reached in [self._of_entity(entity, query)]
+            for target, tokens in reached
+            if target != source
+        ]
+
+    def _of_entity(self, entity: int, query: EdgeQuery) -> tuple[float, Sequence[tuple[FactId, int]]]:
+        """Return the weight of sharing an entity, the rarer, the more, and its facts, those most like the query."""
         if entity not in self._chosen:
-            rows = mentioning(self._connection, self._index, entity)
-            weight = 1.0 / math.sqrt(min(max(1, len(rows)), self.query.common))
-            if weight < self.query.least:
-                return [], weight
-            rows = self._near_enough(rows[-self.query.compared :])
-            if len(rows) > self.query.fan:
-                likeness = self._index.vectors.cosines(rows, self.query.vector)
-                rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
-            self._chosen[entity] = _shown(self._index, rows), weight
-        return self._chosen[entity]
+            rows = self._graph.mentioning(entity)
+            weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
+            if weight < query.least:
+                return weight, ()
+            rows = rows[-query.compared :]
+            rows = rows[self._near_enough(rows, query.floor)]
+            self._chosen[entity] = shown(self._index, self._most_similar(rows, query.fan)), weight
+        facts, weight = self._chosen[entity]
+        return weight, facts if weight >= query.least else ()
 
-    def among(self, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
-        """Ids and tokens by number of those facts that may be reached."""
-        rows = self._near_enough(self._index.at(sorted(set(seqs))))
-        return dict(zip(self._index.column("seq")[rows].tolist(), _shown(self._index, rows), strict=True))
+    def _most_similar(self, rows: Rows, fan: int) -> Rows:
+        """Rows most similar to the query: sign bits choose some of them, whose cosines are compared."""
+        if len(rows) > OVERSAMPLE * fan:
+            rows = rows[np.argpartition(self._compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
+        if len(rows) > fan:
+            rows = rows[np.argpartition(-self._compared.cosines(rows), fan)[:fan]]
+        return rows
 
-    def _near_enough(self, rows: Rows) -> Rows:
-        """Rows that the scope allows and whose cosine reaches the floor."""
-        rows = rows[self._allowed[rows]]
-        if self.query.floor <= -1.0:
-            return rows
-        return rows[self._index.vectors.cosines(rows, self.query.vector) >= self.query.floor]
-
-
-def mentioning(connection: Connection, index: BankIndex, entity: int) -> Rows:
-    """Return the facts that mention an entity. The index keeps them, unless it is newer than the transaction."""
-    if entity in index.mentions:
-        return index.mentions[entity]
-    rows = index.at([fact for (fact,) in fetch(connection, _MENTIONING, index.number, entity)])
-    if fetch(connection, _REVISION, index.number) == [(index.revision,)]:
-        index.mentions[entity] = rows
-    return rows
+    def _near_enough(self, rows: Rows, floor: float) -> Mask:
+        """True for rows that the scope allows and whose cosine reaches the floor."""
+        return self._allowed[rows] if floor <= -1.0 else self._allowed[rows] & (self._compared.cosines(rows) >= floor)
 
 
-def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
+def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
+    """Return the ids and tokens of rows."""
     tokens = index.column("tokens")[rows].tolist()
     return [(index.ids[row], count) for row, count in zip(cast("list[int]", rows.tolist()), tokens, strict=True)]
-
-
-def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
-    """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
-    given = listed(index.numbers(ids))
-    stored: list[tuple[int, int, int, float]] = fetch(connection, _REVISIONS, index.number, given)
-    if not stored:
-        return []
-    rows = index.at(sorted({seq for newer, older, _, _ in stored for seq in (newer, older)}))
-    rows = rows[allowed[rows]]
-    seen = dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
-    mentioned: dict[int, int] = dict(fetch(connection, _MENTIONED, listed({newer for newer, *_ in stored})))
-    found: list[RevisionEdge] = []
-    for newer, older, kind, weight in stored:
-        if newer in seen and older in seen:
-            (new, new_tokens), (old, old_tokens), at = seen[newer], seen[older], instant(mentioned[newer])
-            found.append(RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at))
-    return found
-
-
-def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> list[Edge]:
-    """Stored links in both directions."""
-    stored = [(seq, target, kind, weight) for seq in ids for target, kind, weight in _links(connection, bank, seq)]
-    rows = reach.among(target for _, target, _, _ in stored)
-    wanted, least = reach.query.kinds or _ALL, reach.query.least
-    return [
-        Edge(ids[seq], *rows[target], kind, weight)
-        for seq, target, kind, weight in stored
-        if target in rows and target != seq and kind in wanted and weight >= least
-    ]
-
-
-def _links(connection: Connection, bank: int, seq: int) -> Iterator[tuple[int, LinkKind, float]]:
-    """Links of one fact; from its other end a link may be of another kind."""
-    onward: list[tuple[int, int, float]] = fetch(connection, _ONWARD, bank, seq, LINKS)
-    for target, number, weight in onward:
-        yield target, LINK_KINDS[number], weight
-    backward: list[tuple[int, int, float]] = fetch(connection, _BACKWARD, bank, seq, LINKS)
-    for source, number, weight in backward:
-        kind = LINK_KINDS[number]
-        if kind in _OTHER_WAY:
-            kind = _OTHER_WAY[kind]
-        yield source, kind, weight
-
-
-def _entity_edges(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:
-    shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
-    if reach.query.entities:
-        for id, seq, name in fetch(connection, _NAMES, bank, listed(reach.query.entities)):
-            shared[EntityId(id)].append((seq, name))
-    if ids:
-        for fact, seq, name in fetch(connection, _SHARED, bank, listed(ids)):
-            shared[ids[fact]].append((seq, name))
-    for source, joined in shared.items():
-        for entity, name in joined:
-            reached, weight = reach.of_entity(entity)
-            for target, tokens in reached:
-                if target != source:
-                    yield Edge(source, target, tokens, "entity", weight, name)

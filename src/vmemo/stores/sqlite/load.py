@@ -2,133 +2,144 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
+from typing import cast
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, EpisodeId, Fact, FactId
+from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
+from vmemo.models.search import FactOutline
 from vmemo.stores.sql.conditions import listed
-from vmemo.stores.sql.rows import fact_of, mentions_of
+from vmemo.stores.sql.rows import fact_fields, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
+from vmemo.stores.sqlite.bank_cache import BankCache
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
 
-MOST_BANKS = 8
-MOST_FACTS = 1024
-"""Banks whose facts are cached, and facts of each: about 2 MB for a bank."""
-_VERSION = "SELECT revision, purges FROM banks WHERE seq = ?"
 _COUNTS = "SELECT seq, access_count FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
 _FACTS = f"""
 SELECT {", ".join(column.name for column in facts.columns)} FROM facts
 WHERE seq IN (SELECT value FROM json_each(?))
 """
-_MENTIONS = """
-SELECT mentions.fact, entities.id, entities.name, entities.type, mentions.said
-FROM mentions JOIN entities ON entities.seq = mentions.entity
-WHERE mentions.bank = ? AND mentions.fact IN (SELECT value FROM json_each(?))
-"""
+_NUMBERS = "SELECT id, seq FROM facts WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
+_MENTIONS = "SELECT fact, entity, said FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
+_ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
 _SOURCES = f"""
-SELECT fact, kind, CASE kind
-    WHEN {EPISODE} THEN (SELECT id FROM episodes WHERE seq = source)
+SELECT fact, kind, source, CASE kind
+    WHEN {EPISODE} THEN NULL
     WHEN {BASIS} THEN (SELECT id FROM facts WHERE seq = source)
     ELSE (SELECT id FROM messages WHERE seq = source) END
 FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
 """
-_TITLES = "SELECT id, title FROM episodes WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
-
-
-@dataclass(frozen=True)
-class _BankFacts:
-    """Facts by number and titles of episodes, as of one revision of a bank."""
-
-    version: tuple[int, int]
-    facts: OrderedDict[int, Fact] = field(default_factory=OrderedDict[int, Fact])
-    titles: dict[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
-
-
-class FactCache:
-    """The facts that recalls of some banks returned last.
-
-    Every change of a bank's memories moves its revision, and only access counts change without one.
-    """
-
-    def __init__(self) -> None:
-        self._banks: OrderedDict[int, _BankFacts] = OrderedDict()
-        self._lock = Lock()
-
-    def clear(self) -> None:
-        """Drop all facts."""
-        with self._lock:
-            self._banks.clear()
-
-    def load(
-        self, connection: Connection, index: BankIndex, bank: BankId, ids: Sequence[FactId]
-    ) -> tuple[list[Fact], dict[EpisodeId, str]]:
-        """Return facts in the order of the ids, and the titles of their episodes."""
-        if not ids:
-            return [], {}
-        numbers = index.numbers(ids)
-        [version] = fetch(connection, _VERSION, index.number)
-        with self._lock:
-            known = self._of(index.number, (version[0], version[1]))
-            found = {seq: known.facts[seq] for seq in numbers if seq in known.facts}
-        counts: dict[int, int] = dict(fetch(connection, _COUNTS, listed(found))) if found else {}
-        read = _read(connection, index.number, bank, [seq for seq in numbers if seq not in found])
-        found |= read
-        episodes = {episode for fact in found.values() for episode in fact.episodes}
-        titles = _titles(connection, index.number, [episode for episode in episodes if episode not in known.titles])
-        with self._lock:
-            known.titles.update(titles)
-            known.facts.update(read)
-            while len(known.facts) > MOST_FACTS:
-                known.facts.popitem(last=False)
-        by_id = {fact.id: _counted(fact, counts.get(seq, fact.access_count)) for seq, fact in found.items()}
-        wanted = [by_id[id] for id in ids if id in by_id]
-        return wanted, {episode: known.titles[episode] for episode in episodes if episode in known.titles}
-
-    def _of(self, bank: int, version: tuple[int, int]) -> _BankFacts:
-        known = self._banks.get(bank)
-        if known is None or known.version != version:
-            known = self._banks[bank] = _BankFacts(version)
-        self._banks.move_to_end(bank)
-        while len(self._banks) > MOST_BANKS:
-            self._banks.popitem(last=False)
-        return known
-
-
-def _counted(fact: Fact, count: int) -> Fact:
-    """Return a fact with its present access count; metadata is copied, because a caller might change it."""
-    return Fact.trusted({**fact.__dict__, "access_count": count, "metadata": dict(fact.metadata)})
-
-
-def _read(connection: Connection, number: int, bank: BankId, seqs: Sequence[int]) -> dict[int, Fact]:
-    """Return facts by number."""
-    if not seqs:
-        return {}
-    wanted = listed(seqs)
-    mentioned = mentions_of(fetch(connection, _MENTIONS, number, wanted))
-    origins = _sources(connection, number, wanted)
-    rows = fetch(connection, _FACTS, wanted)
-    return {row[0]: fact_of(row, bank, mentioned.get(row[0], ()), origins.get(row[0], _NONE), None) for row in rows}
-
-
+_EPISODES = "SELECT seq, id, title FROM episodes WHERE seq IN (SELECT value FROM json_each(?))"
+_OUTLINES = f"""
+SELECT seq, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+    (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
+    (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
+    WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
+FROM facts WHERE seq IN (SELECT value FROM json_each(?2))
+"""
 _NONE: tuple[list[str], ...] = ([], [], [], [])
 
 
-def _sources(connection: Connection, bank: int, numbers: str) -> Mapping[int, tuple[list[str], ...]]:
-    """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
-    found: dict[int, tuple[list[str], ...]] = {}
-    rows: list[tuple[int, int, str]] = fetch(connection, _SOURCES, bank, numbers)
-    for fact, kind, id in rows:
-        if fact not in found:
-            found[fact] = ([], [], [], [])
-        found[fact][kind].append(id)
-    return found
+class FactLoader:
+    """Loads facts of a bank in a transaction, those that are cached without reading them again."""
+
+    def __init__(self, connection: Connection, index: BankIndex, bank: BankId, cache: BankCache) -> None:
+        self._connection = connection
+        self._index = index
+        self._bank = bank
+        self._cache = cache
+
+    def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
+        """Return facts in the order of the ids, and the titles of their episodes."""
+        if not ids:
+            return [], {}
+        numbers, known, titles = self._index.numbers(ids), self._cache.facts, self._cache.titles
+        found = {seq: fields for seq in numbers if (fields := known.get(seq)) is not None}
+        counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(found))) if found else {}
+        reader = _Reader(self._connection, self._index.number, self._bank, self._cache)
+        read = reader.read([seq for seq in numbers if seq not in found])
+        self._cache.keep(read)
+        found |= read
+        by_id = {numbers[seq]: _fact(fields, counts.get(seq)) for seq, fields in found.items()}
+        wanted = [by_id[id] for id in ids if id in by_id]
+        return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
+
+    def outlines(self, ids: Sequence[FactId]) -> list[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        numbers, known = self._index.numbers(ids), self._cache.outlines
+        new = [seq for seq in numbers if seq not in known]
+        for row in fetch(self._connection, _OUTLINES, self._index.number, listed(new)) if new else ():
+            known[row[0]] = outline_of(numbers[row[0]], row[1:])
+        found = {id: known[seq] for seq, id in numbers.items() if seq in known}
+        return [found[id] for id in ids if id in found]
 
 
-def _titles(connection: Connection, bank: int, episodes: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
-    found = fetch(connection, _TITLES, bank, listed(episodes)) if episodes else []
-    return {EpisodeId(id): title for id, title in found}
+def facts_by_id(connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]) -> list[Fact]:
+    """Return facts in the order of the ids, without their embeddings; missing ones are left out."""
+    seqs: dict[FactId, int] = dict(fetch(connection, _NUMBERS, number, listed(ids)))
+    found = _Reader(connection, number, bank, BankCache((0, 0))).read(list(seqs.values()))
+    return [Fact.trusted(found[seqs[id]]) for id in ids if id in seqs]
+
+
+def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
+    """Return a fact of cached fields. Metadata is copied, because a caller might change it."""
+    own = fields.copy()
+    if access_count is not None:
+        own["access_count"] = access_count
+    own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
+    return Fact.trusted(own)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the fields of facts. Other threads may add to what is `known` at the same time, and add the same."""
+
+    connection: Connection
+    number: int
+    bank: BankId
+    known: BankCache
+
+    def read(self, seqs: Sequence[int]) -> dict[int, dict[str, object]]:
+        """Return the fields of facts by number."""
+        if not seqs:
+            return {}
+        wanted = listed(seqs)
+        mentioned, origins = self._mentions(wanted), self._sources(wanted)
+        rows = fetch(self.connection, _FACTS, wanted)
+        return {
+            row[0]: fact_fields(row, self.bank, mentioned.get(row[0], ()), origins.get(row[0], _NONE)) for row in rows
+        }
+
+    def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
+        rows: list[tuple[int, int, str | None]] = fetch(self.connection, _MENTIONS, self.number, facts)
+        entities, mentions = self.known.entities, self.known.mentions
+        unknown = {entity for _, entity, _ in rows}.difference(entities)
+        if unknown:
+            entities.update((row[0], row[1:]) for row in fetch(self.connection, _ENTITIES, listed(unknown)))
+        found: dict[int, list[Mention]] = defaultdict(list)
+        for fact, entity, said in rows:
+            key = entity, said
+            if key not in mentions:
+                id, name, type = entities[entity]
+                mentions[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
+            found[fact].append(mentions[key])
+        return found
+
+    def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
+        """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
+        rows: list[tuple[int, int, int, str]] = fetch(self.connection, _SOURCES, self.number, facts)
+        episodes = self.known.episodes
+        unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
+        for seq, id, title in fetch(self.connection, _EPISODES, listed(unknown)) if unknown else ():
+            self.known.titles[EpisodeId(id)] = title
+            episodes[seq] = EpisodeId(id)
+        found: dict[int, tuple[list[str], ...]] = {}
+        for fact, kind, source, id in rows:
+            if fact not in found:
+                found[fact] = ([], [], [], [])
+            found[fact][kind].append(episodes[source] if kind == EPISODE else id)
+        return found

@@ -45,19 +45,20 @@ def unregister(inode: Inode) -> None:
         if _users[inode] <= 0:
             del _users[inode]
             if (file := _files.pop(inode, None)) is not None:
-                file.close()
+                os.close(file.fileno())
 
 
 def page_file(path: Path, inode: Inode) -> PageFile:
     """Return the pages of a database that has been registered."""
     with _sharing:
         if inode not in _files:
-            file = path.open("r+b", buffering=0)
-            found = os.fstat(file.fileno())
+            descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+            found = os.fstat(descriptor)
             if (found.st_dev, found.st_ino) != inode:
-                file.close()
+                os.close(descriptor)
                 raise StoreError(f"The database {path} was replaced while it was open. Nothing was overwritten.")
-            _files[inode] = file
+            # Closed by `unregister` alone: garbage collection at exit would drop the locks of a write that still runs.
+            _files[inode] = FileIO(descriptor, "r+b", closefd=False)
         return PageFile.of(_files[inode])
 
 

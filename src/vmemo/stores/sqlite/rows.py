@@ -30,15 +30,14 @@ from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import scope_conditions
 from vmemo.stores.sql.conditions import among, listed
-from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
-from vmemo.stores.sql.selects import WORDLESS
 from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.index.postings import hashed
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
+from vmemo.stores.values import WORDLESS, dump
 from vmemo.text.tokens import terms
 
 _words = sql_table("message_words", column("rowid"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -13,11 +14,12 @@ from vmemo.models.search import (
     EdgeQuery,
     ExpandRequest,
     Expansion,
+    FactOutline,
+    Hits,
     Ranking,
     RevisionEdge,
     RevisionQuery,
     Scope,
-    Scored,
     SearchRequest,
     SearchResult,
     TemporalSearch,
@@ -29,16 +31,18 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, BankReader, Loaded
 from vmemo.stores.sql import name_rows, reads
 from vmemo.stores.sql.conditions import listed
-from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.search import SqlBankReader
-from vmemo.stores.sqlite import graph, rows
+from vmemo.stores.sqlite import rows
+from vmemo.stores.sqlite.bank_cache import BankCache, BankCaches
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.graph import BankGraph, Expander
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.index.postings import query_terms
-from vmemo.stores.sqlite.index.vectors import Mask
-from vmemo.stores.sqlite.load import FactCache
+from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask
+from vmemo.stores.sqlite.load import FactLoader
 from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.values import micros
 
 R = TypeVar("R")
 _EXISTS = "SELECT 1 FROM banks WHERE id = ?"
@@ -53,15 +57,16 @@ ORDER BY entity_names.name, entity_names.entity
 class SqliteBankSearch:
     """`BankSearch` over the index of a bank and the connection that it is read with."""
 
-    def __init__(self, connection: Connection, indexes: IndexCache, facts: FactCache, bank: BankId) -> None:
+    def __init__(self, connection: Connection, indexes: IndexCache, caches: BankCaches, bank: BankId) -> None:
         self._connection = connection
         self._indexes = indexes
-        self._facts = facts
+        self._caches = caches
         self._bank = bank
         self._space: str | None = None
         self._loaded: BankIndex | None = None
         self._filtered: list[tuple[Scope, Mask]] = []
-        self._expanded: list[tuple[EdgeQuery, graph.Chosen]] = []
+        self._compared: list[tuple[Vector, ComparedVectors]] = []
+        self._expanders: list[tuple[EdgeQuery, Expander]] = []
 
     @property
     def _index(self) -> BankIndex:
@@ -69,6 +74,26 @@ class SqliteBankSearch:
         if self._loaded is None:
             self._loaded = self._indexes.get(self._connection, self._bank)
         return self._loaded
+
+    @cached_property
+    def _cache(self) -> BankCache:
+        return self._caches.get(self._connection, self._index)
+
+    @cached_property
+    def _graph(self) -> BankGraph:
+        return BankGraph(self._connection, self._index, self._cache)
+
+    @cached_property
+    def _loader(self) -> FactLoader:
+        return FactLoader(self._connection, self._index, self._bank, self._cache)
+
+    def _compare(self, vector: Vector) -> ComparedVectors:
+        """Return the vectors of the bank, compared with a query once in the whole transaction."""
+        for known, compared in self._compared:
+            if known is vector:
+                return compared
+        self._compared.append((vector, self._index.compared(vector)))
+        return self._compared[-1][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
@@ -89,7 +114,7 @@ class SqliteBankSearch:
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        return self._index.nearest(vector, self.allowed(scope), limit, floor)
+        return self._index.nearest(self._compare(vector), self.allowed(scope), limit, floor)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
@@ -102,7 +127,7 @@ class SqliteBankSearch:
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""
-        return self._index.during(query, self.allowed(scope), limit)
+        return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
@@ -115,11 +140,12 @@ class SqliteBankSearch:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        same = [chosen for known, chosen in self._expanded if _leads_alike(known, query)]
-        if not same:
-            self._expanded.append((query, {}))
-        chosen = same[0] if same else self._expanded[-1][1]
-        return graph.find(self._connection, self._index, self.allowed(query.scope), query, chosen)
+        for known, expander in self._expanders:
+            if _leads_alike(known, query):
+                return expander.find(query)
+        expander = Expander(self._graph, self.allowed(query.scope), self._compare(query.vector))
+        self._expanders.append((query, expander))
+        return expander.find(query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
@@ -127,13 +153,17 @@ class SqliteBankSearch:
 
     def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return graph.revisions(self._connection, self._index, self.allowed(query.scope), query.facts)
+        return self._graph.revisions(self.allowed(query.scope), query.facts)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        found, titles = self._facts.load(self._connection, self._index, self._bank, facts)
+        found, titles = self._loader.load(facts)
         said = reads.messages_of(self._connection, self._index.number, MessageSelect(ids=messages)) if messages else []
         return Loaded(facts=found, messages=said, titles=titles)
+
+    def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        return self._loader.outlines(facts)
 
 
 def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:
@@ -168,22 +198,27 @@ class SqliteBankReader(SqlBankReader):
         with self._file.reading():
             return super().load(facts, messages)
 
+    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        with self._file.reading():
+            return super().outline(facts)
+
 
 def read_bank(
-    file: SqliteFile, indexes: IndexCache, facts: FactCache, bank: BankId, run: Callable[[BankReader], R]
+    file: SqliteFile, indexes: IndexCache, caches: BankCaches, bank: BankId, run: Callable[[BankReader], R]
 ) -> R:
     """Run a function in one read transaction of a bank."""
     with file.snapshot() as connection:
         with file.reading():
             if not fetch(connection, _EXISTS, bank):
                 raise BankNotFound(bank)
-        return run(SqliteBankReader(file, SqliteBankSearch(connection, indexes, facts, bank)))
+        return run(SqliteBankReader(file, SqliteBankSearch(connection, indexes, caches, bank)))
 
 
 def nearest(
     connection: Connection, indexes: IndexCache, bank: BankId, vectors: Vectors, *, limit: int, floor: float
-) -> list[list[Scored]]:
+) -> list[Hits]:
     """Return for each vector the nearest current facts."""
     index = indexes.get(connection, bank)
     allowed = index.current(micros(utc_now()))
-    return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
+    return index.neighbours(vectors, allowed, limit, floor)

@@ -11,18 +11,20 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from vmemo.models import BankId, EntityId
+from vmemo.models import BankId, EntityId, Fact
 from vmemo.models.results import Status
-from vmemo.models.search import Scored, Vectors
+from vmemo.models.search import Hits, Vectors
+from vmemo.models.select import FactSelect
 from vmemo.ports import BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite import cooccurrence, search
+from vmemo.stores.sqlite.bank_cache import BankCaches
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
-from vmemo.stores.sqlite.load import FactCache
+from vmemo.stores.sqlite.load import facts_by_id
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 
 R = TypeVar("R")
@@ -37,7 +39,7 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         file = SqliteFile(path, busy_seconds=busy_seconds, key=key)
         super().__init__(SqliteDatabase(file, threads=threads), SqliteSearchIndex())
         self._indexes = IndexCache()
-        self._facts = FactCache()
+        self._caches = BankCaches()
         self._opening = Lock()
 
     def __repr__(self) -> str:
@@ -45,7 +47,8 @@ class SqliteStore(SqlStore[SqliteDatabase]):
 
     async def open(self, *, as_is: bool = False) -> None:
         """Open the file and create or upgrade its schema. Opening twice, or from several loops, is harmless."""
-        await self._connections.run(self._prepare, self._connections.file, as_is)
+        if not self._ready or as_is:
+            await self._connections.run(self._prepare, self._connections.file, as_is)
 
     def _prepare(self, file: SqliteFile, as_is: bool) -> None:
         with self._opening:
@@ -65,14 +68,20 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         self._ready = False
         await self._connections.close()
         self._indexes.clear()
-        self._facts.clear()
+        self._caches.clear()
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, in a worker thread."""
         database = self._database
-        return await database.run(search.read_bank, database.file, self._indexes, self._facts, bank, run)
+        return await database.run(search.read_bank, database.file, self._indexes, self._caches, bank, run)
 
-    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
+        """Return the facts of a selection; those of given ids with plain statements."""
+        if select.ids is None or select.with_embeddings:
+            return await super().facts(bank, select)
+        return await self._read(bank, facts_by_id, bank, select.ids)
+
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
         """Return for each vector the nearest current facts."""
         return await self._database.read(
             lambda c: search.nearest(c, self._indexes, bank, vectors, limit=limit, floor=floor)

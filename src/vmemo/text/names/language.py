@@ -1,23 +1,21 @@
 """Detection of texts in other languages than English, to which English rules do not apply.
 
-Most English texts are recognised by their common words; py3langid, which takes most of a second to load, is asked about
-the others. A short or doubtful text counts as English.
+Most English texts are recognised by their common words, the others by their n-grams. A short or doubtful text counts as
+English.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache, lru_cache
-from importlib import import_module
-from typing import Protocol, cast
+from functools import lru_cache
 
+from vmemo.text.names.language_ngrams import identify_language
 from vmemo.text.names.lexicon import normalize_word, word_lists
 
 MAX_CHARACTERS = 400
 """Characters of a text that are examined."""
 MIN_WORDS = 4
-"""Words from which py3langid is believed; of fewer words it takes names and slang for some language."""
+"""Words from which n-grams are believed; those of names and slang are found in some language."""
 _MIN_ACCENTED_WORDS = 3
 """Words of a text with letters that English does not have, of which it must be almost certain."""
 _ENGLISH_SHARE = 0.6
@@ -27,10 +25,6 @@ _CONFIDENCE, _CONFIDENCE_IN_DOUBT, _CONFIDENCE_IN_FEW_WORDS = 0.5, 0.7, 0.95
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _FIRST_OTHER_SCRIPT = "\u0370"
 _LATIN_ADDITIONS = ("\u1e00", "\u1eff")
-_LANGUAGES = (
-    "af az bs ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nl no pl pt ro sk sl sq sr sv sw tl tr vi"
-).split()
-"""Languages in Latin script with many speakers; others are so rare that they are mostly mistakes."""
 _FUNCTION_WORDS = frozenset(
     "ich du sie wir ihr mich dich mir dir gestern heute hier dort jetzt morgen der das ein eine und oder aber nicht "
     "auch je tu elle nous vous hier demain ici le la les une et mais mon ton oui aussi "
@@ -43,28 +37,6 @@ _FUNCTION_WORDS = frozenset(
 _CHAT_WORDS = frozenset(
     "gonna wanna gotta lol lmao omg idk tbh btw brb thx pls plz w u ur np kk imo fyi haha yep nope".split()
 )
-
-
-class _Identifier(Protocol):
-    nb_ptc: object
-    nb_pc: object
-    nb_classes: Sequence[str]
-    tk_nextmove: object
-    tk_output: object
-    tk_row: object
-
-    def set_languages(self, langs: Sequence[str]) -> None: ...
-    def classify(self, text: str) -> tuple[str, float]: ...
-
-
-class _IdentifierClass(Protocol):
-    def __call__(self, *parts: object, norm_probs: bool, tk_row: object) -> _Identifier: ...
-    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _Identifier: ...
-
-
-class _LangidModule(Protocol):
-    LanguageIdentifier: _IdentifierClass
-    MODEL_FILE: str
 
 
 def is_foreign(text: str) -> bool:
@@ -90,7 +62,7 @@ def _is_foreign(text: str) -> bool:
     share = sum(map(_is_english, words)) / len(words)
     if share >= _ENGLISH_SHARE:
         return False
-    language, confidence = _identifier().classify(text)
+    language, confidence = identify_language(text)
     return language != "en" and confidence >= _needed_confidence(len(words), share)
 
 
@@ -112,13 +84,3 @@ def _is_foreign_function_word(word: str) -> bool:
 
 def _is_other_script(letter: str) -> bool:
     return letter >= _FIRST_OTHER_SCRIPT and not _LATIN_ADDITIONS[0] <= letter <= _LATIN_ADDITIONS[1]
-
-
-@cache
-def _identifier() -> _Identifier:
-    module = cast("_LangidModule", import_module("py3langid.langid"))
-    every = module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
-    every.set_languages(_LANGUAGES)
-    # A new identifier, because this one keeps the weights of all languages: 28 MB.
-    parts = (every.nb_ptc, every.nb_pc, every.nb_classes, every.tk_nextmove, every.tk_output)
-    return module.LanguageIdentifier(*parts, norm_probs=True, tk_row=every.tk_row)

@@ -35,6 +35,7 @@ _RELATION = (
     r"dog|cat|puppy|kitten|horse|pet|team|company|school|band)(?:-in-law)?"
 )
 _ATTRIBUTE = "name|age|colou?r|title|rest|end|start|beginning|date|kind|type|sort|size|number|address|lot|picture|photo"
+_UNITS = "days|weeks|months|years|hours|minutes"
 
 
 def _ignore_case(pattern: str) -> LazyPattern:
@@ -99,6 +100,24 @@ _EVENT_PAIRS = (
         _ignore_case(rf",? (?:{AUX}) "),
     ),
     _EventPair(_ignore_case(r"\b(?:passed|elapsed|been|it) since "), _ignore_case(",? when ")),
+    _EventPair(
+        _ignore_case(
+            rf"\bhow (?:many (?:{_UNITS})|long|much time)\b"
+            r"(?: (?:did|does|was|were|is|are|it|take|took|pass|passed|ha[sd]|have|there|me|us|elapsed?)){0,5} from "
+        ),
+        _ignore_case(",? (?:to|until|till) "),
+    ),
+    _EventPair(
+        _ignore_case(
+            rf"\bhow (?:many (?:{_UNITS})|long|much time) (?:did|does|will|would) it take (?:[\w']+ ){{0,2}}?to "
+        ),
+        _ignore_case(",? (?:after|since|from) "),
+    ),
+    _EventPair(_ignore_case("^how long (?:had|have|has) "), _ignore_case(",? (?:when|before|by the time) ")),
+    _EventPair(
+        _ignore_case(r"\bhow (?:much|many) (?:more|less|fewer)\b[^.?!]{1,60}? (?:on|for|in|at|from) (?=\w)"),
+        _ignore_case(" than (?:(?:on|for|in|at|from) )?"),
+    ),
     _EventPair(_ignore_case(rf"^(?:{AUX}) "), _ignore_case(" before or after "), may_contain_comma=False),
     _EventPair(_ignore_case("^how (?:does|do|did) "), _ignore_case(" compare (?:to|with) ")),
 )

@@ -26,7 +26,7 @@ def _cue(words: str, *patterns: str) -> _Cue:
     return _Cue(frozenset(words.split()), LazyPattern("|".join(patterns)))
 
 
-_WORD = LazyPattern(r"[^\W\d_]+")
+WORD = LazyPattern(r"[^\W\d_]+")
 _SMALL_TALK = LazyPattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b")
 _CONTENTLESS = STOP_WORDS | frozenset("s d m please know tell think mean say ok okay yes hi hello hey thanks".split())
 
@@ -43,9 +43,10 @@ _ASSISTANT = _cue(
 )
 _SUGGEST = "suggest|recommend|advise|propose"
 _TASK = "plan|pick|choose|draft|write|sketch|design|find|book|put together|think (?:up|of)|come up with|line up|make"
-_ADVICE = _cue(
+ADVICE = _cue(
     "suggest recommend advise propose suggestions recommendations tips advice ideas should help good nice fun great "
-    "healthy quick looking mood what which where worth suit my me us any",
+    "healthy quick looking mood what which where worth suit my me us any something somewhere "
+    "can could would will",
     rf"\b(?:can|could|would|will) you (?:please |maybe |perhaps )?(?:{_SUGGEST}|{_TASK})\b|\bhelp me\b(?! remember)",
     rf"(?:^|[.?!,]\s+)(?:please )?(?:(?:{_SUGGEST})\b|(?:{_TASK})\b.{{1,80}}\b(?:me|my|us|our)\b)",
     rf"(?:(?:^|[.?!,;]\s*)|\b(?:do you have|you got|got|need|want|looking for|give me|use|appreciate|have|are) )"
@@ -56,6 +57,9 @@ _ADVICE = _cue(
     r"(?:^|[.?!,;]\s+)(?:so )?should (?:i|we)\b|\b(?:suit|right for|good \w+ for|work for) (?:me|us|my|our)\b",
     r"\bwhat(?:'s| is| are| would be| might be) (?:an? |some )?(?:\w+ly )?(?:good|nice|fun|great|healthy|quick|easy)\b",
     r"\bknow (?:of )?any (?:good|nice|fun|great)\b|\bi(?:'m| am) (?:looking for|in the mood for)\b|\bto my taste\b",
+    r"\bi need (?:something|somewhere) (?:[\w-]+ )?(?:to|for)\b",
+    r"\bwhat(?:'s| are| is| would be) (?:some |any |an? |a few |other )?(?:[\w-]+ )?ways? "
+    r"(?:to|(?:i|we) (?:can|could|might)|for (?:me|us) to)\b",
     r"\b(?:what|which|where)\b.{0,40}\b(?:can|could|might|shall|would) (?:i|we) (?!have\b)\w+|\bmake (?:me|us) happ",
 )
 _TOLD = (
@@ -63,13 +67,16 @@ _TOLD = (
     r"touch|spoke|came up|c[oa]me up)"
 )
 _ORDERING = _cue(
-    "order sequence chronological chronologically timeline chronology first date time earliest oldest",
+    "order sequence chronological chronologically timeline chronology first date time earliest oldest second when one",
     r"\b(?:what|which|right|correct|chronological) (?:order|sequence)\b(?! (?:to|number|did you)\b)",
     r"\b(?:the|chronological) (?:order|sequence) (?:in which|that (?:i|we|he|she|they)|(?:i|we|he|she|they) "
-    rf"{_TOLD}|of (?:events|the|my|our|his|her|their|these|things|topics))\b",
-    r"\b(?:put|list|arrange|sort|rank|name|give|show|tell|place|organi[sz]e)\b[^.?!]{0,120}?\b(?:in order\b(?! to\b)|"
-    r"in (?:the|their) (?:order|sequence)|in (?:chronological|time) order|chronologically|by (?:date|time)\b|"
-    r"from (?:first|earliest|oldest) to )",
+    rf"{_TOLD}|of (?:events|the|my|our|his|her|their|these|things|topics|[a-z]+s (?:i|we|he|she|they)))\b",
+    r"\b(?:put|list|arrange|sort|rank|order|name|give|show|tell|place|organi[sz]e)\b[^.?!]{0,120}?\b(?:in order\b"
+    r"(?! to\b)|in (?:the|their) (?:order|sequence)|in (?:chronological|time) order|by (?:date|time|when)\b)",
+    r"\b(?:how|what|which|when|who|where)\b[^.?!]{5,160}(?<!everything )(?<!all )\bin order\s*(?:[?.!]|$)",
+    r", in order\b(?! to\b)|\bchronologically\b|\b(?:earliest|oldest) first\b|\bone after (?:the other|another)\b",
+    r"\b(?:starting (?:with|from|at) the (?:first|earliest|oldest)\b|from (?:the )?(?:first|earliest|oldest) to )",
+    r"\bfirst, (?:[^.?!]{0,20} )?(?:second|what (?:came|followed|was) (?:after|next|then))\b",
     r"\b(?:timeline|chronology) of\b",
     rf"\bwhich (?:\w+ ){{1,3}}did (?:i|we) {_TOLD}\w* first,? (?:and )?(?:then|second|next)",
 )
@@ -83,7 +90,7 @@ _SUMMARY = _cue(
     rf"\b(?:give|provide|write|create|share|offer|prepare|make|get|have|need|want|like|show|send|do)\b"
     rf"(?: (?:me|us|him|her))?(?: with)? (?:an?|the|your|another) (?:[\w-]+,? ){{0,3}}?(?:{_SUMMARY_NOUN})\b",
     rf"^[^\w-]*(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?:{_SUMMARY_NOUN}) (?:of|on|about)\b",
-    r"\btell (?:me|us) the (?:whole |full )?story of\b",
+    r"\b(?:tell (?:me|us)|what(?:'s| is)) the (?:whole |full )?story of\b",
     r"\b(?:walk|take|talk) (?:me|us) through how\b(?! (?:to|do|can|i)\b)",
     r"\bhow (?:has|have|had|did)\b[^.?!]{1,120}\b(?:progress(?:ed)?|develop(?:ed)?|unfold(?:ed)?)\b"
     r"[^.?!]{0,40}\b(?:over|across|throughout|since|so far|from)\b",
@@ -94,38 +101,42 @@ _CHANGE = _cue(
     "increase decreased decrease varied vary fluctuated trace history",
     rf"\bhow (?:ha(?:s|ve|d)|did|do(?:es)?)\b[^.?!]{{1,120}}\b{_CHANGED}\b(?! (?:the |a |an |my |his |her )?\w+ing\b)",
     r"\bwhat(?:'s| has| have| had)? (?:\w+ ){0,4}changed\b|\bwhat (?:were|are) the changes\b",
+    rf"\bin (?:what|which) ways? (?:ha(?:s|ve|d)|did)\b[^.?!]{{1,120}}\b{_CHANGED}\b",
     r"\b(?:changes?|the history) (?:to|of|in) (?:my|our|his|her|their|the|[\w-]+'s) .{1,80}\b(?:over|since)\b",
     r"(?:^|[.?!,;:]\s+|\byou |\bplease )trace (?!of\b)\w",
 )
 _YES_NO_HISTORY = _cue(
-    "have has ever never contradict contradiction contradictory conflicting inconsistent",
+    "have has ever never any contradict contradiction contradictory conflicting inconsistent",
     r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?(?:have|has) (?!you\b|an?\b|fun\b|no\b)\w+ (?!an?\b|any\b|to\b|got\b)\w+",
     r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?(?:did|was|were|do|does|is|am|are) (?:[\w'-]+ ){1,4}?ever\b",
+    r"(?:^|[.?!,;:]\s+)did (?:i|we|he|she|they) \w+ any\b",
     r"\b(?:contradict(?:s|ed|ory|ions?)?|conflicting|inconsistent)\b",
 )
 _INSTRUCTION = _cue(
-    "how explain show write generate common typical best usual create steps draft compare",
+    "how explain show write generate common typical best usual create steps draft compare translate rewrite code "
+    "calculate",
     r"\b(?:show|teach|tell|walk|guide) (?:me|us)(?: through)? how (?:to|i can|i could|do i|can i)\b",
-    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:do|can|could|would|might) (?:i|we|one)\b(?! (?:know|feel|like)\b)",
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:do|can|could|would|might) (?:i|we|one|you)\b"
+    r"(?! (?:know|feel|like|do|think|see|remember|mean|manage|get on)\b)",
     r"(?:^|[.?!,;:]\s+)how (?:to|should (?:i|we)) \w|\b(?:best|right|proper) way to\b",
     r"\bwhat steps (?!(?:did|have|had|has|was|were) )(?!(?:\w+ ){0,3}(?:plan|took|taken|discuss|mention|agree|decid))",
     r"(?:^|[.?!,;:]\s+|\b(?:can|could|would|will) you (?:please )?|\bplease )(?:explain|write|generate|create|draft|"
     r"code|translate|rewrite|calculate)\b",
-    r"\bwhat (?:are|is|would be) (?:some |the |a )?(?:of the )?(?:most )?(?:common|typical|usual|standard|best)\b",
+    r"\bwhat(?:'s| are| is| would be) (?:some |the |a )?(?:of the )?(?:most )?(?:common|typical|usual|standard|best)\b",
     r"\bwhat (?:common|typical|usual|standard) \w+",
 )
-_UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
-_ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
-_TIME_ASKED = _cue(
+UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
+ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
+TIME_ASKED = _cue(
     "when how time date day month year week weekday season decade age first last earlier later earliest before after "
     "dates days months years weeks weekdays times",
     rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
     r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
     r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
     r"\bhow (?:long|soon|recently|far apart|much (?:longer|later|earlier))\b|\bhow much time(?!.{0,80}\bspen[dt]\b)",
-    rf"\bhow many (?:more |full )?(?:{_UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
+    rf"\bhow many (?:more |full )?(?:{UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
     r"elapsed|between|since|until|till|before|after|apart|later|earlier|left|away|take|took|been|gone? by|old)\b",
-    rf"\bhow many (?:more |full )?(?:{_UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
+    rf"\bhow many (?:more |full )?(?:{UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
     r"\bhow old\b.{0,80}\b(?:when|at the time|before|after|by|in|will)\b",
     r"\b(?:what|which)(?:'s| is| was)? (?:the )?(?:exact |calendar )?"
     r"(?:date|day|month|year|time|hour|week(?:day|end)?|season)s?\b(?![-\w]| (?:zones?|jobs?|trips?|care|off)\b)",
@@ -133,8 +144,8 @@ _TIME_ASKED = _cue(
     r"\b(?:who|whom|which|what)\b.{0,120}?\b(?:first|last|earlier|later|earliest)\b[^,:]{0,40}[,:] .{1,200}?\bor\b",
     r"\b(?:came|comes?|happened|happens?|occurred|took place|started|began) (?:first|earlier|later|last|earliest)\b",
     r"\b(?:who|whom|which|what|or)\b.{0,120}\b(?:first|earlier|earliest)\W*$|\bthe (?:first|last|second) time\b",
-    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{_ORDINAL}",
-    rf"\bthe (?:very )?{_ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
+    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{ORDINAL}",
+    rf"\bthe (?:very )?{ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
 )
 _CURRENT_STATE = _cue(
     "nowadays days currently moment now still",
@@ -152,12 +163,15 @@ _UPDATE = _cue(
     r"\b(?:what(?:'s| has| have)?|how (?:has|have|did)|has|have|did)\b.{0,80}\b(?:changed?|evolved?|improved)\b",
     r"\bwhat(?:'s| is) new\b|\b(?:is|are|do|does|did|have|has)\b.{1,80}\byet\b|\bswitch(?:ed)? (?:to|from)\b",
     r"\b(?:what|which|who|where)(?:'s| is| was| were) (?:the|my|his|her|our|their|[\w-]+'s) (?:very )?last "
-    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{_UNIT}\b|two\b|three\b|\d)",
+    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{UNIT}\b|two\b|three\b|\d)",
 )
 _COUNT = _cue(
-    "many often frequently number count much total altogether combined overall average told",
+    "many often frequently number count much total altogether combined overall average told percentage "
+    "share proportion sum together",
     r"\bhow (?:many|often|frequently)\b|\b(?:the|what|total) number of\b|\bcount (?:how|the|all|my)\b",
-    r"\b(?:how much|what)\b.{0,120}\b(?:total|altogether|all told|combined|overall|in all|on average)\b",
+    r"\b(?:how much|what)\b(?! (?:\w+ )?(?:reasons?|steps|ways?|factors|features|methods?)\b).{0,120}"
+    r"\b(?:total|altogether|all told|(?:combined|together)(?! with)|overall|in all|on average|the sum of)\b",
+    r"\bwhat (?:percentage|share|proportion) of\b|\bwhat(?:'s| is| was| were)\b.{0,40}\baverage\b",
     r"\bhow much (?:time|money)\b.{0,80}\bspen[dt]\b|\bhow much\b.{0,40}\bha(?:ve|s)\b.{1,60}\b(?:spent|saved|paid)\b",
 )
 _COMPARATIVE = r"(?:more|less|fewer|better|worse|(?!other|rather|whether|either|never|over)[a-z]{2,}er)"
@@ -168,7 +182,7 @@ _COMPARISON = _cue(
     rf"\bsame\b.{{1,60}}\bas\b|\b{_COMPARATIVE}\b.{{0,40}}\bthan (?!\d|an?\b|one\b|two\b|usual\b)",
     rf"\b(?:who|which)\b.{{0,80}}\b(?:{_COMPARATIVE}|most|least)\b[^,]{{0,40}}, .{{1,80}}\bor\b",
 )
-_TASTE = _cue(
+TASTE = _cue(
     "favourite favorite favourites favorites prefer prefers preferred preference preferences like love enjoy hate "
     "dislike fancy adore likes loves enjoys hates dislikes fond fan taste tastes into keen interested",
     r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\btastes? in\b|\b(?:keen on|interested in)\b",
@@ -182,7 +196,7 @@ _TIME_FILTER = _cue(
     r"\b(?:happen(?:ed|s)?|comes?|came|next|took place|going on)\b.{0,40}\b(?:before|after)\b",
 )
 _PLURAL = r"(?:[a-z]{2,}(?<![sui])s|people|children|men|women)"
-_LIST = _cue(
+LIST = _cue(
     "what which list name give show where who everything everyone how why",
     r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b|\bwhich (?:ones? )?of (?:my|his|her|our|their|the)\b",
     rf"\b(?:what|which) (?:[\w'-]+ ){{0,2}}?{_PLURAL} (?:{AUX}|i|we)\b",
@@ -195,18 +209,18 @@ _INTERROGATIVE = LazyPattern(r"\b(?:who|what|where|when|why|which|how)\b")
 _SECOND_INTERROGATIVE = LazyPattern(r" and (?:who|what|where|when|why|which|how) \w")
 _QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_CURRENT_STATE, "update"),
-    (_TIME_ASKED, "temporal"),
+    (TIME_ASKED, "temporal"),
     (_UPDATE, "update"),
     (_COUNT, "count"),
     (_COMPARISON, "multi-hop"),
-    (_TASTE, "preference"),
+    (TASTE, "preference"),
 )
 _REQUEST_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_ORDERING, "ordering"),
     (_SUMMARY, "summary"),
     (_CHANGE, "change"),
     (_ASSISTANT, "assistant"),
-    (_ADVICE, "preference"),
+    (ADVICE, "preference"),
     (_INSTRUCTION, "instruction"),
 )
 _STATEMENT_START = LazyPattern(
@@ -226,53 +240,7 @@ _EVERYTHING = _cue(
 def asks_for_everything(questions: Sequence[str]) -> bool:
     """Return True if the answer is gathered from many facts: "how many", "how often", "list all"."""
     question = " ".join(questions).lower()
-    return _EVERYTHING.matches(question, set(_WORD.findall(question)))
-
-
-_ORDINAL_ONLY = LazyPattern(rf"\b{_ORDINAL}")
-_HOW_TO = LazyPattern(
-    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:to|do i|can i|could i|should i|do we|can we|should we)\b"
-    r"|\bwhat steps (?:can|could|should|do) (?:i|we)\b|\b(?:best|right|proper) way to\b"
-)
-_CHOICE = LazyPattern(
-    r"\b(?:what|which)\b[^.?!]{0,60}\b(?:would (?:please|suit|fit)|fits?|suits?) (?:him|her|them|me|us|[a-z'-]+)\b"
-    r"|\bwhat (?:do|shall) (?:i|we) (?:make|cook|bake|wear|bring|buy|get|order|serve|give|pack|try|pick)\W*$"
-)
-_FORMER_ASKED = LazyPattern(
-    r"\b(?:origin|initi)al(?:ly)?\b|\bat first\b|\bto (?:begin|start) with\b|\bused to\b|\bformer(?:ly)?\b"
-    r"|\bprevious(?:ly)?\b|\bbefore (?:i|we|he|she|they|it|that|the|everything|[a-z'-]+)(?: [\w'-]+){0,3}? "
-    r"(?:chang|switch|mov|slip|replac|renam|resch|postpon|updat|decid|drag)\w*"
-)
-_JUDGEMENT_START = LazyPattern(r"\W*(?:why|would|could|should|can|may|might|is there|are there)\b")
-_STILL_ASKED = LazyPattern(r"\b(?:now|currently|still|these days|today|instead|what became)\b")
-
-
-def answer_type(question: str, type: QueryType) -> QueryType:
-    """Return the type by which a question is answered, given the one by which it is searched.
-
-    A time in a question narrows the search. It is answered as a question about time only if a time is asked for: "Why
-    was the gate open on Monday?" is not. Ways to do something are explained, and a choice for a person is advice.
-    """
-    lowered = question.lower().replace("’", "'")
-    if type == "temporal" and not _asks_for_time(lowered):
-        return _question_type(lowered, timed=False, filtered=False)
-    if type == "preference" and _HOW_TO.search(lowered):
-        return "instruction"
-    return "preference" if type == "factual" and _CHOICE.search(lowered) else type
-
-
-def _asks_for_time(question: str) -> bool:
-    if not _TIME_ASKED.matches(question, set(_WORD.findall(question))):
-        return False
-    # "the first lease that I could find" is a time only if one is asked for otherwise.
-    plain = _ORDINAL_ONLY.sub(" ", question) if _JUDGEMENT_START.match(question) else question
-    return _TIME_ASKED.matches(plain, set(_WORD.findall(plain)))
-
-
-def asks_for_former_state(question: str) -> bool:
-    """Return True if a question asks for what held before a change, and not for what holds now."""
-    lowered = question.lower().replace("’", "'")
-    return _FORMER_ASKED.search(lowered) is not None and _STILL_ASKED.search(lowered) is None
+    return _EVERYTHING.matches(question, set(WORD.findall(question)))
 
 
 def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
@@ -299,18 +267,23 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
     16. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
     """
     lowered = text.lower()
-    words = set(_WORD.findall(lowered))
+    words = set(WORD.findall(lowered))
     for cue, type in _REQUEST_CUES:
-        if cue.matches(lowered, words):
+        if cue.matches(lowered, words) and not (type == "assistant" and _counts_own(lowered, words)):
             return type
     if not questions or (words <= _CONTENTLESS and not timed):
         return _keyword_type(lowered, timed=timed)
-    return _question_type(" ".join(questions).lower(), timed=timed)
+    return question_type(" ".join(questions).lower(), timed=timed)
 
 
-def _question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
+def _counts_own(text: str, words: Set[str]) -> bool:
+    """Return True if a question counts what was said, and names a conversation only as the place: "in our chats"."""
+    return words.isdisjoint(("you", "your", "assistant", "chatbot")) and _COUNT.matches(text, words)
+
+
+def question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
     """Return the type of a question. Without `filtered`, a time that only limits it does not make it temporal."""
-    words = set(_WORD.findall(question))
+    words = set(WORD.findall(question))
     if _SMALL_TALK.search(question):
         return "general"
     for cue, type in _QUESTION_CUES:
@@ -320,7 +293,7 @@ def _question_type(question: str, *, timed: bool, filtered: bool = True) -> Quer
         return "temporal"
     if _YES_NO_HISTORY.matches(question, words):
         return "contradiction"
-    return "multi-hop" if _LIST.matches(question, words) or _asks_twice(question) else "factual"
+    return "multi-hop" if LIST.matches(question, words) or _asks_twice(question) else "factual"
 
 
 def _asks_twice(question: str) -> bool:

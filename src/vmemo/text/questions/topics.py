@@ -1,4 +1,4 @@
-"""The topic of a request for an order or a summary, without the words of the request itself. English only."""
+"""The topic of a request for an order, a summary or a number, without the words of the request. English only."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ _REQUEST = LazyPattern(
     r"|\b(?:the )?(?:different|various|several|main|key) (?:aspects|parts|topics|things|points|elements|areas|issues|"
     r"concerns|subjects) (?:of|about|related to|regarding|concerning|around|in|with|for)\b"
     r"|\bhow (?:ha(?:s|ve|d)|did|do(?:es)?)\b|\b(?:changed?|evolved?|shift(?:ed)?)\b"
+    r"|\bhow (?:many|much)(?: (?:different|distinct|separate|new|more|total|time|money))?\b|\bin total\b|\baltogether\b"
+    r"|\b(?:the )?(?:total )?(?:number|amount|sum) of\b|\boverall\b|\ball told\b|\bcombined\b"
     rf"|\bhow\b|\bwhat {_WHO} (?:learned|learnt|know|said|did)(?: about)?\b",
     re.IGNORECASE,
 )

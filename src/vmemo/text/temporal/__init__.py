@@ -2,7 +2,8 @@
 
 `find_times` is for questions: a weekday, or a date without a year, is in the past unless the question is about plans.
 `find_statement_times` is for statements: the tense of the clause decides. Both return likely readings too, for search.
-`annotate` writes dates into a statement, and only those that are `certain`; `annotate_likely` is for embeddings.
+`annotate` writes dates into a statement, and only those that are `certain`; `annotate_likely` is for embeddings,
+and `date_text` does both.
 
 A text is tokenized, and the rules of `rules` are applied in stages: numbers, dates, then combinations of dates with
 years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
@@ -11,15 +12,24 @@ last 10 days" ends before today; `broad_interval` includes these days.
 
 from __future__ import annotations
 
-from vmemo.text.temporal.annotation import AnnotatedText, annotate, annotate_likely, find_statement_times
+from vmemo.text.temporal.annotation import (
+    AnnotatedText,
+    DatedText,
+    annotate,
+    annotate_likely,
+    date_text,
+    find_statement_times,
+)
 from vmemo.text.temporal.date_format import format_interval
 from vmemo.text.temporal.find import TimeExpression, find_times
 
 __all__ = [
     "AnnotatedText",
+    "DatedText",
     "TimeExpression",
     "annotate",
     "annotate_likely",
+    "date_text",
     "find_statement_times",
     "find_times",
     "format_interval",

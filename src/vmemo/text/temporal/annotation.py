@@ -16,6 +16,7 @@ from vmemo.text.temporal.certainty import Reading, examine, is_certain
 from vmemo.text.temporal.clauses import (
     ClausePosition,
     clause_position,
+    concerns_plan,
     describes_present,
     is_habitual,
     is_modifier,
@@ -48,19 +49,39 @@ class AnnotatedText(NamedTuple):
     expressions: list[TimeExpression]
 
 
+class DatedText(NamedTuple):
+    """The time expressions of a text, and the text with the dates of those that are certain, and of all."""
+
+    certain: str
+    """As `annotate` returns it."""
+    likely: str
+    """As `annotate_likely` returns it."""
+    expressions: list[TimeExpression]
+
+
 def annotate(text: str, reference: datetime, *, southern: bool = False) -> AnnotatedText:
     """Return the text with each relative time that is certain followed by its date: "yesterday (= 7 May 2023)"."""
-    times = _resolve(text, reference, southern=southern)
-    expressions = [time_expression(text, time, reference) for time in times]
-    certain = [time for time in times if time.days.certain]
-    return AnnotatedText(_insert_dates(text, certain, COMPUTED_DATE), expressions)
+    dated = date_text(text, reference, southern=southern)
+    return AnnotatedText(dated.certain, dated.expressions)
 
 
 def annotate_likely(text: str, reference: datetime) -> str:
     """Return the text with each relative time followed by its likely date, for search: "in two weeks (21 May 2023)"."""
-    likely = [reading.time for reading in _read_by_tense(text, reference, southern=False)]
-    dated = _insert_dates(text, likely, " (")
-    return dated.replace(COMPUTED_DATE, " (")
+    return _with_likely_dates(text, [reading.time for reading in _read_by_tense(text, reference, southern=False)])
+
+
+def date_text(text: str, reference: datetime, *, southern: bool = False) -> DatedText:
+    """Find the times of a text once for what is stored of it and for what is embedded."""
+    times = _resolve(text, reference, southern=southern)
+    if not times:
+        return DatedText(text, _with_likely_dates(text, times), [])
+    expressions = [time_expression(text, time, reference) for time in times]
+    certain = [time for time in times if time.days.certain]
+    return DatedText(_insert_dates(text, certain, COMPUTED_DATE), _with_likely_dates(text, times), expressions)
+
+
+def _with_likely_dates(text: str, times: Sequence[ResolvedTime]) -> str:
+    return _insert_dates(text, times, " (").replace(COMPUTED_DATE, " (")
 
 
 def _insert_dates(text: str, times: Sequence[ResolvedTime], opening: str) -> str:
@@ -96,6 +117,8 @@ def _annotation(days: DayRange) -> str:
 def _resolve(text: str, reference: datetime, *, southern: bool = False) -> list[ResolvedTime]:
     """Return the time expressions by tense, with `certain` set to whether their days may be written."""
     readings = _read_by_tense(text, reference, southern=southern)
+    if not readings:
+        return []
     whole = examine(text, reference.date(), readings)
     return [
         reading.time._replace(days=replace(reading.time.days, certain=is_certain(place, whole)))
@@ -158,6 +181,8 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> Reading | N
         is_future = _is_future_day(tense, lead) or (tense is None and _points_forward(statement))
     else:
         tense = None if past.kind == "day" and is_modifier(text, time.start, time.end) else tense
+        if tense in ("past", "reported") and concerns_plan(text, lead, position):
+            tense = "arranged"
         mentions_past = cues.mention_past(*position.sentence)
         until, since = future_date - today, today - past_date
         is_future = _is_future_date(tense, lead, until, since, mentions_past=mentions_past)

@@ -24,6 +24,8 @@ _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
 _FAR, _FAR_AHEAD = timedelta(days=300), timedelta(days=250)
 """People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
+_TARGET_WORDS = frozenset("by until till for to through".split())
+"""Words before the date of something that was arranged."""
 _MAX_WEEKDAYS = 2
 """More weekdays than this in one text are a timetable."""
 _MONTH, _NEARLY_OVER = timedelta(days=28), timedelta(days=14)
@@ -233,6 +235,8 @@ def _is_certain_date(reading: Reading, whole: TextCertainty) -> bool:
     if is_future and _mentions_another_event(reading, whole.text, far=chosen > other):
         return False
     if tense in ("past", "future") or (tense == "reported" and lead in ("on", "in", "since")):
+        return True
+    if tense == "arranged" and is_future and lead in _TARGET_WORDS:
         return True
     return lead == "since" or (chosen <= min(other, _NEAR) and not _is_long(days))
 

@@ -32,6 +32,18 @@ _MODIFIED_NOUN = re.compile(
 )
 """The text after a date that qualifies a noun: "the July 8 workshop", "Friday's game"."""
 _DETERMINER = re.compile(r"(?:\b(?:the|an?|my|our|your|his|her|their|its|this|that)|['’]s?)\s$", re.IGNORECASE)
+_EVENT_AHEAD = "deadlines?|due|appointments?|meetings?"
+_DATED_PLAN = re.compile(rf"\b(?:{_EVENT_AHEAD})\b", re.IGNORECASE)
+_PLAN = re.compile(
+    rf"\b(?:{_EVENT_AHEAD}|goals?|targets?|timelines?|schedules?|plans?|budgets?|milestones?|quotas?|date|committed"
+    r"|wanted|needed|aimed|hoped|required)\b",
+    re.IGNORECASE,
+)
+_ATTAINED = re.compile(
+    r"\b(?:met|reached|hit|missed|achieved|completed|finished|held|attended|submitted|beat|exceeded|fulfilled|went|did"
+    r"|kept|passed)\b",
+    re.IGNORECASE,
+)
 
 _SENTENCE_END = re.compile(r"[.!?…]\s|\n")
 _SENTENCE_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
@@ -107,6 +119,16 @@ def describes_present(text: str, end: int) -> bool:
 def is_habitual(text: str, position: ClausePosition) -> bool:
     """Return True if the clause describes what usually happens."""
     return _HABITUAL.search(text, *position.clause) is not None
+
+
+def concerns_plan(text: str, lead: str, position: ClausePosition) -> bool:
+    """Return True if a clause in the past sets or changes a plan, whose date may be ahead: "I set a target for 1 May".
+
+    A date after "on" is that of the act ("I made the plan on 3 March"), unless the plan is itself an event.
+    """
+    plan = _DATED_PLAN if lead in ("on", "in") else _PLAN
+    place = position.part if lead == "by" else position.clause
+    return plan.search(text, *place) is not None and _ATTAINED.search(text, *place) is None
 
 
 def leading_word(text: str, start: int, end: int) -> str:

@@ -51,6 +51,7 @@ _FUTURE = (
     r"hopes? (?:you|your|it|the|they|he|she|that|to)\b|(?:would|['’]d) (?:(?:love|like|prefer) to|rather)\b",
     r"(?:going|plans?|hoping|wants?|needs?|ha(?:ve|s)(?: got)?|['’](?:ve|s) got|ought|supposed|decided|promised"
     r"|intend(?:s|ing)?|aim(?:s|ing)?|expect(?:s|ing)?|planned|scheduled|agreed) to\b",
+    rf"(?:wants?|needs?|(?:would|['’]d) like)\b(?= (?:[\w'’-]+ ){{1,6}}?(?:{PARTICIPLE}|ready|in place) by\b)",
     r"(?:(?:have|has)(?: got)?|['’]ve(?: got)?|['’]s got) "
     rf"(?:(?:an?|another|the|one|two|three|no|{POSSESSIVE}) (?:[\w'’-]+ ){{0,2}})?(?:{_EVENTS})\b",
     rf"(?:i|we|they|you) (?:\w+ly |both |all |then |also )?(?:{_PLURAL_VERBS})\b",
@@ -61,7 +62,8 @@ _FUTURE = (
 )
 _ARRANGED = (
     r"(?:booked|reserved|(?:re)?scheduled|postponed|pencill?ed|invited|registered|confirmed|planned|arranged"
-    r"|signed (?:\w+ )?up|(?:got|bought) (?:\w+ )?tickets)\b"
+    r"|signed (?:\w+ )?up|(?:got|bought) (?:\w+ )?tickets"
+    r"|(?:agreed|settled|decided) (?:up)?on(?= (?:the )?[\w ]{3,20} (?:for|as) (?:the|an?|my|our|his|her|their)))\b"
 )
 _REPORTED = (
     r"(?:said|told|asked|gave|given|agreed|promised|offered|decided|signed|pushed|moved|delayed|slipped|shifted"
@@ -78,6 +80,10 @@ _PAST_VERBS = (
     r"|became|chose|forgot|threw|sat|born|gone|seen|freed|guaranteed)\b",
     r"(?<!will )(?<!['’]ll )(?<!['’]s )(?:quit|hit|hurt|beat|done)\b",
     r"(?!(?:hundred|fred|alfred|jared|ahmed|mohamed|wicked|naked|sacred|rugged)\b)\w+[^\We]ed\b",
+)
+_BY_DATE = LazyPattern(
+    r" by (?:(?:the|early|mid|late|end of)[ -])?(?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu"
+    r"|fri|sat|sun|next|tomorrow|end)"
 )
 _UNFULFILLED = r"(?:was|were|had) (?:supposed|going|meant|planning|about|hoping) to\b"
 _NAMED = r"an? [\w-]+ (?:called|named)\b"
@@ -128,8 +134,14 @@ def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
         for match in _CUE.finditer(lowered, max(begin, searched), end):
             name = match.lastgroup or "named"
             tense = _CUES[name][0]
-            if tense and not (name == "past_verb" and lowered.endswith(_BEFORE_STATE, 0, match.start())):
+            in_future = bool(tenses) and tenses[-1] == "future" and offsets[-1] >= begin
+            if tense and not (name == "past_verb" and _is_state(lowered, match.start(), match.end(), in_future)):
                 offsets.append(match.start())
                 tenses.append(tense)
         searched = max(searched, end)
     return TenseCues(offsets, tenses)
+
+
+def _is_state(lowered: str, start: int, end: int, in_future: bool) -> bool:
+    """Return True for a participle that is an adjective, or a result that is wanted: "I need it painted by May"."""
+    return lowered.endswith(_BEFORE_STATE, 0, start) or (in_future and _BY_DATE.match(lowered, end) is not None)

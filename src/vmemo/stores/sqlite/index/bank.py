@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
-from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch
-from vmemo.stores.sql.rows import micros
+from vmemo.models.search import Hits, Ranking, Scope, TemporalSearch
 from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock
+from vmemo.stores.sqlite.index.cells import Cells, SharedCells
 from vmemo.stores.sqlite.index.postings import Keys, Postings, lengths_of, moved
-from vmemo.stores.sqlite.index.vectors import Mask, Rows, Vectors, best
+from vmemo.stores.sqlite.index.vectors import MULTIPLIED, ComparedVectors, Mask, Rows, Vectors, best
+from vmemo.stores.values import micros
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
 FEW = 512
@@ -47,6 +48,7 @@ class BankIndex:
     """The columns of the facts, with memory for more."""
     mentions: dict[int, Rows] = field(default_factory=dict[int, Rows])
     """Facts by the number of an entity, of those entities that were needed so far."""
+    cells: SharedCells = field(default_factory=SharedCells)
 
     @staticmethod
     def empty(dimension: int, number: int, purges: int, capacity: int = 0) -> BankIndex:
@@ -69,7 +71,9 @@ class BankIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, with an estimate for ids."""
-        return self.vectors.nbytes + self.postings.nbytes + self.table.nbytes + ID_BYTES * self.count
+        return (
+            self.vectors.nbytes + self.postings.nbytes + self.table.nbytes + self.cells.nbytes + ID_BYTES * self.count
+        )
 
     def extended(self, revision: int, blocks: Iterable[FactBlock]) -> BankIndex:
         """Return the view with the facts of further blocks, whose numbers are greater than those of this view."""
@@ -115,17 +119,39 @@ class BankIndex:
         seqs = self.column("seq")[np.fromiter(known.values(), np.int64, len(known))]
         return dict(zip(seqs.tolist(), known, strict=True))
 
-    def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> Ranking:
-        """Facts by cosine, best first."""
-        rows, cosines = self.vectors.nearest(query, allowed, limit)
-        kept = cosines >= floor
-        return self._ranking(rows[kept], cosines[kept], self.vectors.baseline(query))
+    def compared(self, query: NDArray[np.float32]) -> ComparedVectors:
+        """The facts' vectors, to be compared with a query by the searches below."""
+        return ComparedVectors(self.vectors, query)
 
-    def neighbours(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
-        """As `nearest` without the baseline, for a few neighbours only."""
-        rows, cosines = self.vectors.nearest(query, allowed, limit, exact=FEW)
+    def nearest(self, compared: ComparedVectors, allowed: Mask, limit: int, floor: float) -> Ranking:
+        """Facts by cosine, best first."""
+        rows, cosines = compared.nearest(allowed, limit)
         kept = cosines >= floor
-        return self._ranking(rows[kept], cosines[kept]).hits
+        return self._ranking(rows[kept], cosines[kept], compared.baseline)
+
+    def neighbours(self, queries: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Hits]:
+        """As `nearest` for each query, without the baseline, for a few neighbours only.
+
+        In a large bank, they are searched among the facts of the cells nearest to the query.
+        """
+        cells = self.cells.get(self.vectors, len(queries)) if self.count > MULTIPLIED else None
+        if cells is None:
+            each = self.vectors.nearest_to_each(queries, allowed, limit, exact=FEW)
+        else:
+            each = (self._nearest_in(cells, query, allowed, limit) for query in queries)
+        found: list[Hits] = []
+        for rows, cosines in each:
+            kept = cosines >= floor
+            found.append(self._ranking(rows[kept], cosines[kept]).hits)
+        return found
+
+    def _nearest_in(
+        self, cells: Cells, query: NDArray[np.float32], allowed: Mask, limit: int
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        rows = cells.near(query)
+        # Cells may have facts that are newer than this view.
+        rows = rows[rows < self.count]
+        return self.vectors.nearest_among(rows[allowed[rows]], query, limit, FEW)
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         """Facts by BM25, best first."""
@@ -135,15 +161,15 @@ class BankIndex:
         rows = rows[order]
         return self._ranking(rows, scores[rows])
 
-    def during(self, query: TemporalSearch, allowed: Mask, limit: int) -> Ranking:
+    def during(self, query: TemporalSearch, compared: ComparedVectors, allowed: Mask, limit: int) -> Ranking:
         """Return facts inside an interval, by cosine and by how near its middle they lie, best first."""
         start, end = _bounds(query.during)
         inside = allowed & (self.column("start") < end) & (self.column("end") > start)
-        rows, cosines = self.vectors.likely(query.vector, inside, limit)
+        rows, cosines = compared.likely(inside, limit)
         rows, cosines = rows[cosines >= query.floor], cosines[cosines >= query.floor]
         scores = (cosines * (1 - query.edge_penalty * self._off_centre(rows, start, end))).astype(np.float32)
         order = best(scores, limit)
-        return self._ranking(rows[order], scores[order], self.vectors.baseline(query.vector))
+        return self._ranking(rows[order], scores[order], compared.baseline)
 
     def _off_centre(self, rows: Rows, start: int, end: int) -> NDArray[np.float64]:
         """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""

@@ -6,7 +6,9 @@ only the rows they choose are scored. Up to `EXACT` rows every row is scored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,20 @@ EXACT = 2048
 OVERSAMPLE = 8
 """Candidates taken by sign bits for each row wanted, and 2,048 at least: the true top 100 are among them."""
 
+FEWER = 4
+"""The same among rows that are similar to the query, and without a least number."""
+SEVERAL = 8
+"""Queries from which on one matrix product takes less time than their single searches."""
+MULTIPLIED = 16_384
+"""Rows up to which it does: with more, sign bits choose candidates."""
+QUERIES = 64
+"""Queries of one product."""
 SAMPLE = 512
 """Rows that are sampled to estimate the similarity of unrelated facts."""
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Distances = NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class Vectors:
         bits[:, : self.count] = self.bits[:, : self.count]
         return Vectors(self.count, components, scales, bits)
 
-    def cosines(self, rows: Rows | slice, query: NDArray[np.float32]) -> NDArray[np.float32]:
+    def cosines(self, rows: Rows, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Cosine of the query with each of these rows."""
         # Not a matrix product: for these sizes waking BLAS threads costs more than the work when cores are busy.
         dots = np.einsum("ij,j->i", self.components[rows], query, dtype=np.float32, casting="unsafe")
@@ -75,40 +86,105 @@ class Vectors:
         self, query: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
     ) -> tuple[Rows, NDArray[np.float32]]:
         """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
-        rows, cosines = self.likely(query, allowed, limit, exact)
+        return ComparedVectors(self, query).nearest(allowed, limit, exact)
+
+    def nearest_to_each(
+        self, queries: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
+    ) -> Iterator[tuple[Rows, NDArray[np.float32]]]:
+        """Yield for each query what `nearest` returns. Several queries of few rows are one matrix product."""
+        rows = np.flatnonzero(allowed)
+        if len(queries) < SEVERAL or len(rows) > MULTIPLIED:
+            yield from (self.nearest(query, allowed, limit, exact) for query in queries)
+            return
+        for first in range(0, len(queries), QUERIES):
+            for cosines in self._products(rows, queries[first : first + QUERIES]):
+                order = best(cosines, limit)
+                yield rows[order], cosines[order]
+
+    def _products(self, rows: Rows, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines of each query, as a row, with these rows."""
+        dots = np.empty((len(queries), len(rows)), np.float32)
+        for first in range(0, len(rows), EXACT):
+            part = slice(first, first + EXACT)
+            np.matmul(queries, self.components[rows[part]].astype(np.float32).T, out=dots[:, part])
+        return dots * self.scales[rows]
+
+    def nearest_among(
+        self, rows: Rows, query: NDArray[np.float32], limit: int, exact: int
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """Return the rows of highest cosine among some rows, best first; at least `exact` of them are scored."""
+        wanted = max(exact, FEWER * limit)
+        if len(rows) > wanted:
+            distances = self.distances(query, rows)
+            # Distances are small numbers, so that counting them takes less time than sorting.
+            largest = np.searchsorted(np.cumsum(np.bincount(distances)), wanted)
+            rows = rows[distances <= largest]
+        # Of rows with equal cosines the older one comes first.
+        rows = np.sort(rows)
+        cosines = self.cosines(rows, query)
         order = best(cosines, limit)
         return rows[order], cosines[order]
 
-    def likely(
-        self, query: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        """Allowed rows among which those of highest cosine are, in order of row, for a ranking that weighs more."""
-        rows = self._candidates(query, allowed, max(exact, OVERSAMPLE * limit))
-        return rows, self.cosines(rows, query)
+    def distances(self, query: NDArray[np.float32], rows: Rows | None = None) -> Distances:
+        """Signs by which each row, or each of some rows, differs from the query."""
+        signs = _sign_bits(query[None, :], len(self.bits))[0]
+        total = np.zeros(self.count if rows is None else len(rows), np.uint16)
+        for word, sign in zip(self.bits, signs, strict=True):
+            total += np.bitwise_count((word[: self.count] if rows is None else word[rows]) ^ sign)
+        return total
 
-    def baseline(self, query: NDArray[np.float32]) -> float:
-        """Return the cosine of unrelated rows: two deviations below the mean of an even sample."""
-        if not self.count:
+
+class ComparedVectors:
+    """One query and the vectors of a bank. Searches of a recall share it, so that each row is compared once."""
+
+    def __init__(self, vectors: Vectors, query: NDArray[np.float32]) -> None:
+        self._vectors = vectors
+        self._query = query
+        # Memory that is zero is not touched before it is used.
+        self._known = np.zeros(vectors.count, np.bool_)
+        self._cosines = np.zeros(vectors.count, np.float32)
+
+    def cosines(self, rows: Rows) -> NDArray[np.float32]:
+        """Cosine of the query with each of these rows."""
+        new = rows[~self._known[rows]]
+        if len(new):
+            self._cosines[new] = self._vectors.cosines(new, self._query)
+            self._known[new] = True
+        return self._cosines[rows]
+
+    @cached_property
+    def distances(self) -> Distances:
+        """Signs by which each row differs from the query."""
+        return self._vectors.distances(self._query)
+
+    def nearest(self, allowed: Mask, limit: int, exact: int = EXACT) -> tuple[Rows, NDArray[np.float32]]:
+        """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
+        rows, cosines = self.likely(allowed, limit, exact)
+        order = best(cosines, limit)
+        return rows[order], cosines[order]
+
+    def likely(self, allowed: Mask, limit: int, exact: int = EXACT) -> tuple[Rows, NDArray[np.float32]]:
+        """Allowed rows among which those of highest cosine are, in order of row, for a ranking that weighs more."""
+        rows = self._candidates(allowed, max(exact, OVERSAMPLE * limit))
+        return rows, self.cosines(rows)
+
+    @cached_property
+    def baseline(self) -> float:
+        """The cosine of unrelated rows: two deviations below the mean of an even sample."""
+        count = self._vectors.count
+        if not count:
             return 0.0
-        step = max(1, self.count // SAMPLE)
-        sample = self.cosines(slice(0, self.count, step), query)
+        sample = self.cosines(np.arange(0, count, max(1, count // SAMPLE)))
         return float(sample.mean() - 2 * sample.std())
 
-    def _candidates(self, query: NDArray[np.float32], allowed: Mask, wanted: int) -> Rows:
+    def _candidates(self, allowed: Mask, wanted: int) -> Rows:
         rows = np.flatnonzero(allowed)
         if len(rows) <= wanted:
             return rows
-        distances = self._distances(query)
-        if len(rows) < self.count:
+        distances = self.distances
+        if len(rows) < len(distances):
             distances = distances[rows]
         return np.sort(rows[np.argpartition(distances, wanted)[:wanted]])
-
-    def _distances(self, query: NDArray[np.float32]) -> NDArray[np.uint16]:
-        signs = _sign_bits(query[None, :], len(self.bits))[0]
-        total = np.zeros(self.count, np.uint16)
-        for word, sign in zip(self.bits, signs, strict=True):
-            total += np.bitwise_count(word[: self.count] ^ sign)
-        return total
 
 
 def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import insert, select
 
-from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import entities, entity_names, token_vectors
+from vmemo.stores.values import names_of
 from vmemo.text.names.fold import folded_names
 
 revision = "0002"

@@ -6,8 +6,8 @@ from alembic import op
 from sqlalchemy import Column, Connection, Table, insert, inspect, select
 
 from vmemo.models import utc_now
-from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import banks, entities, jobs, mentions, merges, messages, moves, spending
+from vmemo.stores.values import micros
 
 revision = "0003"
 down_revision = "0002"

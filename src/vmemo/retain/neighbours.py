@@ -1,0 +1,75 @@
+"""Stored facts near new ones, searched and loaded once for all that compares them with a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from vmemo.models import BankId, Fact, FactId
+from vmemo.models.changes import NewFact
+from vmemo.models.search import Scored, Vector
+from vmemo.models.select import FactSelect
+from vmemo.ports import Context, Store
+
+NEAREST = 10
+"""Known facts that are compared with a new one at least."""
+REPEAT_COSINE = 0.7
+"""Cosine of repeats, at least: the date is embedded with the words."""
+MAX_SIMILAR = 256
+"""Similar facts that the revision model counts."""
+
+
+class Neighbours:
+    """The stored facts near those of one batch. It lives no longer than the plan of one commit."""
+
+    def __init__(self, bank: BankId, store: Store, *, limit: int, floor: float) -> None:
+        """Search up to `limit` facts of a cosine of at least `floor`, the widest that `near` is asked for."""
+        self._bank = bank
+        self._store = store
+        self._limit = limit
+        self._floor = floor
+        self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
+        self._facts: dict[FactId, Fact | None] = {}
+
+    @staticmethod
+    def of(bank: BankId, context: Context) -> Neighbours:
+        """Return the neighbours for links, repeats, claims and the revision model."""
+        links, revision, by_model = context.settings.links, context.settings.revision, context.settings.revision_model
+        limits = [NEAREST, links.semantic, revision.similar, revision.claims]
+        floors = [REPEAT_COSINE, links.cosine, revision.cosine, revision.cosine_shared_entity]
+        if revision.claims > 0:
+            floors.append(revision.claim_cosine)
+        if context.revision_model is not None:
+            limits.append(MAX_SIMILAR)
+            floors.append(by_model.floor)
+        return Neighbours(bank, context.store, limit=max(limits), floor=min(floors))
+
+    @staticmethod
+    def for_links(bank: BankId, context: Context) -> Neighbours:
+        """Return the neighbours for links alone."""
+        links = context.settings.links
+        return Neighbours(bank, context.store, limit=links.semantic + 1, floor=links.cosine)
+
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Sequence[Scored]]:
+        """Return for each new fact the nearest current ones, best first."""
+        unknown = [item for item in new if not self._is_found(item)]
+        if unknown:
+            vectors = np.stack([item.embedding for item in unknown])
+            found = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
+            self._found |= {item.fact.id: (item.embedding, hits) for item, hits in zip(unknown, found, strict=True)}
+        hits = [self._found[item.fact.id][1][:limit] for item in new]
+        return hits if floor <= self._floor else [[hit for hit in each if hit.score >= floor] for each in hits]
+
+    def _is_found(self, item: NewFact) -> bool:
+        """Return True unless the fact is new here or was embedded again with another text."""
+        return item.fact.id in self._found and self._found[item.fact.id][0] is item.embedding
+
+    async def load(self, ids: Iterable[FactId]) -> Mapping[FactId, Fact]:
+        """Return facts by id; a fact that does not exist is left out."""
+        wanted = list(dict.fromkeys(ids))
+        missing = [id for id in wanted if id not in self._facts]
+        if missing:
+            loaded = {fact.id: fact for fact in await self._store.facts(self._bank, FactSelect(ids=missing))}
+            self._facts |= {id: loaded.get(id) for id in missing}
+        return {id: fact for id in wanted if (fact := self._facts[id]) is not None}

@@ -1,0 +1,57 @@
+"""Neighbours of new facts: searched and loaded once, and again only for what is new."""
+
+from __future__ import annotations
+
+import asyncio
+
+from vmemo.models import BankId, Fact, FactId
+from vmemo.models.search import Hits, Vectors
+from vmemo.models.select import FactSelect
+from vmemo.retain.neighbours import Neighbours
+from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.testing.samples import BANK, a_bank, a_batch, a_fact, at_cosine, with_vector
+
+
+class CountingStore(SqliteStore):
+    """A store that notes the vectors that it searches and the facts that it loads."""
+
+    searched = 0
+    loaded = 0
+
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
+        """Note the number of vectors."""
+        self.searched += len(vectors)
+        return await super().nearest(bank, vectors, limit=limit, floor=floor)
+
+    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
+        """Note the number of ids."""
+        self.loaded += len(select.ids or ())
+        return await super().facts(bank, select)
+
+
+def test_a_batch_searches_and_loads_each_neighbour_once() -> None:
+    async def run() -> None:
+        store = CountingStore(None, busy_seconds=1.0)
+        await store.open()
+        await store.create_bank(a_bank())
+        known = [with_vector(a_fact(name), at_cosine(cosine)) for name, cosine in (("a", 0.9), ("b", 0.5), ("c", 0.1))]
+        await store.commit(await a_batch(store, known))
+        near = Neighbours(BANK, store, limit=3, floor=0.3)
+        new = with_vector(a_fact("new"), at_cosine(1.0))
+        first, second, third = [item.fact.id for item in known]
+
+        [hits] = await near.near([new], limit=3, floor=0.3)
+        assert [hit.id for hit in hits] == [first, second]
+        assert [[hit.id for hit in each] for each in await near.near([new], limit=1, floor=0.3)] == [[first]]
+        assert [[hit.id for hit in each] for each in await near.near([new], limit=3, floor=0.8)] == [[first]]
+        assert store.searched == 1
+        reworded = with_vector(new.fact, at_cosine(0.1))
+        [[best, *_]] = await near.near([reworded], limit=3, floor=0.3)
+        assert (best.id, store.searched) == (third, 2)
+
+        assert list(await near.load([first, second])) == [first, second]
+        assert list(await near.load([second, third, FactId("none")])) == [second, third]
+        assert store.loaded == 4
+        await store.close()
+
+    asyncio.run(run())

@@ -1,0 +1,71 @@
+"""Caches of banks are not used any more once the bank has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from vmemo.models import FactId, Link
+from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, FactOutline, RevisionEdge, RevisionQuery
+from vmemo.ports import BankReader
+from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    mention_of,
+    store_entities,
+)
+
+Seen = tuple[list[Edge], list[RevisionEdge], list[FactOutline], list[str]]
+
+
+async def seen_of(store: SqliteStore, fact: FactId) -> Seen:
+    """Everything that a recall reads of a fact beside its rankings."""
+    edges = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), facts=[fact])
+    request = ExpandRequest(bank=BANK, edges=edges, revisions=RevisionQuery(scope=EVERYTHING, facts=[fact]))
+
+    def read(reader: BankReader) -> Seen:
+        found, loaded = reader.expand(request), reader.load([fact]).facts
+        names = [entity.name for each in loaded for entity in each.entities]
+        return list(found.edges), list(found.revisions), list(reader.outline([fact])), names
+
+    return await store.read(BANK, read)
+
+
+def test_links_entities_and_revisions_are_current_after_a_write_of_another_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        one, other = SqliteStore(tmp_path / "memory.db"), SqliteStore(tmp_path / "memory.db")
+        await one.open()
+        await other.open()
+        await one.create_bank(a_bank())
+        mira = an_entity("Mira")
+        await store_entities(one, mira)
+        tulips = a_fact("Mira likes tulips.", entities=[mention_of(mira)])
+        assert await one.commit(await a_batch(one, [tulips]))
+        assert (await seen_of(one, tulips.id))[:2] == ([], [])
+        roses, elms = a_fact("Mira likes roses.", entities=[mention_of(mira)]), a_fact("The elms fell.")
+        batch = await a_batch(other, [roses, elms])
+        links = [
+            Link(source=elms.id, target=tulips.id, kind="causes", weight=0.5),
+            Link(source=roses.id, target=tulips.id, kind="outdates", weight=0.9),
+        ]
+        renamed = mira.model_copy(update={"name": "Mira Lund"})
+        assert await other.commit(replace(batch, links=links, entities=[renamed]))
+        edges, revisions, _, names = await seen_of(one, tulips.id)
+        assert [(edge.target, edge.kind, edge.via) for edge in edges] == [
+            (elms.id, "caused_by", ""),
+            (roses.id, "entity", "Mira Lund"),
+        ]
+        assert [(edge.newer, edge.older) for edge in revisions] == [(roses.id, tulips.id)]
+        assert names == ["Mira Lund"]
+        assert await seen_of(one, tulips.id) == await seen_of(other, tulips.id)
+        await one.close()
+        await other.close()
+
+    asyncio.run(run())

@@ -1,0 +1,159 @@
+"""Packed postings on PostgreSQL: blocks that grow, lose facts and get them back, and databases of earlier releases."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from sqlalchemy import Connection, text
+
+from vmemo.models import FactId
+from vmemo.models.changes import Deletions, NewFact
+from vmemo.models.search import SearchRequest
+from vmemo.ports import Store
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.posting_blocks import BLOCK
+from vmemo.stores.postgres.store import PostgresStore
+from vmemo.stores.sql import migrate
+from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.testing.samples import (
+    BANK,
+    EVERYTHING,
+    a_bank,
+    a_batch,
+    a_fact,
+    matches,
+    search,
+    some_tokens,
+    token_vectors,
+    with_vector,
+)
+
+R = TypeVar("R")
+COUNT = 2 * BLOCK + 40
+QUERIES = ("tulips", "tulips number 7", "seven gardens", "rain and tulips")
+
+
+def _item(number: int) -> NewFact:
+    words = f"Tulips{' and tulips' * (number % 3)} number {number % 11}{' in seven gardens' * (number % 5 == 0)}."
+    fact = a_fact(words, id=f"f{number}", context="It was rain." if number % 4 == 0 else "")
+    return with_vector(fact, tokens=some_tokens(1 + number % 6) if number % 3 else None)
+
+
+async def _filled(store: Store) -> Store:
+    """A bank that was filled by commits of one fact and of many."""
+    await store.open()
+    await store.create_bank(a_bank())
+    for start, end in ((0, 1), (1, BLOCK - 1), (BLOCK - 1, BLOCK + 2), (BLOCK + 2, COUNT)):
+        assert await store.commit(await a_batch(store, [_item(number) for number in range(start, end)]))
+    return store
+
+
+async def _found(store: Store) -> list[list[tuple[FactId, float]]]:
+    requests = [SearchRequest(scope=EVERYTHING, keyword=[query], limit=COUNT) for query in QUERIES]
+    rankings = [(await search(store, request)).keyword[0].hits for request in requests]
+    return [[(hit.id, round(hit.score, 3)) for hit in hits] for hits in rankings]
+
+
+async def _on(url: str, run: Callable[[Connection], R]) -> R:
+    pool = PostgresPool(url, size=1)
+    try:
+        return await pool.write(run)
+    finally:
+        await pool.close()
+
+
+async def _postings(url: str) -> int:
+    """The number of postings in the blocks of the database, none of which is empty."""
+    counted = text("SELECT coalesce(sum(octet_length(postings)), 0) / 7, count(*) FILTER (WHERE postings = '') ")
+    postings, empty = await _on(url, lambda c: c.execute(text(f"{counted} FROM posting_blocks")).one())
+    assert empty == 0
+    return int(postings)
+
+
+def test_postings_of_grown_shrunk_and_rewritten_blocks_rank_as_on_sqlite(postgres_url: str) -> None:
+    async def run() -> None:
+        one, other = SqliteStore(None), PostgresStore(postgres_url)
+        for store in (await _filled(one), await _filled(other)):
+            bare = [_item(number) for number in (0, 4, 8, COUNT - 4)]
+            assert await store.commit(replace(await a_batch(store), without_context=bare))
+            gone = [FactId(f"f{number}") for number in (0, 3, BLOCK, BLOCK + 1, COUNT - 1)]
+            assert await store.commit(replace(await a_batch(store), deleted=Deletions(facts=gone)))
+            assert await store.commit(await a_batch(store, [with_vector(a_fact("Late tulips.", id="late"))]))
+        assert await _found(one) == await _found(other)
+        left = [FactId(id) for id in ("late", *(f"f{number}" for number in range(COUNT)))]
+        assert await other.commit(replace(await a_batch(other), deleted=Deletions(facts=left)))
+        assert await _postings(postgres_url) == 0
+        for store in (one, other):
+            await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_deleted_fact_loses_postings_of_words_that_its_text_does_not_give_any_more(postgres_url: str) -> None:
+    async def run() -> None:
+        store = PostgresStore(postgres_url)
+        await _filled(store)
+        # As if an earlier release had divided the text into other words.
+        changed = text("UPDATE facts SET text = 'Roses' WHERE id = 'f5'")
+        await _on(postgres_url, lambda connection: connection.execute(changed))
+        before = await _postings(postgres_url)
+        assert await store.commit(replace(await a_batch(store), deleted=Deletions(facts=[FactId("f5")])))
+        assert await _postings(postgres_url) == before - 5
+        assert "f5" not in await matches(store, "tulips", limit=COUNT)
+        await store.close()
+
+    asyncio.run(run())
+
+
+_FORMER = (
+    """CREATE TABLE postings (bank bigint, term integer, fact bigint, length integer NOT NULL, count smallint NOT NULL,
+    PRIMARY KEY (bank, term, fact) INCLUDE (length, count)) PARTITION BY HASH (bank)""",
+    *(
+        f"CREATE TABLE postings_{number:02} PARTITION OF postings FOR VALUES WITH (MODULUS 2, REMAINDER {number})"
+        for number in range(2)
+    ),
+    """INSERT INTO postings SELECT bank, term,
+    first + get_byte(postings, 7 * n + 3) + 256 * get_byte(postings, 7 * n + 2),
+    get_byte(postings, 7 * n + 5), get_byte(postings, 7 * n + 6)
+    FROM posting_blocks CROSS JOIN generate_series(0, octet_length(postings) / 7 - 1) AS n""",
+    "ALTER TABLE fact_search ADD COLUMN token_width integer, ADD COLUMN token_vectors bytea",
+    "DROP TABLE posting_blocks",
+    "DROP TABLE fact_tokens",
+    "UPDATE alembic_version SET version_num = '0013'",
+)
+
+
+def _as_before(connection: Connection) -> None:
+    """Give the tables the form of the earlier release: a row per posting, and a byte per component of token vectors."""
+    for statement in _FORMER:
+        connection.execute(text(statement))
+    keep = text("UPDATE fact_search SET token_width = 8, token_vectors = :vectors WHERE seq = :seq")
+    for seq, id in connection.execute(text("SELECT seq, id FROM facts")).all():
+        tokens = _item(int(id[1:])).tokens
+        if tokens is not None:
+            connection.execute(keep, {"seq": seq, "vectors": np.rint(tokens * 127).astype(np.int8).tobytes()})
+
+
+def test_a_database_of_rows_of_postings_is_converted_and_finds_the_same(postgres_url: str) -> None:
+    async def run() -> None:
+        store = PostgresStore(postgres_url)
+        await _filled(store)
+        ids = [FactId(f"f{number}") for number in range(COUNT)]
+        ranked, tokens = await _found(store), await token_vectors(store, BANK, ids)
+        postings = await _postings(postgres_url)
+        await store.close()
+        await _on(postgres_url, _as_before)
+        await store.open()
+        assert await store.schema_version() == migrate.HEAD
+        assert await _found(store) == ranked
+        assert await _postings(postgres_url) == postings
+        for now, then in zip(await token_vectors(store, BANK, ids), tokens, strict=True):
+            assert (now is None) == (then is None)
+            assert now is None or then is None or (now * then).sum(axis=1).min() > 0.97
+        assert await store.commit(await a_batch(store, [with_vector(a_fact("New tulips.", id="new"))]))
+        assert "new" in await matches(store, "tulips", limit=2 * COUNT)
+        await store.close()
+
+    asyncio.run(run())
