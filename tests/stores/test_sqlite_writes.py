@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import Connection
 
 from vmemo.errors import InvalidInput, StoreBusy
+from vmemo.stores.sqlite import write_queue
 from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.write_queue import WriteQueue
 
 Run = Callable[[Connection], bool]
 
@@ -44,16 +44,17 @@ def lose(connection: Connection) -> bool:
     raise InvalidInput("lost")
 
 
+@pytest.fixture(autouse=True)
+def _no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_queue, "GROUP_SECONDS", 60)
+
+
 def written_together(file: SqliteFile, *runs: Run) -> list[Future[bool]]:
-    """Write functions that wait for another write, which ends when all of them are queued."""
-    queue, proceed = WriteQueue(file), Event()
-
-    def first(connection: Connection) -> bool:
-        assert proceed.wait(5)
-        return add(0)(connection)
-
+    """Write functions that are all queued, and the last one cancelled, before their thread begins."""
+    queue, proceed = write_queue.WriteQueue(file), Event()
     with ThreadPoolExecutor(1) as thread:
-        futures = [queue.submit(thread, run) for run in (first, *runs)]
+        thread.submit(proceed.wait)
+        futures = [queue.submit(thread, run) for run in (add(0), *runs)]
         futures[-1].cancel()
         proceed.set()
     return futures
