@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DATA ?= ../shared/data
 
+# The tests start many processes; without bytecode files each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check pytest neo4j integrations bench docs clean
 
 demo: $(VENV)/.core

@@ -245,7 +245,8 @@ class ForgetConformance(StoreSuite):
         forgotten = await forget(store, BANK, ForgetTarget(messages=fact.messages))
         done.set()
         await writer
-        assert forgotten == Forgotten(messages=1, facts=1)
+        # A writer may keep the scrub from ending; what is forgotten is not found all the same.
+        assert forgotten.model_copy(update={"scrub_pending": False}) == Forgotten(messages=1, facts=1)
         assert await matches(store, "tulips") == []
 
     @on_store
