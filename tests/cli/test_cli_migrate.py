@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,8 +21,8 @@ from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import a_bank, store_messages
 
 Run = Callable[..., Result]
-LINES = 6000
-"""Enough for several pages."""
+LINES = 2500
+"""Enough for three pages."""
 
 
 @pytest.fixture
@@ -132,22 +131,33 @@ def come(target: str) -> int:
 
 
 # A shell starts what it puts in the background with interrupts ignored, and so may whoever runs these tests.
-LISTENING = """
-import signal
+PAUSING = """
+import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from vmemo.cli import main
+from vmemo.transfer import bank_migration
+
+receive = bank_migration.receive
+
+async def receive_and_wait(*arguments, **options):
+    received = await receive(*arguments, **options)
+    print("page", flush=True)
+    sys.stdin.read()
+    return received
+
+bank_migration.receive = receive_and_wait
 main()
 """
+"""Says when a page has come, and waits for the end of its input."""
 
 
 def stopped(source: str, target: str, how: signal.Signals) -> tuple[int, str]:
     """End a migration once a page has come; its exit code and what it said."""
-    before = come(target)
-    command = [sys.executable, "-c", LISTENING, "migrate", source, target]
-    around = {**os.environ, "COLUMNS": "100"}
-    with subprocess.Popen(command, env=around, stderr=subprocess.PIPE, encoding="utf-8") as moving:
-        while come(target) == before and moving.poll() is None:
-            time.sleep(0.002)
+    command = [sys.executable, "-c", PAUSING, "migrate", source, target]
+    around, pipe = {**os.environ, "COLUMNS": "100"}, subprocess.PIPE
+    with subprocess.Popen(command, env=around, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8") as moving:
+        assert moving.stdout is not None
+        assert moving.stdout.readline() == "page\n"
         moving.send_signal(how)
         said = moving.communicate(timeout=120)[1]
     return moving.returncode, said
@@ -169,4 +179,4 @@ def test_a_killed_and_an_interrupted_migration_resume(invoke: Run, db: str, targ
     result = invoke("migrate", source, target)
     assert result.exit_code == 0, result.output
     assert f"; {there:,} records from an earlier run" in result.stdout
-    assert "big: already present and identical (6,000 messages)" in invoke("migrate", source, target).stdout
+    assert f"big: already present and identical ({LINES:,} messages)" in invoke("migrate", source, target).stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -33,7 +32,7 @@ from vmemo.testing import (
 )
 
 KEY = "sk-very-secret"
-OPTIONS = EmbedderOptions(timeout=5, api_key=KEY)
+OPTIONS = EmbedderOptions(timeout=60, api_key=KEY)
 TEXTS = ["I have a cat.", "Maya lives in Bergen."]
 
 
@@ -109,12 +108,13 @@ def test_requests_stay_within_the_limits_of_texts_and_tokens() -> None:
 
 def test_no_more_requests_are_open_than_the_concurrency() -> None:
     lock, open_requests, most = threading.Lock(), [0], [0]
+    both = threading.Barrier(2)
 
     def reply(_: ReceivedRequest) -> None:
         with lock:
             open_requests[0] += 1
             most[0] = max(most[0], open_requests[0])
-        time.sleep(0.02)
+        both.wait(60)
         with lock:
             open_requests[0] -= 1
 
@@ -150,8 +150,9 @@ def test_a_transient_failure_is_retried_after_a_pause(fault: Fault) -> None:
 
 def test_a_service_that_does_not_answer_in_time_is_tried_again() -> None:
     with ScriptedServer({}) as server:
-        server.faults("embed", [Hang(5)])
-        embedder, pauses = embedder_at(server, replace(OPTIONS, timeout=0.1))
+        server.faults("embed", [Hang(60)])
+        # The second attempt has to be answered within the same time.
+        embedder, pauses = embedder_at(server, replace(OPTIONS, timeout=2))
         assert embed(embedder).shape == (2, 64)
     assert len(pauses) == 1
 

@@ -215,7 +215,7 @@ def test_observations_are_written_in_the_background(url: str) -> None:
         async with open_memory(url, server, **early(observe_delay=0.05, background=True, poll_seconds=0.01)) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
                 await memory.retain([said(f"I have {thing}.", days(n))])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not await memory.observations():  # noqa: ASYNC110  this is what a user would see
                     await asyncio.sleep(0.02)
             return len(await memory.observations())

@@ -159,7 +159,8 @@ FAULTS: list[tuple[str, list[Fault], str]] = [
 def test_recall_works_and_reports_the_reason_if_the_model_fails(
     sqlite_url: str, name: str, faults: list[Fault], error: str
 ) -> None:
-    with scripted_memory(sqlite_url, lunches(), question_timeout=0.3) as (memory, server):
+    timeout = 0.3 if isinstance(faults[0], Hang | Drip) else 60.0
+    with scripted_memory(sqlite_url, lunches(), question_timeout=timeout) as (memory, server):
         remember(memory)
         server.faults("when", faults)
         found = ask(memory)

@@ -159,20 +159,6 @@ def test_cancellation_releases_the_connection() -> None:
     asyncio.run(work())
 
 
-def test_a_stalled_stream_ends_at_the_deadline() -> None:
-    async def work() -> CollectedStream:
-        server = PacketServer([sse_event(content_chunk("a"))], waits=True)
-        async with serving(server, timeout=0.2) as llm:
-            streamed = await collect(llm)
-            await asyncio.wait_for(server.disconnected.wait(), 30)
-            return streamed
-
-    streamed = asyncio.run(work())
-    assert streamed.deltas == ["a"]
-    assert isinstance(streamed.error, LLMUnavailable)
-    assert "did not finish its answer within 0.2 seconds" in str(streamed.error)
-
-
 class Skipping(asyncio.SelectorEventLoop):
     """A loop whose clock a test can put forward."""
 
@@ -180,6 +166,25 @@ class Skipping(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return super().time() + self.skipped
+
+
+def test_a_stalled_stream_ends_at_the_deadline() -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Skipping)
+        server = PacketServer([sse_event(content_chunk("a"))], waits=True)
+        async with serving(server, timeout=30) as llm:
+            deltas = llm.stream(REQUEST)
+            assert await anext(deltas) == "a"
+            waiting = asyncio.ensure_future(anext(deltas))
+            await asyncio.sleep(0)
+            loop.skipped += 31
+            with pytest.raises(LLMUnavailable, match="did not finish its answer within 30 seconds"):
+                await waiting
+            await asyncio.wait_for(server.disconnected.wait(), 30)
+
+    with asyncio.Runner(loop_factory=Skipping) as runner:
+        runner.run(work())
 
 
 def test_the_consumers_time_does_not_count_towards_the_deadline() -> None:

@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from live_server import LiveServer, live_server, run_app
+from live_server import TIMEOUT, LiveServer, live_server, run_app
 from vmemo import InvalidInput, NotFound, ServerDenied, ServerFailed, ServerUnavailable
 from vmemo.client import Client, RetryPolicy
 from vmemo.server import Limits
@@ -200,8 +201,10 @@ def test_rate_limited_requests_succeed_after_waiting(database: str) -> None:
 
 
 def test_silent_server_times_out() -> None:
+    proceed = Event()
+
     async def respond(request: Request) -> Response:
-        await asyncio.sleep(1)
+        await asyncio.to_thread(proceed.wait, TIMEOUT)
         return Response("{}")
 
     with run_app(app_of(respond)) as url:
@@ -211,6 +214,7 @@ def test_silent_server_times_out() -> None:
         with pytest.raises(ServerUnavailable, match="It may yet do what was asked"):
             client.process_sync()
         client.close_sync()
+        proceed.set()
 
 
 @pytest.mark.parametrize(

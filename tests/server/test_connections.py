@@ -128,10 +128,10 @@ def test_client_that_reads_a_large_response_slowly_gets_all_of_it() -> None:
         return Response(b"x" * 8_000_000)
 
     received = 0
-    with run_app(app, ConnectionLimits(header_seconds=0.1, bytes_per_second=1.0)) as url, connect(url, GET) as reader:
+    with run_app(app, ConnectionLimits(header_seconds=1.0, bytes_per_second=1.0)) as url, connect(url, GET) as reader:
         while received < 8_000_000 and (more := reader.recv(200_000)):
             received += len(more)
-            time.sleep(0.005)
+            time.sleep(0.05)
     assert received >= 8_000_000
 
 

@@ -144,7 +144,7 @@ def test_a_server_lost_behind_pgbouncer_is_busy_until_it_returns(
 ) -> None:
     async def run() -> None:
         # PgBouncer itself lets clients wait for two minutes, should the server come back.
-        async with memory(through(postgres_url, port), "alice", busy_timeout=2.0) as client:
+        async with memory(through(postgres_url, port), "alice", busy_timeout=5.0) as client:
             await client.retain("Anna planted tulips in Oslo.")
             postgres.kill()
             with pytest.raises(StoreBusy):

@@ -122,7 +122,7 @@ def test_the_listener_uses_no_pool_connection_and_closes_with_the_pool(
         await asyncio.sleep(0)
         await store.close()
         assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while int(postgres.execute(LISTENING.format(name))) and time.monotonic() < deadline:
             pass
         assert int(postgres.execute(LISTENING.format(name))) == 0
@@ -195,7 +195,7 @@ def test_the_worker_command_exits_on_a_signal_while_waiting(postgres: EmbeddedPo
         try:
             until_listening(postgres, postgres_url)
             run.send_signal(signal.SIGTERM)
-            out, err = run.communicate(timeout=30)
+            out, err = run.communicate(timeout=60)
         finally:
             run.kill()
     assert (run.returncode, out, err) == (0, "0 jobs done, 0 failed\n", "")
