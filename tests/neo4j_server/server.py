@@ -71,7 +71,7 @@ class Neo4jServer:
         return f"bolt://neo4j:{self._password}@127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start the server, or start it again after `kill`, with the data it had and on the same port."""
+        """Start the server, or start it again with the data it had and on the same port."""
         if self._process is not None and self._process.poll() is None:
             return
         jars = classpath()
@@ -100,6 +100,12 @@ class Neo4jServer:
         """End the server as a crash would; `start` lets it recover."""
         assert self._process is not None, "the server is not running"
         self._process.kill()
+        self._process.wait()
+
+    def shut_down(self) -> None:
+        """End the server as `neo4j stop` does; `start` lets it begin with its data again."""
+        assert self._process is not None, "the server is not running"
+        self._process.terminate()
         self._process.wait()
 
     def _configure(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A wire to a database server that breaks when told to, just after a commit has gone through."""
+"""A wire to a database server that breaks, or reports an error, when told to, just after a commit has gone through."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Wire:
         self._server = server
         self._commit = commit
         self._cutting = Event()
+        self._reply = b""
         self._door = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self.cuts = 0
@@ -25,8 +26,12 @@ class Wire:
         """The address that accepts clients."""
         return int(self._door.getsockname()[1])
 
-    def cut(self) -> None:
-        """Let the next commit reach the server, and its answer no client."""
+    def cut(self, reply: bytes = b"") -> None:
+        """Let the next commit reach the server, and its answer no client.
+
+        A reply is what the client gets instead, and afterwards the server is away.
+        """
+        self._reply = reply
         self._cutting.set()
 
     def run(self) -> None:
@@ -53,11 +58,17 @@ class Wire:
             while data := server.recv(65536):
                 if cut.is_set():
                     self.cuts += 1
+                    self._answer(client)
                     break
                 client.sendall(data)
         with suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
         client.close()
+
+    def _answer(self, client: socket.socket) -> None:
+        if self._reply:
+            client.sendall(self._reply)
+            self.close()
 
     def close(self) -> None:
         """Break everything off."""
@@ -74,6 +85,14 @@ POSTGRES_COMMIT = b"COMMIT;\0"
 """The end of a message that commits a transaction of PostgreSQL."""
 BOLT_COMMIT = bytes.fromhex("0002 b012 0000")
 """The message that commits a transaction of Neo4j."""
+
+
+def bolt_failure(code: str) -> bytes:
+    """The message with which Neo4j reports an error."""
+    values = {"neo4j_code": code, "gql_status": "50N42", "description": "error", "message": "failed"}
+    packed = b"".join(b"\xd0" + bytes([len(text)]) + text.encode() for pair in values.items() for text in pair)
+    message = b"\xb1\x7f" + bytes([0xA0 + len(values)]) + packed
+    return len(message).to_bytes(2, "big") + message + b"\0\0"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Workers and clients under load while the server of a store is killed and started again.
+"""Workers and clients under load while the server of a store is ended and started again.
 
 It takes some seconds; `VMEMO_ENDURANCE_SECONDS=120` lets it take as long as wanted, and `-s` shows what was counted.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import JsonValue
 
@@ -30,33 +30,31 @@ R = TypeVar("R")
 SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "6"))
 STORING, RETAINING = 4, 2
 NOTES = 4
-"""Notes that are stored at least before a kill, and after the last one."""
+"""Notes that are stored at least before the server ends, and after the last time."""
 DOWN = 0.7
-"""Seconds for which a killed server stays away, besides those in which it recovers."""
+"""Seconds for which a server stays away, besides those in which it recovers."""
+BUSY = 120.0
+"""Seconds that a call may take: one whose outcome is not known waits until the server is back."""
 NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
-class Server(Protocol):
-    """A database server that is started again with the data it had."""
+@dataclass(frozen=True)
+class Server:
+    """A way to end a database server, and one to start it again with the data it had and wait until it answers."""
 
-    def kill(self) -> None:
-        """End it as a crash would."""
-        ...
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        ...
+    end: Callable[[], None]
+    start: Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Load:
-    """The number of workers, clients that recall, banks, and kills of the server."""
+    """The number of workers, clients that recall, banks, and ends of the server."""
 
     workers: int
     recalling: int
     banks: int
-    kills: int = 2
+    ends: int = 2
 
     @property
     def names(self) -> list[str]:
@@ -77,7 +75,7 @@ def answer(asked: ReceivedRequest) -> JsonValue:
 
 
 class Slow:
-    """A model that takes its time, so that a kill finds work half done."""
+    """A model that takes its time, so that the server's end finds work half done."""
 
     name = "slow"
 
@@ -98,7 +96,7 @@ def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory
         lease_seconds=10.0,
         retry_initial_seconds=0.1,
         access_delay=1.0,
-        busy_timeout=30.0,
+        busy_timeout=BUSY,
         name_finder="rules",
     )
     return Memory(url, "bank 0", llm=model, embedder=HashEmbedder(), settings=settings)
@@ -111,7 +109,7 @@ class Report:
     recalls: int = 0
     recovered: int = 0
     away: list[float] = field(default_factory=list[float])
-    """Seconds from each kill until the server answered again."""
+    """Seconds from each end of the server until the server answered again."""
     longest: dict[str, float] = field(default_factory=dict[str, float])
     """Seconds from the begin of a call that failed until it was answered at last, by what was asked for."""
     errors: Counter[str] = field(default_factory=Counter[str])
@@ -123,7 +121,7 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.stored)} messages, {self.recalls} recalls, {len(self.away)} kills (server away for "
+            f"{len(self.stored)} messages, {self.recalls} recalls, {len(self.away)} ends (server away for "
             f"{', '.join(f'{seconds:.1f}' for seconds in self.away)} s), {self.recovered} recoveries, "
             f"longest outages of clients { ({kind: round(seconds, 1) for kind, seconds in self.longest.items()}) }, "
             f"errors {dict(self.errors)}, workers {dict(self.worked)}"
@@ -193,22 +191,22 @@ async def guarded(report: Report, client: Awaitable[None]) -> None:
         report.others.append(error)
 
 
-async def killing(server: Server, kills: int, report: Report) -> None:
-    """Kill the server, evenly spread, and let some time pass afterwards."""
-    for _ in range(kills):
-        await some_load(kills, report)
+async def ending(server: Server, ends: int, report: Report) -> None:
+    """End and start the server, evenly spread, and let some time pass afterwards."""
+    for _ in range(ends):
+        await some_load(ends, report)
         began = time.monotonic()
-        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.end)
         await asyncio.sleep(DOWN)
         await asyncio.to_thread(server.start)
         report.away.append(time.monotonic() - began)
-    await some_load(kills, report)
+    await some_load(ends, report)
 
 
-async def some_load(kills: int, report: Report) -> None:
+async def some_load(ends: int, report: Report) -> None:
     """Wait for a share of the time, and until clients have stored some notes in it or failed."""
     wanted = len(report.stored) + NOTES
-    await asyncio.sleep(SECONDS / (kills + 1))
+    await asyncio.sleep(SECONDS / (ends + 1))
     while len(report.stored) < wanted and not report.others:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
 
@@ -249,7 +247,7 @@ async def clients(url: str, load: Load, report: Report, server: Server) -> None:
             *(storing([memory.bank(name) for name in load.names], n, report, over) for n, memory in enumerate(writers)),
         ]
         running = [asyncio.create_task(guarded(report, client)) for client in busy]
-        await killing(server, load.kills, report)
+        await ending(server, load.ends, report)
         over.set()
         await asyncio.gather(*running)
 
@@ -285,11 +283,11 @@ async def all_messages(bank: Memory) -> list[Message]:
 
 
 def assert_nothing_lost_or_repeated(url: str, server: Server, load: Load) -> None:
-    """Kill the server under a load; check that each acknowledged note is there once, and once as a fact."""
+    """End the server under a load; check that each acknowledged note is there once, and once as a fact."""
     report, facts, messages = asyncio.run(endure(url, server, load))
     print(f"\n{SECONDS:g} seconds: {report}")
     assert report.others == [], f"a client or a worker saw an error that it can't simply wait out: {report.others}"
-    assert len(report.away) == load.kills
+    assert len(report.away) == load.ends
     assert report.recovered, "no client noticed the server's absence"
     # Every call was repeated until it was acknowledged, so that each note is there, and there once.
     assert Counter(message.content for message in messages) == dict.fromkeys(report.stored, 1)

@@ -1,9 +1,11 @@
-"""Connections to Neo4j that are lost while a transaction is committed: nothing is lost, nothing is done twice."""
+"""Connections and servers that fail while a transaction is committed: nothing is lost, nothing is done twice."""
 
 import asyncio
 
-from cutting import BOLT_COMMIT, wire
+import pytest
+from cutting import BOLT_COMMIT, bolt_failure, wire
 
+from vmemo.errors import OutcomeUnknown
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.results import Spending
 from vmemo.models.select import FactSelect, MessageSelect
@@ -27,6 +29,29 @@ def test_writes_whose_outcome_is_unknown_are_applied_once(neo4j_url: str) -> Non
                 await store.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "code", ["Neo.TransientError.General.DatabaseUnavailable", "Neo.ClientError.Database.DatabaseNotFound"]
+)
+def test_a_server_that_fails_in_a_commit_and_goes_away_leaves_the_outcome_unknown(neo4j_url: str, code: str) -> None:
+    asyncio.run(_go_away(neo4j_url, code))
+
+
+async def _go_away(url: str, code: str) -> None:
+    store, one, two = Neo4jStore(url), a_message("tulips"), a_message("roses")
+    await store.open()
+    await store.create_bank(a_bank())
+    await store.append(BANK, [one])
+    with wire(url, BOLT_COMMIT) as (held, through):
+        cut_off = Neo4jStore(through, busy_seconds=5)
+        await cut_off.open(as_is=True)
+        held.cut(bolt_failure(code))
+        with pytest.raises(OutcomeUnknown):
+            await cut_off.append(BANK, [two])
+        await cut_off.close()
+    assert [message.id for message in await store.messages(BANK, MessageSelect())] == [one.id, two.id]
+    await store.close()
 
 
 async def _append(store: Neo4jStore) -> None:

@@ -1,11 +1,12 @@
 """PostgreSQL is killed and started again under load: nothing is lost, nothing is done twice."""
 
 import pytest
-from endurance import SECONDS, Load, assert_nothing_lost_or_repeated
+from endurance import SECONDS, Load, Server, assert_nothing_lost_or_repeated
 
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 
 @pytest.mark.timeout(SECONDS + 280)
 def test_server_kills_lose_nothing_and_repeat_nothing(postgres: EmbeddedPostgres, postgres_url: str) -> None:
-    assert_nothing_lost_or_repeated(postgres_url, postgres, Load(workers=16, recalling=32, banks=12))
+    server = Server(postgres.kill, postgres.start)
+    assert_nothing_lost_or_repeated(postgres_url, server, Load(workers=16, recalling=32, banks=12))

@@ -36,7 +36,7 @@ async def persistent(once: Callable[[], Awaitable[R]], *, repeatable: bool, seco
         try:
             return await once()
         except OutcomeUnknown as error:
-            if not repeatable:
+            if not repeatable or (unsure is not None and time.monotonic() > until):
                 raise
             if unsure is None:
                 unsure, until = error, time.monotonic() + seconds

@@ -40,13 +40,12 @@ _OVERTAKEN = (
 """Another transaction created or deleted a node or an index meanwhile: run again, a transaction sees that."""
 _ENDED = ("Neo.ClientError.Transaction.LockClientStopped", "Neo.ClientError.Transaction.Terminated")
 """The server, which may be shutting down, or an administrator ended the transaction; the driver does not retry it."""
-_UNSURE = (
-    *_ENDED,
-    "Neo.DatabaseError.Transaction.TransactionCommitFailed",
-    "Neo.TransientError.Cluster.ReplicationFailure",
-    "Neo.TransientError.Transaction.LeaderSwitch",
-)
-"""Errors of a commit that may have been accepted all the same."""
+_REFUSED_COMMIT = ("Neo.ClientError.Schema.", "Neo.TransientError.Transaction.DeadlockDetected")
+"""Errors of a commit that was surely not accepted.
+
+Others may follow a commit that was: a server that shuts down commits first, then looks for the database to make a
+bookmark, and reports it as unavailable.
+"""
 Foreign = Neo4jError | DriverError | OSError
 
 
@@ -65,7 +64,7 @@ def named_error(error: Foreign, step: Step, where: str, seconds: float) -> Vmemo
 
 def _of_server(error: Neo4jError, step: Step, where: str, seconds: float) -> VmemoError:
     code = error.code or ""
-    if step == "commit" and code.startswith(_UNSURE):
+    if step == "commit" and not code.startswith(_REFUSED_COMMIT):
         return _unknown(where)
     if code in _REFUSED:
         return StoreError(f"The Neo4j server at {where} {_REFUSED[code]}. Nothing was written.")
@@ -94,6 +93,7 @@ def _cut_off(error: Foreign, step: Step, where: str) -> VmemoError:
 
 def _unknown(where: str) -> VmemoError:
     return OutcomeUnknown(
-        f"The connection to Neo4j at {where} was lost while the transaction was being committed. It was written whole "
-        "or not at all, but which of the two is not known; look before you repeat the call."
+        f"The connection to Neo4j at {where} was lost, or the server failed, while the transaction was being "
+        "committed. It was written whole or not at all, but which of the two is not known; look before you repeat "
+        "the call."
     )
