@@ -14,7 +14,7 @@ from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import FactId, MessageId, Role
 from vmemo.reflect.condense import condense
-from vmemo.reflect.coverage import asked_speaker, by_speaker, cover_course, cover_sessions, interleave
+from vmemo.reflect.coverage import asked_speaker, by_speaker, cover_course, cover_items, cover_sessions, interleave
 from vmemo.reflect.date_math import describe_differences, wrong_length
 from vmemo.reflect.fact_times import times_of
 from vmemo.reflect.sources import Source
@@ -98,15 +98,11 @@ def test_the_values_in_long_code_that_are_counted_stay() -> None:
     code = "import csv\n" + "call(1)\n" * 40 + 'bird_names = ["wren", "robin", "finch"]\nrun(bird_names)\n'
     hit = with_text(hit, f"User: I count birds like this:\n```python\n{code}```\nIs it right?")
 
-    def line(min_line: int) -> str:
-        question, sources = "How many different birds did I name?", sources_of([hit])
-        (only,) = cover_sessions(
-            [hit], sources, max_tokens=90, min_line=min_line, count=count_tokens, question=question
-        )
-        return only.text
-
-    assert 'bird_names = ["wren", "robin", "finch"] [code]' in line(96)
-    assert line(24) == "User: I count birds like this: [code] Is it right?"
+    question, sources = "How many different birds did I name?", sources_of([hit])
+    (item,) = cover_items([hit], sources, max_tokens=90, count=count_tokens, question=question)
+    assert 'bird_names = ["wren", "robin", "finch"] [code]' in item.text
+    (line,) = cover_sessions([hit], sources, max_tokens=90, min_line=24, count=count_tokens, question=question)
+    assert line.text == "User: I count birds like this: [code] Is it right?"
 
 
 def test_an_order_has_each_statement_once_and_follow_up_questions_last() -> None:
@@ -120,6 +116,38 @@ def test_an_order_has_each_statement_once_and_follow_up_questions_last() -> None
     hits = [with_text(hit, f"User: {text}") for hit, text in zip(hits_of(1, 5), texts, strict=True)]
     chosen = cover_sessions(hits, sources_of(hits), max_tokens=44, min_line=24, count=count_tokens)
     assert [hit.text.removeprefix("User: ") for hit in chosen] == [texts[1], texts[3], texts[4]]
+
+
+def items_of(hits: list[Hit], max_tokens: int) -> list[str]:
+    chosen = cover_items(hits, sources_of(hits), max_tokens=max_tokens, count=count_tokens, question="How many birds?")
+    assert sum(hit.tokens for hit in chosen) <= max_tokens
+    return [hit.text.removeprefix("User: ") for hit in chosen]
+
+
+def test_items_of_one_session_are_not_displaced_by_sessions_about_something_else() -> None:
+    birds, others = hits_of(1, 8, "In the garden I saw a bird of the kind"), hits_of(9, 1, "I went by train to town")
+    assert [text for text in items_of([*birds, *others[:8]], 130) if "bird" in text] == [
+        hit.text.removeprefix("User: ") for hit in birds
+    ]
+
+
+def test_items_are_shown_without_repeated_sentences_of_a_day_and_empty_questions() -> None:
+    texts = (
+        "I saw 2 wrens at the pond. Can you tell me more about them?",
+        "Thanks. I saw 3 wrens at the pond.",
+        "What do they eat? I saw 2 wrens at the pond. My aunt saw an owl.",
+        "What do owls eat?",
+    )
+    hits = [with_text(hit, f"User: {text}") for hit, text in zip(hits_of(1, 4), texts, strict=True)]
+    shown_texts = items_of(hits, 200)
+    assert shown_texts == [
+        "I saw 2 wrens at the pond.",
+        "Thanks. I saw 3 wrens at the pond.",
+        "My aunt saw an owl.",
+        texts[3],
+    ]
+    later = [*hits[:1], with_text(hits_of(2, 1)[0], f"User: {texts[0]}")]
+    assert len(items_of(later, 200)) == 2
 
 
 def test_replies_do_not_take_the_place_of_what_is_counted() -> None:

@@ -199,6 +199,7 @@ RULES: dict[str, Rule] = {
     "reflect.condense.asks_back": condense.asks_back,
     "reflect.condense.condense": lambda text: condense.condense(text, 40, len),
     "reflect.condense.condense_outline": lambda text: condense.condense_outline(text, 40, len),
+    "reflect.condense.new_statements": lambda text: condense.new_statements(text, []),
     "reflect.condense.without_requests": condense.without_requests,
     "reflect.condense.says_nothing": condense.says_nothing,
     "reflect.condense.condense_sentences": lambda text: condense.condense_sentences(text, 40, len),
@@ -228,6 +229,7 @@ NOT_RULES = {
     "reflect.date_math.describe_differences": "writes about facts",
     "reflect.coverage.by_speaker": "selects facts",
     "reflect.coverage.cover_course": "selects facts",
+    "reflect.coverage.cover_items": "selects facts",
     "reflect.coverage.cover_sessions": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""

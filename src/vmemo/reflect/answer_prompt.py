@@ -42,14 +42,18 @@ that it changed.""",
 former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
 and what is valid now. If a number of items is asked for, give a numbered list of exactly so many.""",
     "count": """This question asks for a number, a sum or a frequency.
-- If a memory states just this number, use it, and the latest one if it changed. But parts add up: sums of single weeks,
-  trips or purchases, and items that were added on different days. "In total", "altogether" and "across" ask for that.
+- If a memory states just this number, use it, the latest one if it changed, and add what came after that day. But parts
+  add up: sums of single weeks, trips or purchases, and items of different days. "In total", "altogether" and "across"
+  ask for that.
 - Otherwise list in `steps` every item that counts, with its date and mark, from all memories, oldest first. Go through
   every line: one line may hold several items. The same item said again or in other words is one item; one that was
   dropped or replaced later does not count as current. Then count or add up, and name the items in the answer.
 - Count what people said themselves, unless your own proposals are asked for. Count at the level that the question
   names: several reports of one problem are one, and if it names the fields to look in, each of them is one item unless
-  clearly different ones belong to it. Settle on one number, in the sense that fits the words of the question best.""",
+  clearly different ones belong to it. Settle on one number, in the sense that fits the words of the question best.
+- If the question limits the time, the date of the event decides. A date after "=" was computed from the words before it
+  and may be wrong.
+- Each person, thing or place that the question names needs a memory of its own: look for one that has none.""",
     "multi-hop": """This question needs several memories. For a list, give every matching item once, with its mark. For
 a comparison, give both sides with their values. For a chain from one person or thing to the next, write each link in
 `steps`, and say which one is missing.""",

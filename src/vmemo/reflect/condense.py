@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from vmemo.models.truncate import TRUNCATED, truncate
 from vmemo.reflect.outline import FILLER, SEPARATOR
+from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
 from vmemo.text.tokens import terms
@@ -23,6 +24,8 @@ MAX_QUOTED = 120
 """Characters up to the end of a quotation, such as an error message, which is not divided."""
 MAX_FOLLOW_UP = 200
 """Characters of a question that only follows up the message before it."""
+MIN_SAID = 0.9
+"""Share of a sentence's terms that another one must have to say the same."""
 _REACTION = frozenset(
     terms(
         "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
@@ -73,6 +76,11 @@ _ASKS = LazyPattern(
     r"[^.!?]*\?(?: [^.!?]{1,120}\?)?\s*$",
     re.IGNORECASE,
 )
+_ASKED_OF_YOU = LazyPattern(
+    r"\W*(?:(?:also|and|so|but|then)\b,? )?(?:can|could|would|will) you \w(?!.*\b(?:i|my|mine|we|our)\b).*\?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A request to the assistant in which the person says nothing of themselves."""
 _NAME_WEIGHT, _ASKED_WEIGHT, _REQUEST_WEIGHT = 0.5, 1.0, -2.0
 
 
@@ -156,6 +164,30 @@ def without_requests(text: str) -> str:
     kept = [each for each in _divide(body, _CLAUSE_END) if not _is_empty_request(each) and not FILLER.match(each)]
     stated = "".join(kept).strip(" ,;:-–")
     return prefix + stated if len(set(terms(stated))) >= MIN_SUBJECT else text
+
+
+def new_statements(text: str, said: list[set[str]]) -> str:
+    """Return a text without sentences that `said` has already and questions that state nothing; the text if none stay.
+
+    The terms of the sentences that stay are added to `said`.
+    """
+    speaker, separator, body = text.partition(": ")
+    prefix, body = (speaker + separator, body) if separator else ("", text)
+    sentences = [(each, set(terms(each))) for each in _divide(body, _SENTENCE_END)]
+    new = [(each, words) for each, words in sentences if not _is_said(words, said) and not _only_asks(each)]
+    said.extend(words for _, words in new)
+    return prefix + "".join(each for each, _ in new).strip() if new else text
+
+
+def _only_asks(sentence: str) -> bool:
+    return is_bare_question(sentence) or _ASKED_OF_YOU.match(sentence) is not None
+
+
+def _is_said(words: set[str], said: Sequence[set[str]]) -> bool:
+    """Return True if another sentence has nearly all of these terms, and all of the numbers."""
+    return any(
+        len(words & other) >= MIN_SAID * len(words) and all(each.isalpha() for each in words - other) for other in said
+    )
 
 
 def condense_outline(

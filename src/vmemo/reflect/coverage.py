@@ -15,6 +15,7 @@ from vmemo.reflect.condense import (
     condense,
     condense_outline,
     condense_sentences,
+    new_statements,
     says_nothing,
     without_requests,
 )
@@ -31,14 +32,9 @@ MAX_CODE = 240
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
 SHORT_LINE = 48
-MIN_LINE: Mapping[QueryType, int] = {
-    "ordering": SHORT_LINE,
-    "summary": SHORT_LINE,
-    "change": SHORT_LINE,
-    "count": 96,
-    "contradiction": 96,
-}
-"""Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
+"""Tokens that a line of an order or a summary gets at least, which limits the number of lines."""
+ITEM_LINE = 96
+"""Tokens that a line with items gets at least."""
 STATEMENT_LINE = 64
 """Tokens up to which a person's statement in a summary is whole: fewer whole statements say more than many parts."""
 MIN_REPEATED = 0.6
@@ -113,7 +109,7 @@ def cover_course(
         (hit for hit in hits if sources[hit.id].role == "assistant"), lambda hit: sources[hit.id].message or hit.id
     )
     if not people or not replies:
-        limits = {"max_tokens": max_tokens, "min_line": MIN_LINE["summary"]}
+        limits = {"max_tokens": max_tokens, "min_line": SHORT_LINE}
         return cover_sessions(hits, sources, **limits, count=count, question=question)
     said = cover_sessions(
         _single_statements(people, sources, count),
@@ -236,6 +232,30 @@ def cover_sessions(
     fitting = max(1, sum(1 for total in used if total <= max_tokens))
     cut = condense if short else condense_sentences
     shortened = _shorten(list(chosen.values())[:fitting], max_tokens, count, asked, cut=cut)
+    return sorted(shortened, key=lambda hit: sources[hit.id].place)
+
+
+def cover_items(
+    hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, count: TokenCounter, question: str
+) -> list[Hit]:
+    """Return the best hits in the order in which they were said, for questions whose items may be in any of them.
+
+    What each of them says anew is shown in whole sentences, so that as many as possible fit. Messages that only ask
+    come last.
+    """
+    asked = terms(question)
+    plain = [each for hit in hits if (each := _without_code(hit, count, MAX_CODE, asked)) is not None]
+    plain = sorted([hit for hit in plain if not says_nothing(hit.text)] or plain, key=_only_asks)
+    lines: list[Hit] = []
+    said: dict[date, list[set[str]]] = {}
+    left = max_tokens
+    for hit in plain:
+        line = _with_text(hit, new_statements(hit.text, said.setdefault(hit.fact.mentioned_at.date(), [])), count)
+        left -= min(line.tokens, ITEM_LINE)
+        if left < 0 and lines:
+            break
+        lines.append(line)
+    shortened = _shorten(lines, max_tokens, count, asked, cut=condense_sentences)
     return sorted(shortened, key=lambda hit: sources[hit.id].place)
 
 

@@ -9,10 +9,11 @@ from typing import Protocol
 from vmemo.models import Fact, FactId, Hit, Network, QueryType, QuestionTense
 from vmemo.ports import TokenCounter
 from vmemo.reflect.coverage import (
-    MIN_LINE,
+    SHORT_LINE,
     asked_speaker,
     by_speaker,
     cover_course,
+    cover_items,
     cover_sessions,
     interleave,
 )
@@ -23,7 +24,9 @@ from vmemo.text.questions.yes_no import opposite_statements
 FACTS: tuple[Network, ...] = ("world", "experience")
 """Networks of evidence; observations summarize it, and opinions follow from it."""
 SCORE_SHARE: Mapping[QueryType, float] = {"count": 0.3, "contradiction": 0.4}
-"""Share of a query's best score that a fact must have, for types whose answers need no course."""
+"""Share of a query's best score that a fact must have, by the types whose answers need single items and no course."""
+GATHERED: frozenset[QueryType] = frozenset(("ordering", "summary", "change", *SCORE_SHARE))
+"""The types of questions whose facts are gathered by session."""
 WIDE: Mapping[Network | None, int] = {None: 12, "world": 16, "experience": 36}
 """Times the budget that is recalled, because the lines are shortened afterwards. The assistant's texts are the longest,
 and one part of a reply is enough to find it."""
@@ -85,11 +88,10 @@ async def gather_by_session(
     max_tokens: int,
     count: TokenCounter,
     score_share: float | None = None,
-    min_line: int = 0,
 ) -> tuple[list[Hit], Mapping[FactId, Source]]:
     """Return short lines from every session that touches the question's topics, in the order in which they were said.
 
-    Facts below a share of the best score that a query finds are left out. A line gets at least `min_line` tokens.
+    Facts below a share of the best score that a query finds are left out.
     """
     rankings = await _rankings(question, recalled, recaller, max_tokens)
     share = SCORE_SHARE.get(recalled.type, 0.0) if score_share is None else score_share
@@ -100,15 +102,11 @@ async def gather_by_session(
     sources = await load_sources(hits, recaller.messages)
     if _is_course(question, recalled.type):
         return cover_course(hits, sources, max_tokens=max_tokens, count=count, question=question), sources
-    chosen = cover_sessions(
-        by_speaker(hits, sources, recalled.type, question),
-        sources,
-        max_tokens=max_tokens,
-        min_line=max(min_line, MIN_LINE[recalled.type]),
-        count=count,
-        question=question,
-    )
-    return chosen, sources
+    said = by_speaker(hits, sources, recalled.type, question)
+    if recalled.type in SCORE_SHARE:
+        return cover_items(said, sources, max_tokens=max_tokens, count=count, question=question), sources
+    limits = {"max_tokens": max_tokens, "min_line": SHORT_LINE}
+    return cover_sessions(said, sources, **limits, count=count, question=question), sources
 
 
 def _is_course(question: str, type: QueryType) -> bool:

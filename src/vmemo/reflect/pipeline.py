@@ -19,7 +19,6 @@ from vmemo.ports import LLM, Context, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
-from vmemo.reflect.coverage import MIN_LINE, SHORT_LINE
 from vmemo.reflect.date_math import question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import (
@@ -31,7 +30,7 @@ from vmemo.reflect.extractive import (
     facts_in,
 )
 from vmemo.reflect.fill_schema import fill_schema
-from vmemo.reflect.gather import FACTS, Recaller, RecallOutcome, gather_by_session
+from vmemo.reflect.gather import FACTS, GATHERED, Recaller, RecallOutcome, gather_by_session
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
 from vmemo.reflect.sources import load_sources
@@ -172,7 +171,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
         question=question.text,
         timed=recalled.type == "temporal",
         events=recalled.parts if recalled.type == "temporal" else (),
-        chronological=recalled.type in MIN_LINE,
+        chronological=recalled.type in GATHERED,
         sequenced=recalled.type in ("temporal", "update"),
         recalled_instructions=recalled.instructions,
     )
@@ -270,7 +269,6 @@ async def quote_memory(
         max_tokens=limit,
         count=count,
         score_share=MIN_GATHERED_SHARE,
-        min_line=SHORT_LINE,
     )
     return extractive_answer(question, hits or recalled.hits, type=recalled.type if hits else "general")
 

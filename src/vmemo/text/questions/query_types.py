@@ -33,7 +33,8 @@ _CONTENTLESS = STOP_WORDS | frozenset("s d m please know tell think mean say ok 
 _PAST_VERB = r"(?!need|proceed|exceed)[a-z]{2,}ed|said|told|gave|wrote|put|made|drew|chose|came up with|thought|taught"
 _UTTERANCE = "suggestions?|recommendations?|advice|answers?|repl(?:y|ies)|responses?|tips|ideas|hints?|pointers"
 _ASSISTANT = _cue(
-    "you your our assistant chatbot we",
+    "you your our assistant chatbot we remind",
+    r"\bremind me\b(?! to\b)(?![^.?!]{0,200}\b(?:i|my|mine|we|us|our|[\w-]+'s)\b)",
     rf"(?<!thank )\b(?:you|assistant|chatbot)(?:'d|'ve| had| have)?(?: \w+ly| just| already| once)? (?:{_PAST_VERB})\b",
     r"\b(?:did|had|have) (?:you(?! (?:know|remember|heard|hear|got|any|a)\b)|your|the assistant|the chatbot) \w",
     r"\b(?:was|were|remember|recall|repeat|from|in|on|according to) your (?!opinion|view|mind|experience)\w+",
@@ -278,7 +279,7 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
 
 def _counts_own(text: str, words: Set[str]) -> bool:
     """Return True if a question counts what was said, and names a conversation only as the place: "in our chats"."""
-    return words.isdisjoint(("you", "your", "assistant", "chatbot")) and _COUNT.matches(text, words)
+    return words.isdisjoint(("you", "your", "assistant", "chatbot", "remind")) and _COUNT.matches(text, words)
 
 
 def question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
