@@ -85,7 +85,8 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.console_sessions = console.ConsoleSessions(csrf_key=state.shared.csrf_key, records=state.shared.sessions)
     app.state.reports = chosen.reports
     for routes in (banks, messages, query, facts, inspect, webhooks, system, hindsight, pages, console):
-        app.include_router(routes.router)
+        # Included routers are prepared again at the first request and match each route in several steps.
+        app.router.routes.extend(routes.router.routes)
     if chosen.mcp:
         _add_mcp(app, state, chosen)
     for kind, handle in (

@@ -15,6 +15,7 @@ from starlette.types import Scope
 from vmemo.server.dependencies import authenticate
 
 _STAYS_ENCODED = re.compile(rb"%(2f|25)", re.IGNORECASE)
+_DECODED = "vmemo.decoded_path"
 _IMPORT = re.compile(r"/v1/banks/[^/]+/import")
 _HINDSIGHT_UPLOAD = re.compile(r"/v1/default/banks/[^/]+/(files/retain|document-transfer|transfer/import)")
 
@@ -48,7 +49,12 @@ class ExactRoute(APIRoute):
 def _raw_path(scope: Scope) -> str:
     """Return the path with everything but slashes and percent signs decoded."""
     raw: bytes | None = scope.get("raw_path")
-    return scope["path"] if raw is None else unquote(_STAYS_ENCODED.sub(rb"%25\1", raw).decode("ascii", "replace"))
+    if raw is None:
+        return scope["path"]
+    # Each route asks for it.
+    if _DECODED not in scope:
+        scope[_DECODED] = unquote(_STAYS_ENCODED.sub(rb"%25\1", raw).decode("ascii", "replace"))
+    return scope[_DECODED]
 
 
 def is_import(scope: Scope) -> bool:

@@ -31,9 +31,9 @@ PAGES = (
 )
 router = APIRouter(include_in_schema=False)
 for pages in PAGES:
-    router.include_router(pages.router)
+    router.routes.extend(pages.router.routes)
 
-_rest = APIRouter(prefix="/console", route_class=ConsoleRoute)
+_rest = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
 
 
 @_rest.get("/{path:path}")
@@ -42,4 +42,4 @@ async def missing(request: Request, principal: SignedIn) -> Response:
     raise HttpProblem(404, "NotFound", "There is no such page.")
 
 
-router.include_router(_rest)
+router.routes.extend(_rest.routes)

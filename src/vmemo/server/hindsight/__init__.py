@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from vmemo.server.hindsight import banks, documents, inspect, operations, query, retain, system, unsupported
 
 router = APIRouter(include_in_schema=False)
-router.include_router(unsupported.entity_graph)
+router.routes.extend(unsupported.entity_graph.routes)
 for part in (system, banks, retain, query, inspect, documents, operations):
-    router.include_router(part.router)
+    router.routes.extend(part.router.routes)
 # It matches every remaining path.
-router.include_router(unsupported.router)
+router.routes.extend(unsupported.router.routes)

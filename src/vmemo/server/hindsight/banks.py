@@ -25,7 +25,7 @@ from vmemo.server.hindsight.requests import HindsightRequest, OffsetPage, is_uns
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 _MISSION = "reflect_mission"
 _TRAITS = {f"disposition_{name}": name for name in Disposition.model_fields}
 SUPPORTED_FIELDS = (_MISSION, *_TRAITS)

@@ -23,7 +23,7 @@ from vmemo.server.hindsight.serializers import chunk_id, parse_chunk_id, parse_t
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 DOCUMENT = f"{BANK}/documents/{{document_id}}"
 
 

@@ -22,7 +22,7 @@ from vmemo.server.hindsight.serializers import format_time, memory_item, source_
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import json_response, record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 
 
 @router.get(f"{BANK}/memories/list")

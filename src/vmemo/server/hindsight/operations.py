@@ -21,7 +21,7 @@ from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import HttpProblem
 from vmemo.server.responses import json_response, record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 _PENDING = ("pending", "grouped")
 _TYPES: Mapping[JobKind, str] = {
     "process": "retain",

@@ -22,7 +22,7 @@ from vmemo.server.hindsight.serializers import MemoryResult, ResultScores, parse
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 DEFAULT_TYPES: Sequence[FactType] = ("world", "experience", "observation")
 HindsightBudget = Literal["low", "mid", "high"]
 

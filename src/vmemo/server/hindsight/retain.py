@@ -23,7 +23,7 @@ from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import HttpProblem
 from vmemo.server.responses import record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 _FIRST_PAGE = 16
 
 

@@ -12,7 +12,7 @@ from vmemo.server.hindsight.schemas import Features, Liveness, VersionResponse
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 API_VERSION = "1.1.0"
 """The version of Hindsight whose calls are supported."""
 _STARTED = time.monotonic()

@@ -10,9 +10,9 @@ from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import HttpProblem
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-router = APIRouter(route_class=ExactRoute)
+router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 """Every path that no other router matches; include it last."""
-entity_graph = APIRouter(route_class=ExactRoute)
+entity_graph = APIRouter(include_in_schema=False, route_class=ExactRoute)
 """A path that the route of a single entity would match; include it first."""
 
 

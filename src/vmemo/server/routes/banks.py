@@ -30,6 +30,7 @@ from vmemo.server.dependencies import (
     ReadBank,
     WriteBank,
 )
+from vmemo.server.openapi import operation_id
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import (
@@ -43,7 +44,7 @@ from vmemo.server.responses import (
     record,
 )
 
-router = APIRouter(prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
+router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
 _JSON_LINES = "application/x-ndjson"
 Prefix = Annotated[Text, Query(max_length=512, description="Only banks whose names start with this.")]
 

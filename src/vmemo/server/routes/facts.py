@@ -10,10 +10,16 @@ from vmemo.models.requests import DeleteFactRequest, FactText, PinFactRequest, P
 from vmemo.models.results import Forgotten
 from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, WriteBank
+from vmemo.server.openapi import operation_id
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, READ_ERRORS, CursorPage, page, record
 
-router = APIRouter(prefix="/v1/banks/{bank}/facts/{fact}", tags=["facts"], route_class=ExactRoute)
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix="/v1/banks/{bank}/facts/{fact}",
+    tags=["facts"],
+    route_class=ExactRoute,
+)
 
 
 @router.get("", response_model=Fact, responses=READ_ERRORS)

@@ -12,6 +12,7 @@ from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
 from vmemo.models.results import Job
 from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, WriteBank
+from vmemo.server.openapi import operation_id
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import (
@@ -25,7 +26,9 @@ from vmemo.server.responses import (
     record,
 )
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute)
+router = APIRouter(
+    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute
+)
 EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
 Instructions = Annotated[bool, Query(description="Only standing instructions of the user.")]
 Pinned = Annotated[bool, Query(description="Only pinned facts.")]

@@ -16,6 +16,7 @@ from vmemo.models.requests import (
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.server import examples
 from vmemo.server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, WriteBank
+from vmemo.server.openapi import operation_id
 from vmemo.server.paging import Cursor, Document, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import ProblemDetails, derivation_problem
@@ -29,7 +30,9 @@ from vmemo.server.responses import (
     record,
 )
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute)
+router = APIRouter(
+    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute
+)
 
 
 class RetainResponse(Retained):

@@ -17,11 +17,14 @@ from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDel
 from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, begin_write
 from vmemo.server.formats import PROMPT_RESPONSE, Format, formatted
+from vmemo.server.openapi import operation_id
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
 from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record, record_of
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactRoute)
+router = APIRouter(
+    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactRoute
+)
 PING_SECONDS = 15
 """Seconds of silence after which a comment is sent, so that no proxy closes the connection."""
 _EVENT_STREAM = "text/event-stream"

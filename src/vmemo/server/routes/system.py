@@ -14,6 +14,7 @@ from vmemo.models.requests import CreateKeyRequest
 from vmemo.server import examples
 from vmemo.server.background import BackgroundWorker
 from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
+from vmemo.server.openapi import operation_id
 from vmemo.server.paging import Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import HttpProblem
@@ -29,7 +30,7 @@ from vmemo.server.responses import (
     record,
 )
 
-router = APIRouter(tags=["server"], route_class=ExactRoute)
+router = APIRouter(generate_unique_id_function=operation_id, tags=["server"], route_class=ExactRoute)
 NO_BANK = ""
 """The bank of requests that concern the whole server."""
 BankFilter = Annotated[Name | None, Query(description="Only writes to this bank.")]

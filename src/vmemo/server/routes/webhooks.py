@@ -9,10 +9,16 @@ from vmemo.models.requests import AddWebhookRequest, DeleteWebhookRequest
 from vmemo.models.webhooks import SignedWebhook, Webhook
 from vmemo.server import examples
 from vmemo.server.dependencies import AdminBank, Idempotent
+from vmemo.server.openapi import operation_id
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import BODY_ERRORS, READ_ERRORS, CursorPage, page, record
 
-router = APIRouter(prefix="/v1/banks/{bank}/webhooks", tags=["webhooks"], route_class=ExactRoute)
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix="/v1/banks/{bank}/webhooks",
+    tags=["webhooks"],
+    route_class=ExactRoute,
+)
 
 
 @router.get("", name="list", response_model=CursorPage[Webhook], responses=READ_ERRORS)

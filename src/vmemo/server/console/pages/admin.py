@@ -12,7 +12,7 @@ from vmemo.server.console.render import is_fragment, path_to, render
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.dependencies import AppState
 
-router = APIRouter(prefix="/console", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
 PAGE = 100
 
 

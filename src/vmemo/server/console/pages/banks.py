@@ -13,7 +13,7 @@ from vmemo.server.console.render import bank_path, is_fragment, render
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.dependencies import AppState, open_session
 
-router = APIRouter(prefix="/console", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
 PAGE = 50
 
 

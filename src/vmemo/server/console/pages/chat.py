@@ -17,7 +17,7 @@ from vmemo.server.console.dependencies import BankForm, ReadForm, ReadPage
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.dependencies import begin_write
 
-router = APIRouter(prefix="/console/banks/{bank}/chat", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/chat", route_class=ConsoleRoute)
 PING_SECONDS = 15
 _EVENT_STREAM = "text/event-stream"
 

@@ -15,7 +15,7 @@ from vmemo.server.console.flash import redirect
 from vmemo.server.console.render import is_fragment
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
 PAGE = 50
 FACTS = 30
 MERGES = 50

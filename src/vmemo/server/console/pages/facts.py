@@ -19,7 +19,7 @@ from vmemo.server.console.render import is_fragment
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.console.timeline import Timeline
 
-router = APIRouter(prefix="/console/banks/{bank}/facts", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/facts", route_class=ConsoleRoute)
 PAGE = 50
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 FactState = Literal["", "current", "closed", "pinned", "instructions"]

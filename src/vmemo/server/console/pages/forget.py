@@ -13,7 +13,7 @@ from vmemo.server.console.flash import redirect
 from vmemo.server.console.render import is_fragment, path_to
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}/forget", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/forget", route_class=ConsoleRoute)
 
 
 @router.get("")

@@ -14,7 +14,7 @@ from vmemo.server.console.dependencies import BankPage, ReadPage
 from vmemo.server.console.render import is_over, short
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
 MAX_NODES = 2000
 MAX_LINKS = 6000
 """Links that are drawn, the strongest first."""

@@ -14,7 +14,7 @@ from vmemo.server.console.dependencies import BankPage, ReadPage
 from vmemo.server.console.render import is_fragment
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
 PAGE = 20
 SPARK_WIDTH, SPARK_HEIGHT = 120, 28
 

@@ -11,7 +11,7 @@ from vmemo.server.console.dependencies import BankPage, ReadPage, WriteForm
 from vmemo.server.console.flash import redirect
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
 
 
 @router.get("")

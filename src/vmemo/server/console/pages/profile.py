@@ -12,7 +12,7 @@ from vmemo.server.console.dependencies import ReadPage, WriteForm
 from vmemo.server.console.flash import redirect
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}/profile", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/profile", route_class=ConsoleRoute)
 TRAITS = {
     "skepticism": ("trusting", "skeptical"),
     "literalism": ("reads between the lines", "literal"),

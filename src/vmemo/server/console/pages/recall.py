@@ -20,7 +20,7 @@ from vmemo.server.console.dependencies import ReadPage
 from vmemo.server.console.render import is_fragment
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/banks/{bank}/recall", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/recall", route_class=ConsoleRoute)
 NETWORKS: tuple[Network, ...] = get_args(Network)
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 TAG_RULES: tuple[TagsMatch, ...] = get_args(TagsMatch)

@@ -18,7 +18,7 @@ from vmemo.server.console.dependencies import SignedIn
 from vmemo.server.console.render import render
 from vmemo.server.console.route import ConsoleRoute
 
-router = APIRouter(prefix="/console/reports", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console/reports", route_class=ConsoleRoute)
 SUFFIXES = (".json", ".html")
 MAX_FILES = 500
 MAX_BYTES = 5_000_000

@@ -13,7 +13,7 @@ from vmemo.server.console.session import ConsoleSessions, browser_token
 from vmemo.server.dependencies import AppState
 from vmemo.server.problems import HttpProblem
 
-router = APIRouter(prefix="/console", route_class=ConsoleRoute)
+router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
 MAX_BODY = 8192
 """Bytes of the form, which is read before anybody is authenticated."""
 

@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse
 
 from vmemo.server.problems import HttpProblem
 
-router = APIRouter(prefix="/console")
+router = APIRouter(include_in_schema=False, prefix="/console")
 _FOLDER = Path(__file__).parent.parent / "static"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 FILES: Mapping[str, Path] = {
