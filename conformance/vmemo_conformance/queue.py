@@ -58,6 +58,15 @@ class QueueConformance(StoreSuite):
         assert [job.asked for job in await store.jobs(BANK)] == [2]
 
     @on_store
+    async def test_workers_leave_pending_messages_to_their_caller_until_a_given_time(self, store: Store) -> None:
+        soon = utc_now() + HOUR
+        await store.append(BANK, [a_message("tulips")], process_at=soon)
+        assert [job.due for job in await store.jobs(BANK)] == [soon]
+        assert await store.lease("worker", 60) == []
+        await store.append(BANK, [a_message("roses")])
+        assert [job.kind for job in await store.lease("worker", 60)] == ["process"]
+
+    @on_store
     async def test_a_message_without_inference_queues_nothing(self, store: Store) -> None:
         await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
         assert await store.jobs(BANK) == []

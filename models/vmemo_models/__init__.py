@@ -51,6 +51,17 @@ class ModelFiles:
         """Return the bytes of a part after checking their hash, or raise ModelFileError."""
         return self._checked(part.file, part.sha256, slice(part.start, part.end))
 
+    def checked(self, file: str) -> Path:
+        """Return a file's path after checking its hash, without holding its content; or raise ModelFileError."""
+        path = self.folder / file
+        try:
+            with path.open("rb") as opened:
+                found = hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        _demand_released(path, found, self.files[file])
+        return path
+
     def _checked(self, file: str, released: str, part: slice) -> bytes:
         path = self.folder / file
         try:
@@ -58,11 +69,18 @@ class ModelFiles:
                 opened.seek(part.start or 0)
                 content = opened.read() if part.stop is None else opened.read(part.stop - part.start)
         except OSError as error:
-            raise ModelFileError(f"{path} can't be read: {error.strerror or error}") from error
-        found = hashlib.sha256(content).hexdigest()
-        if found != released:
-            raise ModelFileError(f"{path} has SHA-256 {found}, but {released} was released")
+            raise _unreadable(path, error) from error
+        _demand_released(path, hashlib.sha256(content).hexdigest(), released)
         return content
+
+
+def _unreadable(path: Path, error: OSError) -> ModelFileError:
+    return ModelFileError(f"{path} can't be read: {error.strerror or error}")
+
+
+def _demand_released(path: Path, found: str, released: str) -> None:
+    if found != released:
+        raise ModelFileError(f"{path} has SHA-256 {found}, but {released} was released")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +95,11 @@ class EmbeddingModel(ModelFiles):
     words: FilePart | None = None
     """The table of words that completes the ONNX file, if it lacks one."""
 
-    def read_network(self) -> bytes:
-        """Return the complete ONNX model, or raise ModelFileError."""
-        network = self.read(self.network)
-        return network if self.words is None else network + self.read_part(self.words)
+    def open_network(self) -> Path | bytes:
+        """Return the complete ONNX model, as a file if it is in one; or raise ModelFileError."""
+        if self.words is None:
+            return self.checked(self.network)
+        return self.read(self.network) + self.read_part(self.words)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -500,6 +500,31 @@ def test_concurrent_processing_derives_each_message_once(url: str) -> None:
     asyncio.run(work())
 
 
+def test_concurrent_retains_of_a_bank_each_report_the_facts_of_their_messages(url: str) -> None:
+    async def run(memory: Memory) -> None:
+        reports = await asyncio.gather(*(memory.retain(f"The kettle number {n} is red.") for n in range(6)))
+        facts = {message: fact.id for fact in await memory.facts() for message in fact.messages}
+        for report in reports:
+            assert {facts[message] for message in report.stored} <= set(report.derived)
+
+    with open_memory(url) as memory:
+        asyncio.run(run(memory))
+
+
+def test_episodes_are_the_same_if_another_memory_retains_each_message(tmp_path: Path) -> None:
+    talk = ["The kettle is red.", "It boils fast.", "My bike has a flat tyre.", "The bike needs a chain.", "Tea!"] * 3
+    messages = [said(text, n) for n, text in enumerate(talk)]
+    with open_memory(str(tmp_path / "one.db")) as memory:
+        for message in messages:
+            memory.retain_sync(message)
+        together = [(episode.title, episode.messages) for episode in memory.episodes_sync()]
+    for message in messages:
+        with open_memory(str(tmp_path / "each.db")) as memory:
+            memory.retain_sync(message)
+    with open_memory(str(tmp_path / "each.db")) as memory:
+        assert [(episode.title, episode.messages) for episode in memory.episodes_sync()] == together
+
+
 def test_more_messages_than_one_batch_are_all_derived(url: str) -> None:
     with open_memory(url) as memory:
         done = memory.retain_sync([said(f"Line {n} about the kettle.", 60 * n) for n in range(600)])

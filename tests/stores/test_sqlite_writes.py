@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, RootTransaction
 
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.stores.sqlite import write_queue
 from vmemo.stores.sqlite.file import SqliteFile
 
-Run = Callable[[Connection], bool]
+Run = Callable[[Connection], RootTransaction | None]
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def file(tmp_path: Path) -> Generator[SqliteFile]:
 
 
 def add(number: int) -> Run:
-    def run(connection: Connection) -> bool:
+    def run(connection: Connection) -> RootTransaction | None:
         connection.exec_driver_sql("INSERT INTO numbers VALUES (?)", (number,))
-        return connection.in_nested_transaction()
+        return connection.get_transaction()
 
     return run
 
 
-def refuse(connection: Connection) -> bool:
+def refuse(connection: Connection) -> None:
     add(99)(connection)
     raise InvalidInput("no")
 
 
-def lose(connection: Connection) -> bool:
+def lose(connection: Connection) -> None:
     """Lose the whole transaction, as a full disk does."""
     connection.exec_driver_sql("ROLLBACK")
     raise InvalidInput("lost")
@@ -49,7 +49,7 @@ def _no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_queue, "GROUP_SECONDS", 60)
 
 
-def written_together(file: SqliteFile, *runs: Run) -> list[Future[bool]]:
+def written_together(file: SqliteFile, *runs: Run) -> list[Future[RootTransaction | None]]:
     """Write functions that are all queued, and the last one cancelled, before their thread begins."""
     queue, proceed = write_queue.WriteQueue(file), Event()
     with ThreadPoolExecutor(1) as thread:
@@ -66,8 +66,7 @@ def stored(file: SqliteFile) -> list[int]:
 
 def test_waiting_writes_share_a_transaction_and_an_error_undoes_only_its_own_write(file: SqliteFile) -> None:
     _, second, failed, third, cancelled = written_together(file, add(1), refuse, add(2), add(3))
-    assert second.result()
-    assert third.result()
+    assert second.result() is third.result()
     with pytest.raises(InvalidInput, match="no"):
         failed.result()
     assert cancelled.cancelled()
@@ -76,10 +75,9 @@ def test_waiting_writes_share_a_transaction_and_an_error_undoes_only_its_own_wri
 
 def test_writes_are_repeated_alone_when_their_transaction_is_lost(file: SqliteFile) -> None:
     _, second, lost, third, _ = written_together(file, add(1), lose, add(2), add(3))
-    assert not second.result()
+    assert second.result() is not third.result()
     with pytest.raises(InvalidInput, match="lost"):
         lost.result()
-    third.result()
     assert stored(file) == [0, 1, 2]
 
 

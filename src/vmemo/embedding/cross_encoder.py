@@ -196,7 +196,7 @@ def _output(network: Path, outputs: Sequence[TensorInfo]) -> str:
 def _session(network: Path, threads: int) -> OnnxSession:
     try:
         # By path, because the weights of a large model are in a second file beside it.
-        return open_session(str(network), threads)
+        return open_session(network, threads)
     # The runtime's errors have no common base class.
     except Exception as error:
         raise _refused(network, f"the runtime can't load it: {error}") from error

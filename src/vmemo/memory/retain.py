@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 from vmemo.errors import (
     DatabaseReplaced,
@@ -17,12 +18,15 @@ from vmemo.errors import (
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, FactId, MessageId
+from vmemo.models import BankId, FactId, MessageId, utc_now
 from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
 from vmemo.models.select import EpisodeSelect, FactSelect, first_of
 from vmemo.retain import pipeline
 from vmemo.retain.redact import redact_messages
+
+OWN_TIME = timedelta(seconds=5)
+"""Time in which a call that waits for facts derives them itself, before a worker also tries."""
 
 
 async def retain(session: MemorySession, request: RetainRequest) -> Retained:
@@ -34,7 +38,13 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
     stored = await pipeline.store_messages(
-        session.bank, messages, session.store, session.completed, skipped=request.skipped, redacted=redacted
+        session.bank,
+        messages,
+        session.store,
+        session.completed,
+        skipped=request.skipped,
+        redacted=redacted,
+        process_at=utc_now() + OWN_TIME if request.wait else None,
     )
     return await derive_stored(session, request, stored)
 
@@ -72,28 +82,36 @@ async def process(session: MemorySession, request: ProcessRequest) -> Retained:
         raise DerivationProblem.caused_by(error).to_error() from error
 
 
-async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:
+async def derive(runtime: MemoryRuntime, bank: BankId, messages: Sequence[str] = ()) -> Retained:
     """Derive facts from a bank's pending messages; raise the first error after everything else is processed.
 
-    Errors of other jobs do not raise: `status()` reports them.
+    Nothing is left to do if another call has derived all of these `messages` meanwhile. Errors of other jobs do not
+    raise: `status()` reports them.
     """
     context = runtime.context
     if context.llm is None:
-        async with context.bank_lock(bank), runtime.requests.derivation(bank):
-            if await context.store.jobs(bank, ["extract"]):
-                # A language model began to process these messages; the local engine starts over.
-                await ungroup(context.store, bank)
-            return await pipeline.process(bank, context)
+        async with context.bank_lock(bank):
+            known = context.derived_messages.facts_of(bank, messages)
+            return await _derive_locally(runtime, bank) if known is None else Retained(derived=known)
     result = await runtime.worker.drain(bank)
     if result.processing_errors:
         raise result.processing_errors[0]
     return result.retained
 
 
+async def _derive_locally(runtime: MemoryRuntime, bank: BankId) -> Retained:
+    context = runtime.context
+    async with runtime.requests.derivation(bank):
+        if await context.store.jobs(bank, ["extract"]):
+            # A language model began to process these messages; the local engine starts over.
+            await ungroup(context.store, bank)
+        return await pipeline.process(bank, context)
+
+
 async def _process(session: MemorySession, messages: Sequence[str]) -> Retained:
     """Process all pending messages; if another worker was faster, report its facts of these messages."""
     try:
-        derived = await derive(session.runtime, session.bank)
+        derived = await derive(session.runtime, session.bank, messages)
     finally:
         session.runtime.start_background_jobs(session.bank)
     if not messages or derived.derived or derived.revised:
@@ -102,6 +120,9 @@ async def _process(session: MemorySession, messages: Sequence[str]) -> Retained:
 
 
 async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[FactId, ...]:
+    known = session.context.derived_messages.facts_of(session.bank, messages)
+    if known is not None:
+        return known
     wanted, seen, found = set(messages), set[str](), dict[FactId, None]()
     for id in messages:
         episode = (

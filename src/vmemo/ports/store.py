@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vmemo.errors import NotFound
@@ -74,9 +74,16 @@ class MessageLog(Protocol):
     """The archive of messages."""
 
     async def append(
-        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+        self,
+        bank: BankId,
+        messages: Sequence[Message],
+        *,
+        completes: AppendCompletion | None = None,
+        process_at: datetime | None = None,
     ) -> set[MessageId]:
         """Store messages durably; one whose id, or whose key in its document, exists is left out of the result.
+
+        The job that processes pending ones is due at `process_at`, by default now.
 
         The request that `completes` returns for the stored ids is completed in the same transaction; StoreBusy, with
         nothing stored, if its claim was lost.

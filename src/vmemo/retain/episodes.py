@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
 from vmemo.models.search import Vector, Vectors
-from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
 from vmemo.models.setting_groups import SegmentationSettings
-from vmemo.ports import Context, Store
+from vmemo.ports import Store
+from vmemo.retain.open_episodes import OpenEpisode
 from vmemo.retain.segment import MessageVector, is_repetition, segment
 from vmemo.retain.topics_from_llm import EpisodeTopic
 
@@ -28,15 +28,6 @@ QUOTED_CHARACTERS = 300
 MAX_NARRATIVE = 2000
 """Characters of a narrative that grows with its episode."""
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
-
-
-@dataclass(frozen=True)
-class OpenEpisode:
-    """The episode of the previous message, which new messages may extend."""
-
-    episode: Episode
-    messages: tuple[Message, ...]
-    lines: tuple[MessageVector, ...]
 
 
 def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
@@ -59,11 +50,9 @@ async def last_episode(bank: BankId, store: Store) -> Episode | None:
 
 
 async def place_messages(
-    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, context: Context, before: Message | None
+    stream: Sequence[Message], vectors: MessageVectors, earlier: OpenEpisode | None, settings: SegmentationSettings
 ) -> list[Episode]:
     """Return the episodes of one conversation's new messages; an extended episode keeps its id."""
-    settings = context.settings.segmentation
-    earlier = await _open(bank, context.store, before)
     fresh = [MessageVector(message.timestamp, vectors[message.id]) for message in stream]
     spare = 0 if earlier is None else capacity(earlier, settings)
     if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines, settings):
@@ -71,24 +60,6 @@ async def place_messages(
     known = earlier.lines if earlier is not None else ()
     groups = await asyncio.to_thread(segment, [*known, *fresh], settings)
     return _episodes(groups, earlier, stream, vectors, spare=spare)
-
-
-async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpisode | None:
-    episode = first_of(await store.episodes(bank, EpisodeSelect(messages=[before.id]))) if before is not None else None
-    if episode is None:
-        return None
-    messages_by_id = {
-        message.id: message for message in await store.messages(bank, MessageSelect(ids=episode.messages))
-    }
-    lines: list[MessageVector] = []
-    messages: list[Message] = []
-    for fact in await store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True)):
-        # A fact that is stated repeatedly belongs to several episodes.
-        message = next((messages_by_id[id] for id in fact.messages if id in messages_by_id), None)
-        if message is not None and fact.embedding is not None and message not in messages:
-            messages.append(message)
-            lines.append(MessageVector(message.timestamp, np.array(fact.embedding, np.float32)))
-    return OpenEpisode(episode, tuple(messages), tuple(lines))
 
 
 def capacity(earlier: OpenEpisode, settings: SegmentationSettings) -> int:

@@ -22,7 +22,6 @@ from vmemo.models.setting_groups import SegmentationSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVectors,
-    OpenEpisode,
     by_document,
     capacity,
     extend_episode,
@@ -32,6 +31,7 @@ from vmemo.retain.episodes import (
     new_episode,
 )
 from vmemo.retain.llm_schemas import LineGroups
+from vmemo.retain.open_episodes import OpenEpisode
 from vmemo.retain.segment import MessageVector, is_repetition, segment
 from vmemo.retain.write_plan import embed_messages
 

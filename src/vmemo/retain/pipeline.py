@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, VmemoError, named
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
-from vmemo.models.changes import Changes, MessageFailure
+from vmemo.models.changes import Changes, MessageFailure, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.messages import line_key
 from vmemo.models.profiles import reembed_command
@@ -64,13 +65,18 @@ async def store_messages(
     *,
     skipped: Sequence[Skipped] = (),
     redacted: int = 0,
+    process_at: datetime | None = None,
 ) -> Retained:
-    """Store messages, and the request that this completes; existing messages are reported as skipped."""
+    """Store messages, and the request that this completes; existing messages are reported as skipped.
+
+    Workers leave them to the caller until `process_at`.
+    """
 
     def report(stored: AbstractSet[str]) -> Retained:
         return stored_of(messages, stored, skipped=skipped, redacted=redacted)
 
-    return report(await store.append(bank, messages, completes=lambda stored: completed(report(stored))))
+    new = await store.append(bank, messages, completes=lambda stored: completed(report(stored)), process_at=process_at)
+    return report(new)
 
 
 def stored_of(
@@ -153,11 +159,13 @@ async def _process_batch(
         failure = MessageFailure(messages=[message.id for message in messages], error=error_text(reason))
         with suppress(StoreError):
             # A database that failed may not take this either; the error itself matters more.
-            await context.store.commit(Changes(bank=bank, failures=[failure]))
+            await context.store.commit(Changes(bank=bank, failures=[failure], jobs=[NewJob(kind="process")]))
         if reason is error:
             raise
         raise reason from error
     context.entity_cache.committed(bank, revision, changes)
+    context.derived_messages.add(changes)
+    context.open_episodes.committed(revision, changes, messages)
     usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts) + len(changes.unrepeated)})
     return retained_by(changes, usage, result.skipped)
 
@@ -178,8 +186,10 @@ async def derive(
     vectors = {**known, **await embed_messages(without_facts, context)}
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
-        episodes += await place_messages(bank, stream, vectors, context, before)
-    episodes = link_to_previous(episodes, await last_episode(bank, context.store))
+        earlier = None if before is None else await context.open_episodes.of(bank, revision, before)
+        episodes += await place_messages(stream, vectors, earlier, context.settings.segmentation)
+    if any(episode.previous is None for episode in episodes):
+        episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)
     changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
     processed = replace(

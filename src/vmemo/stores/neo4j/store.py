@@ -203,7 +203,12 @@ class Neo4jStore:
         return await self._database.read(maintenance.damage)
 
     async def append(
-        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+        self,
+        bank: BankId,
+        messages: Sequence[Message],
+        *,
+        completes: AppendCompletion | None = None,
+        process_at: datetime | None = None,
     ) -> set[MessageId]:
         """Store messages durably."""
 
@@ -211,7 +216,7 @@ class Neo4jStore:
             key = (await bank_state(tx, bank, lock=True)).key
             stored = await message_nodes.append(tx, key, messages)
             if any(message.state == "pending" for message in stored):
-                await queue.enqueue(tx, key, [NewJob(kind="process")])
+                await queue.enqueue(tx, key, [NewJob(kind="process", due=process_at)])
             ids = {message.id for message in stored}
             completed = None if completes is None else completes(ids)
             if completed is not None:

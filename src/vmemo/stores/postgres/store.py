@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from time import monotonic
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -98,7 +99,12 @@ class PostgresStore(SqlStore[PostgresPool]):
         return await self._database.notified(seconds, heard)
 
     async def append(
-        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+        self,
+        bank: BankId,
+        messages: Sequence[Message],
+        *,
+        completes: AppendCompletion | None = None,
+        process_at: datetime | None = None,
     ) -> set[MessageId]:
         """Store messages durably; those of an attempt whose outcome was not known count as stored."""
         tried = set[MessageId]()
@@ -106,7 +112,7 @@ class PostgresStore(SqlStore[PostgresPool]):
         def run(connection: Connection) -> set[MessageId]:
             number = bank_state(connection, bank).seq
             found = reads.messages_of(connection, number, MessageSelect(ids=sorted(tried))) if tried else []
-            stored = self._append(connection, bank, messages) | {message.id for message in found}
+            stored = self._append(connection, bank, messages, process_at) | {message.id for message in found}
             tried.update(stored)
             self._complete(connection, stored, completes)
             return stored

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from vmemo.errors import StoreBusy
 from vmemo.models import utc_now
@@ -23,6 +23,20 @@ ENDED = ""
 """The holder of the idempotency key of a request that runs no more."""
 STARTED = 0
 """The status of an audit entry whose write has not ended."""
+
+# Statements of every request are built once, which takes longer than running them.
+_KEYS = select(api_keys).order_by(api_keys.c.seq)
+_KEY = select(api_keys).where(api_keys.c.digest == bindparam("hashed"))
+_BEGIN_ENTRY = insert(audit).returning(audit.c.seq)
+_FINISH_ENTRY = update(audit).where(audit.c.seq == bindparam("entry"))
+_NAMED = replies.c.owner == bindparam("by"), replies.c.token == bindparam("named")
+_HELD = *_NAMED, replies.c.holder == bindparam("held_by")
+# A claim of the future was made before the clock was set back.
+_EXPIRED = (replies.c.at < bindparam("earliest")) | (replies.c.at > bindparam("latest"))
+_DROP_OLD = delete(replies).where(replies.c.at < bindparam("oldest"))
+_DROP_EXPIRED = delete(replies).where(*_NAMED, replies.c.status.is_(None), _EXPIRED)
+_FIND_CLAIM = select(replies, _EXPIRED.label("expired")).where(*_NAMED)
+_CHANGE_HELD = update(replies).where(*_HELD)
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
@@ -42,13 +56,13 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
 
 def find_key(connection: Connection, digest: str) -> ApiKey | None:
     """Return the key with this hash, or None."""
-    row = connection.execute(select(api_keys).where(api_keys.c.digest == digest)).one_or_none()
+    row = connection.execute(_KEY, {"hashed": digest}).one_or_none()
     return None if row is None else _key(row)
 
 
 def keys(connection: Connection) -> list[ApiKey]:
     """Return every key, oldest first."""
-    return [_key(row) for row in connection.execute(select(api_keys).order_by(api_keys.c.seq))]
+    return [_key(row) for row in connection.execute(_KEYS)]
 
 
 def _key(row: AnyRow) -> ApiKey:
@@ -81,12 +95,12 @@ def add_audit_entry(connection: Connection, entry: AuditEntry) -> int:
         "request": entry.request,
         "status": entry.status or STARTED,
     }
-    return connection.execute(insert(audit).values(values).returning(audit.c.seq)).scalar_one()
+    return connection.execute(_BEGIN_ENTRY, values).scalar_one()
 
 
 def finish_audit_entry(connection: Connection, id: int, status: int) -> None:
     """Store the status of a write that has ended."""
-    connection.execute(update(audit).where(audit.c.seq == id).values(status=status))
+    connection.execute(_FINISH_ENTRY, {"entry": id, "status": status})
 
 
 def audit_entries(
@@ -117,11 +131,10 @@ def claim_idempotency_key(
     connection: Connection, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
 ) -> IdempotentReply | None:
     """Claim an idempotency key, or return the reply of the request that holds it."""
-    now = utc_now()
-    connection.execute(delete(replies).where(replies.c.at < micros(now - KEPT)))
-    # A claim of the future was made before the clock was set back.
-    expired = (replies.c.at < micros(now - lease)) | (replies.c.at > micros(now + lease))
-    connection.execute(delete(replies).where(*_named(claim), replies.c.status.is_(None), expired))
+    now, named = utc_now(), _named(claim)
+    connection.execute(_DROP_OLD, {"oldest": micros(now - KEPT)})
+    lapsed = {**named, "earliest": micros(now - lease), "latest": micros(now + lease)}
+    connection.execute(_DROP_EXPIRED, lapsed)
     values = {
         "owner": claim.owner,
         "token": claim.key,
@@ -132,8 +145,7 @@ def claim_idempotency_key(
         "at": micros(now),
     }
     while not insert_missing(connection, replies, values):
-        found = select(replies, expired.label("expired")).where(*_named(claim))
-        row = connection.execute(found).one_or_none()
+        row = connection.execute(_FIND_CLAIM, lapsed).one_or_none()
         # A claim that prevented the insertion may have been released since.
         if row is not None:
             running = row.holder != ENDED and not row.expired
@@ -141,23 +153,23 @@ def claim_idempotency_key(
     return None
 
 
-def _named(claim: IdempotencyClaim) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return replies.c.owner == claim.owner, replies.c.token == claim.key
+def _named(claim: IdempotencyClaim) -> dict[str, str]:
+    return {"by": claim.owner, "named": claim.key}
 
 
-def _held(claim: IdempotencyClaim) -> tuple[ColumnElement[bool], ...]:
-    return *_named(claim), replies.c.holder == claim.holder
+def _held(claim: IdempotencyClaim) -> dict[str, str]:
+    return {**_named(claim), "held_by": claim.holder}
 
 
 def renew_idempotency_claim(connection: Connection, claim: IdempotencyClaim) -> None:
     """Extend the lease of a claim."""
-    connection.execute(update(replies).where(*_held(claim)).values(at=micros(utc_now())))
+    connection.execute(_CHANGE_HELD, {**_held(claim), "at": micros(utc_now())})
 
 
 def complete_request(connection: Connection, completed: CompletedRequest) -> None:
     """Store the response of a request in the transaction of its effect; raise StoreBusy if its claim was lost."""
     values = {"status": completed.status, "body": completed.body}
-    if connection.execute(update(replies).where(*_held(completed.claim)).values(values)).rowcount != 1:
+    if connection.execute(_CHANGE_HELD, {**_held(completed.claim), **values}).rowcount != 1:
         raise StoreBusy(
             "Another process took over the request with this idempotency key, for this one stalled too long. Nothing "
             "was written; send the request again."
@@ -166,20 +178,20 @@ def complete_request(connection: Connection, completed: CompletedRequest) -> Non
 
 def is_completed(connection: Connection, claim: IdempotencyClaim) -> bool:
     """Return True if the response of a claimed request is stored."""
-    found = select(replies.c.token).where(*_held(claim), replies.c.status.is_not(None))
-    return connection.execute(found).first() is not None
+    found = select(replies.c.token).where(*_HELD, replies.c.status.is_not(None))
+    return connection.execute(found, _held(claim)).first() is not None
 
 
 def save_reply(connection: Connection, completed: CompletedRequest) -> None:
     """Store the final response of a request, unless its claim was lost."""
     values = {"status": completed.status, "body": completed.body, "at": micros(utc_now()), "holder": ENDED}
-    connection.execute(update(replies).where(*_held(completed.claim)).values(values))
+    connection.execute(_CHANGE_HELD, {**_held(completed.claim), **values})
 
 
 def release_idempotency_key(connection: Connection, claim: IdempotencyClaim) -> None:
     """Delete a claim; if its request has taken effect, the response that was stored with the effect is final."""
-    connection.execute(delete(replies).where(*_held(claim), replies.c.status.is_(None)))
-    connection.execute(update(replies).where(*_held(claim)).values(holder=ENDED))
+    connection.execute(delete(replies).where(*_HELD, replies.c.status.is_(None)), _held(claim))
+    connection.execute(_CHANGE_HELD, {**_held(claim), "holder": ENDED})
 
 
 def drop_replies(connection: Connection, bank: str) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import get_args
 
-from sqlalchemy import Connection, Table, delete, update
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, update
 
 from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId, RevisionKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.stores.sql import name_rows
 from vmemo.stores.sql.bulk import Seqs, insert_all, insert_rows, seqs_of, update_rows
-from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -37,16 +37,23 @@ REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind
 """Kinds of links from a newer fact to an older one, by number."""
 
 
+_WAITING = update(messages).where(
+    messages.c.bank == bindparam("of_bank", type_=BigInteger), among(messages.c.id, later("ids"))
+)
+_GROUPED = _WAITING.where(messages.c.state == "pending")
+_PROCESSED = _WAITING.where(messages.c.state.in_(("pending", "grouped")))
+
+
 def claim(connection: Connection, bank: int, changes: Changes) -> bool:
     """Give pending messages their new state; return False if one of them is no longer pending."""
     if not changes.pending:
         return True
-    states = ("pending",) if changes.becomes == "grouped" else ("pending", "grouped")
-    waiting = messages.c.bank == bank, among(messages.c.id, changes.pending), messages.c.state.in_(states)
+    grouped = changes.becomes == "grouped"
     # A message that is only grouped keeps the note of why it could not be processed.
-    settled = {} if changes.becomes == "grouped" else {"error": None, "failed_at": None}
-    claimed = update(messages).where(*waiting).values(state=changes.becomes, **settled)
-    if connection.execute(claimed).rowcount != len(changes.pending):
+    new_state = {"state": changes.becomes} if grouped else {"state": changes.becomes, "error": None, "failed_at": None}
+    waiting = {"of_bank": bank, "ids": listed(changes.pending)}
+    claimed = connection.execute(_GROUPED if grouped else _PROCESSED, {**waiting, **new_state})
+    if claimed.rowcount != len(changes.pending):
         return False
     if changes.unrepeated:
         without_facts = messages.c.bank == bank, among(messages.c.id, changes.unrepeated)
@@ -76,17 +83,19 @@ def save_entities(
     return seqs
 
 
+_WITHOUT_MESSAGES = delete(episode_messages).where(
+    episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
+    among(episode_messages.c.episode, later("episodes")),
+)
+
+
 def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
     """Insert or replace episodes and the messages they hold."""
     known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
     seqs = _save(connection, episodes, [episode_values(bank, episode) for episode in new], known)
     members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
     if known:
-        connection.execute(
-            delete(episode_messages).where(
-                episode_messages.c.bank == bank, episode_messages.c.episode.in_(known.values())
-            )
-        )
+        connection.execute(_WITHOUT_MESSAGES, {"of_bank": bank, "episodes": listed(known.values())})
     rows = [
         {"bank": bank, "episode": seqs[episode.id], "message": number_of(members, "message", id)}
         for episode in new
@@ -180,6 +189,8 @@ def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMentio
 def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityId]) -> None:
     """Delete entities with their mentions and names."""
     numbers = list(seqs_of(connection, entities, bank, deleted).values())
+    if not numbers:
+        return
     for column in (mentions.c.entity, entity_names.c.entity, entities.c.seq):
         connection.execute(delete(column.table).where(column.table.c.bank == bank, among(column, numbers)))
 

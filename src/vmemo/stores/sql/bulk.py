@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 
-from sqlalchemy import BigInteger, Connection, Insert, Table, Update, bindparam, insert, select, update
+from sqlalchemy import BigInteger, Connection, Insert, Select, Table, Update, bindparam, insert, select, update
 from sqlalchemy.dialects import sqlite
 
-from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.conditions import among, later, listed
 
 Cell = str | int | float | bytes | None
 Seqs = dict[str, int]
@@ -23,8 +23,13 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
     wanted = set(ids)
     if not wanted:
         return {}
-    statement = select(table.c.id, table.c.seq).where(table.c.bank == bank, among(table.c.id, wanted))
-    return dict(connection.execute(statement).all())
+    return dict(connection.execute(_numbers(table), {"of_bank": bank, "ids": listed(wanted)}).all())
+
+
+@cache
+def _numbers(table: Table) -> Select[str, int]:
+    own = table.c.bank == bindparam("of_bank", type_=BigInteger)
+    return select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids")))
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Connection, Integer, Table, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.models import Bank, BankId, BankRevision, Message, new_id, utc_now
@@ -13,7 +14,7 @@ from vmemo.models.changes import MessageFailure
 from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.bulk import insert_rows
-from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.rows import bank_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
 from vmemo.stores.values import UNPROCESSED, demand_embedder, micros, storable_error, unstored
@@ -49,6 +50,18 @@ _STATE = select(
     banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
 ).where(banks.c.id == bindparam("bank"))
 _LOCKED = _STATE.with_for_update()
+_BANK = select(banks).where(banks.c.id == bindparam("name"))
+_BUMP = (
+    update(banks)
+    .where(banks.c.seq == bindparam("number"))
+    .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
+)
+_REVISION = select(banks.c.revision).where(banks.c.seq == bindparam("number"))
+_OF_BANK = messages.c.bank == bindparam("number")
+_KNOWN_IDS = select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids")))
+_KNOWN_KEYS = select(messages.c.document, messages.c.key).where(
+    _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
+)
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
@@ -91,14 +104,19 @@ def all_banks(connection: Connection) -> list[Bank]:
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
     """Return the bank, or None."""
-    row = connection.execute(select(banks).where(banks.c.id == bank)).one_or_none()
+    row = connection.execute(_BANK, {"name": bank}).one_or_none()
     return None if row is None else bank_of(row)
 
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
     """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
-    new = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
-    return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1
+    return connection.execute(_insert_missing(table, connection.dialect.name), values).rowcount == 1
+
+
+@cache
+def _insert_missing(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+    new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    return new.on_conflict_do_nothing().inline()
 
 
 def demand_scrub(connection: Connection) -> None:
@@ -111,9 +129,8 @@ def demand_scrub(connection: Connection) -> None:
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
     """Count a change of the bank's facts and return the new revision."""
-    changes = {"revision": banks.c.revision + 1, "purges": banks.c.purges + int(purge)}
-    connection.execute(update(banks).where(banks.c.seq == bank).values(changes))
-    return connection.execute(select(banks.c.revision).where(banks.c.seq == bank)).scalar_one()
+    connection.execute(_BUMP, {"number": bank, "purged": int(purge)})
+    return connection.execute(_REVISION, {"number": bank}).scalar_one()
 
 
 def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
@@ -128,15 +145,13 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
 
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
     """Return the ids, and pairs of document and key, of these messages that are stored already."""
-    same = messages.c.bank == bank
-    ids = select(messages.c.id).where(same, among(messages.c.id, [message.id for message in new]))
-    keyed = select(messages.c.document, messages.c.key).where(
-        same,
-        among(messages.c.document, {message.document for message in new if message.document}),
-        among(messages.c.key, [message.key for message in new if message.key]),
-    )
-    known: set[object] = set(connection.execute(ids).scalars())
-    known.update((row.document, row.key) for row in connection.execute(keyed))
+    ids = listed([message.id for message in new])
+    known: set[object] = set(connection.execute(_KNOWN_IDS, {"number": bank, "ids": ids}).scalars())
+    keys = [message.key for message in new if message.key]
+    if keys:
+        documents = {message.document for message in new if message.document}
+        wanted = {"number": bank, "documents": listed(documents), "keys": listed(keys)}
+        known.update((row.document, row.key) for row in connection.execute(_KNOWN_KEYS, wanted))
     return known
 
 

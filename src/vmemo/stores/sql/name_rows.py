@@ -22,11 +22,15 @@ def save(connection: Connection, bank: int, new: Sequence[Entity], seqs: Mapping
     replace(connection, bank, last)
 
 
+_STORED = select(entity_names.c.entity, entity_names.c.name).where(
+    entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
+)
+
+
 def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
     """Replace the folded names of entities, if they changed."""
-    known = entity_names.c.bank == bank, among(entity_names.c.entity, names)
     stored: dict[int, set[str]] = defaultdict(set)
-    for seq, name in connection.execute(select(entity_names.c.entity, entity_names.c.name).where(*known)):
+    for seq, name in connection.execute(_STORED, {"bank": bank, "entities": listed(names)}):
         stored[seq].add(name)
     changed = [seq for seq in names if names[seq] != stored[seq]]
     former = [seq for seq in changed if stored[seq]]

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     Select,
@@ -51,7 +52,7 @@ class LeaseRequest:
     beside: Sequence[int] = ()
 
 
-def held(now: int) -> ColumnElement[bool]:
+def held(now: int | BindParameter[int]) -> ColumnElement[bool]:
     """Return the condition that a job is leased; never NULL, so that it can be negated."""
     return func.coalesce(jobs.c.until, 0) > now
 
@@ -79,10 +80,14 @@ def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease
 
 def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) -> bool:
     """Return True if the bank is held by a process that has none of these leases."""
-    holding = select(jobs.c.seq).where(jobs.c.bank == bank, jobs.c.kind == EXCLUSIVE, held(micros(utc_now())))
-    return bool(set(connection.execute(holding).scalars()) - {lease.job for lease in leases})
+    found = connection.execute(_HOLDING, {"of_bank": bank, "now": micros(utc_now())}).scalars()
+    return bool(set(found) - {lease.job for lease in leases})
 
 
+_OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
+_HOLDING = select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW))
+_SETTLED = delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW))
+_PENDING = select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
 _AT = bindparam("at", type_=BigInteger)
 _ASK = (
     update(jobs)
@@ -95,6 +100,9 @@ _ASK = (
 )
 
 
+_NEW = insert(jobs)
+
+
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
     """Queue jobs; one that waits already is requested again. Idle workers are notified of new jobs that are due."""
     now, fresh = micros(utc_now()), False
@@ -103,7 +111,7 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
         known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
         if connection.execute(_ASK, known).rowcount == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
-            connection.execute(insert(jobs).values(**values, asked=1, due=due, created_at=now))
+            connection.execute(_NEW, {**values, "asked": 1, "due": due, "created_at": now})
             fresh |= due <= now
     # A job that waits already was notified, or its worker finds that it was requested again. PostgreSQL commits
     # transactions that notify one at a time, so notifications are kept to those needed.
@@ -207,13 +215,11 @@ def complete(connection: Connection, bank: int, lease: Lease) -> bool:
 def settle(connection: Connection, bank: int) -> None:
     """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
     if not _any_pending(connection, bank):
-        waiting = jobs.c.bank == bank, jobs.c.kind == "process", ~held(micros(utc_now()))
-        connection.execute(delete(jobs).where(*waiting))
+        connection.execute(_SETTLED, {"of_bank": bank, "now": micros(utc_now())})
 
 
 def _any_pending(connection: Connection, bank: int) -> bool:
-    statement = select(messages.c.seq).where(messages.c.bank == bank, messages.c.state == "pending").limit(1)
-    return connection.execute(statement).first() is not None
+    return connection.execute(_PENDING, {"of_bank": bank}).first() is not None
 
 
 def fail(connection: Connection, bank: int, failure: JobFailure) -> None:

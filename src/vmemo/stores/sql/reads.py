@@ -114,16 +114,22 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
     return episodes_of_rows(connection, bank, list(connection.execute(selects.episode_statement(bank, wanted))))
 
 
+_MEMBERS = (
+    select(episode_messages.c.episode, messages.c.id)
+    .join(messages, conditions.points(episode_messages, "message", messages))
+    .where(
+        episode_messages.c.bank == bindparam("bank", type_=BigInteger),
+        among(episode_messages.c.episode, later("episodes")),
+    )
+    .order_by(messages.c.timestamp, messages.c.seq)
+)
+
+
 def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> list[Episode]:
     """Return the episodes of rows, with their messages in order of time."""
-    statement = (
-        select(episode_messages.c.episode, messages.c.id)
-        .join(messages, conditions.points(episode_messages, "message", messages))
-        .where(episode_messages.c.bank == bank, among(episode_messages.c.episode, [row.seq for row in rows]))
-        .order_by(messages.c.timestamp, messages.c.seq)
-    )
     members: dict[int, list[MessageId]] = defaultdict(list)
-    for episode, id in connection.execute(statement).all():
+    wanted = {"bank": bank, "episodes": listed([row.seq for row in rows])}
+    for episode, id in connection.execute(_MEMBERS, wanted).all():
         members[episode].append(MessageId(id))
     return [episode_of(row, members[row.seq]) for row in rows]
 

@@ -131,12 +131,17 @@ class SqlStore(ABC, Generic[D]):
         return await self._read(bank, statistics.daily_counts)
 
     async def append(
-        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+        self,
+        bank: BankId,
+        messages: Sequence[Message],
+        *,
+        completes: AppendCompletion | None = None,
+        process_at: datetime | None = None,
     ) -> set[MessageId]:
         """Store messages durably."""
 
         def run(connection: Connection) -> set[MessageId]:
-            stored = self._append(connection, bank, messages)
+            stored = self._append(connection, bank, messages, process_at)
             self._complete(connection, stored, completes)
             return stored
 
@@ -148,13 +153,15 @@ class SqlStore(ABC, Generic[D]):
         if completed is not None:
             auth_rows.complete_request(connection, completed)
 
-    def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+    def _append(
+        self, connection: Connection, bank: BankId, messages: Sequence[Message], process_at: datetime | None
+    ) -> set[MessageId]:
         number = bank_state(connection, bank).seq
         stored = message_rows.append(connection, number, messages)
         worded = [(seq, message.content) for seq, message in stored if message.state not in WORDLESS]
         self._index.add_words(connection, number, worded)
         if any(message.state == "pending" for _, message in stored):
-            queue.enqueue(connection, number, [NewJob(kind="process")])
+            queue.enqueue(connection, number, [NewJob(kind="process", due=process_at)])
         return {message.id for _, message in stored}
 
     async def commit(self, changes: Changes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.fact_events import delivery_jobs, events_of
@@ -15,10 +15,12 @@ from vmemo.stores.sql.message_rows import insert_missing
 from vmemo.stores.sql.schema import jobs, webhooks
 from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
 
+_LISTED = select(webhooks).where(webhooks.c.bank == bindparam("of_bank")).order_by(webhooks.c.seq)
+
 
 def listed(connection: Connection, bank: int) -> list[SignedWebhook]:
     """Return the webhooks of a bank, oldest first."""
-    rows = connection.execute(select(webhooks).where(webhooks.c.bank == bank).order_by(webhooks.c.seq))
+    rows = connection.execute(_LISTED, {"of_bank": bank})
     return [
         SignedWebhook.of(
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ class FileInodes:
     @staticmethod
     def of(path: Path) -> FileInodes:
         """Return those of the files that have the name now."""
-        return FileInodes(_inode(path), _inode(path.with_name(path.name + "-wal")))
+        return FileInodes(_inode(path), _inode(f"{path}-wal"))
 
 
 def log_size(path: Path) -> int:
@@ -25,9 +26,9 @@ def log_size(path: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: Path | str) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -21,5 +21,9 @@ def execute(connection: Connection, statement: str, *parameters: float | str | b
 def _execute(connection: Connection, statement: str, parameters: tuple[float | str | bytes, ...]) -> Cursor:
     if not connection.in_transaction():
         connection.begin()
-    raw = cast("RawConnection", connection.connection.driver_connection)
-    return raw.execute(statement, parameters)
+    return driver_of(connection).execute(statement, parameters)
+
+
+def driver_of(connection: Connection) -> RawConnection:
+    """Return the driver's own connection."""
+    return cast("RawConnection", connection.connection.driver_connection)

@@ -14,12 +14,17 @@ from sqlalchemy import Connection
 
 from vmemo.errors import StoreBusy
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.raw import driver_of
 
 R = TypeVar("R")
 GROUP_SECONDS = 0.02
 """A transaction takes no further functions after this time, so that the first ones do not wait long."""
 GROUP_SIZE = 64
 """Functions that share a transaction, at most."""
+
+
+class _TransactionLost(Exception):
+    """SQLite rolled the whole transaction back, such as on a full disk."""
 
 
 @dataclass(eq=False)
@@ -32,22 +37,25 @@ class _Write:
     def attempt(self, connection: Connection, file: SqliteFile) -> None:
         """Run in a savepoint, so that an error undoes nothing else."""
         self.outcome, self.error = None, None
+        driver = driver_of(connection)
+        driver.execute("SAVEPOINT of_write")
         try:
-            with file.named_errors(), connection.begin_nested():
+            with file.named_errors():
                 self.outcome = self.run(connection)
         except Exception as error:
             # The error is the caller's, whatever it is; the other writes of the transaction go on.
             self.error = error
+            if driver.in_transaction:
+                driver.execute("ROLLBACK TO of_write")
+        if not driver.in_transaction:
+            raise _TransactionLost
+        driver.execute("RELEASE of_write")
 
     def finish(self) -> None:
         if self.error is None:
             self.future.set_result(self.outcome)
         else:
             self.future.set_exception(self.error)
-
-
-class _TransactionLost(Exception):
-    """SQLite rolled the whole transaction back, such as on a full disk."""
 
 
 class WriteQueue:
@@ -120,8 +128,6 @@ class WriteQueue:
         write: _Write | None = group[0]
         while write is not None:
             write.attempt(connection, self._file)
-            if not connection.connection.driver_connection.in_transaction:  # pyright: ignore[reportOptionalMemberAccess]
-                raise _TransactionLost
             full = len(group) >= GROUP_SIZE or monotonic() > until
             write = None if full else self._next()
             if write is not None:
