@@ -50,7 +50,7 @@ SECRET = a_message(
     metadata={"brillig": "borogove"},
 )
 ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph", "Çõntràriän"])
-TOKENS = unpacked_tokens([(0, 40, b"slithytovesgyre")])[0]
+TOKENS = unpacked_tokens([(40, b"slithytovesgyre")])[0]
 """Token vectors whose stored bytes can be read."""
 TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
     zibaldone marginalia krakatau contrarian slithytovesgyre""".split()

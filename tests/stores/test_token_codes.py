@@ -1,8 +1,11 @@
 """Token vectors in three bits: nearly the same directions, and the same bytes when they are packed again."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from vmemo.models.search import TokenVectors
 from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
 from vmemo.testing.samples import some_tokens
 
@@ -12,13 +15,13 @@ def test_packed_token_vectors_keep_their_directions_and_pack_to_the_same_bytes(w
     given = [some_tokens(count, width) for count in (1, 30, 4)]
     packed = packed_tokens(given)
     assert [len(each) for each in packed] == [len(tokens) * 3 * -(-width // 8) for tokens in given]
-    found = unpacked_tokens((n, width, each) for n, each in enumerate(packed))
+    found = _known(unpacked_tokens([(width, each) for each in packed]))
     for n, tokens in enumerate(given):
         assert (found[n] * tokens).sum(axis=1).min() > 0.95
         assert np.allclose(np.linalg.norm(found[n], axis=1), 1, atol=1e-5)
-    assert packed_tokens([found[n] for n in range(3)]) == packed
+    assert packed_tokens(found) == packed
     # An export has signed bytes.
-    exported = [(np.rint(found[n] * 127) / 127).astype(np.float32) for n in range(3)]
+    exported = [(np.rint(each * 127) / 127).astype(np.float32) for each in found]
     assert packed_tokens(exported) == packed
 
 
@@ -26,5 +29,19 @@ def test_texts_of_different_widths_are_packed_together() -> None:
     given = [some_tokens(2, 8), some_tokens(3, 16)]
     packed = packed_tokens(given)
     assert packed == [*packed_tokens(given[:1]), *packed_tokens(given[1:])]
-    found = unpacked_tokens([(0, 8, packed[0]), (1, 16, packed[1])])
-    assert [found[n].shape for n in (0, 1)] == [(2, 8), (3, 16)]
+    found = _known(unpacked_tokens([(8, packed[0]), (16, packed[1])]))
+    assert [each.shape for each in found] == [(2, 8), (3, 16)]
+
+
+def test_texts_without_token_vectors_keep_their_places() -> None:
+    given = [some_tokens(2, 8), some_tokens(3, 8)]
+    first, second = packed_tokens(given)
+    found = unpacked_tokens([None, (8, first), None, (8, second)])
+    assert [None if each is None else each.shape for each in found] == [None, (2, 8), None, (3, 8)]
+    assert found[0] is None
+    assert np.array_equal(_known(found)[1], _known(unpacked_tokens([(8, second)]))[0])
+    assert list(unpacked_tokens([None, None])) == [None, None]
+
+
+def _known(found: Sequence[TokenVectors | None]) -> list[TokenVectors]:
+    return [each for each in found if each is not None]

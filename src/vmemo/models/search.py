@@ -28,6 +28,42 @@ class Encoding(NamedTuple):
     tokens: TokenVectors | None = None
 
 
+class TokenTable(Sequence[TokenVectors | None]):
+    """The token vectors of several texts in one array, and the rows of each text; None for a text without them.
+
+    A recall compares those of a hundred texts at once, and joining a hundred arrays takes longer than that.
+    """
+
+    def __init__(self, rows: TokenVectors, counts: Sequence[int | None]) -> None:
+        self.rows = rows
+        self.counts = counts
+
+    @staticmethod
+    def of(texts: Sequence[TokenVectors | None]) -> TokenTable:
+        """Return the table of texts."""
+        if isinstance(texts, TokenTable):
+            return texts
+        known = [vectors for vectors in texts if vectors is not None]
+        rows = np.concatenate(known) if known else np.zeros((0, 0), np.float32)
+        return TokenTable(rows, [None if vectors is None else len(vectors) for vectors in texts])
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __iter__(self) -> Iterator[TokenVectors | None]:
+        end = 0
+        for count in self.counts:
+            end += count or 0
+            yield None if count is None else self.rows[end - count : end]
+
+    @overload
+    def __getitem__(self, at: int) -> TokenVectors | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[TokenVectors | None]: ...
+    def __getitem__(self, at: int | slice) -> TokenVectors | Sequence[TokenVectors | None] | None:
+        return list(self)[at]
+
+
 TagsMatch = Literal["all", "any", "exact", "all_or_none", "any_or_none"]
 """The tags that a fact must have: all of those requested, at least one, or exactly these. The last two also accept
 facts without tags, except opinions and observations, which never have tags."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Fact, FactId
-from vmemo.models.search import TokenVectors
+from vmemo.models.search import TokenTable, TokenVectors
 from vmemo.ports import Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
@@ -116,13 +116,14 @@ def reranker_text(fact: Fact) -> str:
 
 def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> list[float | None]:
     """Return the late-interaction score of each document; None for one without token vectors."""
-    known = [document for document in documents if document is not None and len(document)]
-    if not known:
+    table = TokenTable.of(documents)
+    if not len(table.rows):
         return [None] * len(documents)
-    starts = np.cumsum([0, *map(len, known)])[:-1]
-    similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
+    counts = np.array([count or 0 for count in table.counts])
+    starts = (np.cumsum(counts) - counts)[counts > 0]
+    similarity = _product(table.rows, np.ascontiguousarray(question.T))
     sums = iter(np.maximum.reduceat(similarity, starts, axis=0).sum(axis=1).tolist())
-    return [next(sums) if document is not None and len(document) else None for document in documents]
+    return [next(sums) if count else None for count in table.counts]
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:

@@ -263,8 +263,8 @@ WHERE bank = $1 AND facts.id = ANY($2::text[])
 """
 
 
-def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> list[TokenVectors | None]:
+def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> Sequence[TokenVectors | None]:
     """Token vectors in the order of the ids; None for a fact that has none."""
     rows = fetch(connection, _TOKENS, bank, [id for id in ids if storable(id)])
-    found = unpacked_tokens((FactId(id), width, vectors) for id, width, vectors in rows)
-    return [found.get(id) for id in ids]
+    stored = {FactId(id): (width, packed) for id, width, packed in rows}
+    return unpacked_tokens([stored.get(id) for id in ids])

@@ -122,7 +122,7 @@ class PostgresBankSearch:
             self._edges.append(found)
         return found.find(self._connection, query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
         return rows.token_vectors(self._connection, self._bank, facts)
 

@@ -105,7 +105,7 @@ class BankSearch(Protocol):
         """Return the edges that leave some facts and entities."""
         ...
 
-    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
         ...
 
@@ -185,7 +185,7 @@ def run_expansion(bank: BankSearch, request: ExpandRequest) -> Expansion:
     if request.edges is not None:
         bank.prepare(request.edges.scope, request.edges.space)
         edges = timer.run("edges", bank.edges, request.edges)
-    vectors = list[TokenVectors | None]()
+    vectors: Sequence[TokenVectors | None] = ()
     if request.token_vectors:
         vectors = timer.run("token_vectors", bank.token_vectors, request.token_vectors)
     revisions = [] if request.revisions is None else timer.run("revisions", bank.revisions, request.revisions)

@@ -99,11 +99,10 @@ _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT 
 
 def tokens_of(
     connection: Connection, numbers: Mapping[int, FactId], ids: Sequence[FactId]
-) -> list[TokenVectors | None]:
+) -> Sequence[TokenVectors | None]:
     """Return token vectors in the order of the ids, of facts whose numbers are known."""
-    found = unpacked_tokens(fetch(connection, _TOKENS, listed(numbers)))
-    by_id = {numbers[seq]: vectors for seq, vectors in found.items()}
-    return [by_id.get(id) for id in ids]
+    stored = {numbers[seq]: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, listed(numbers))}
+    return unpacked_tokens([stored.get(id) for id in ids])
 
 
 def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:

@@ -147,7 +147,7 @@ class SqliteBankSearch:
         self._expanders.append((query, expander))
         return expander.find(query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
         return rows.tokens_of(self._connection, self._index.numbers(facts), facts)
 

@@ -6,15 +6,13 @@ Vectors have length one, so no scale is stored. Packing what was unpacked gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models.search import TokenVectors
+from vmemo.models.search import TokenTable, TokenVectors
 
-K = TypeVar("K", int, str)
 MAGNITUDES = np.array([0.1, 0.31, 0.56, 0.9], np.float32)
 _BOUNDS = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
 _VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
@@ -52,27 +50,25 @@ def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint16]:
     return found
 
 
-def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVectors]:
-    """Return token vectors by the key of their row, from rows of the key, the width and the packed vectors."""
-    given = list(rows)
-    found: dict[K, TokenVectors] = {}
-    for width in {width for _, width, _ in given}:
-        # All rows are decoded at once: one conversion of a megabyte beats two hundred of a few kilobytes.
-        stored = [(key, packed) for key, each, packed in given if each == width]
-        vectors = _unpacked(b"".join([packed for _, packed in stored]), width)
-        start, size = 0, 3 * -(-width // 8)
-        for key, packed in stored:
-            end = start + len(packed) // size
-            found[key] = vectors[start:end]
-            start = end
-    return found
+def unpacked_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[TokenVectors | None]:
+    """Return the token vectors of texts in order, from their width and packed vectors; None for a text without."""
+    widths = {item[0] for item in stored if item is not None}
+    if len(widths) > 1:
+        return [None if item is None else unpacked_tokens([item])[0] for item in stored]
+    if not widths:
+        return [None] * len(stored)
+    [width] = widths
+    size = 3 * -(-width // 8)
+    counts = [None if item is None else len(item[1]) // size for item in stored]
+    return TokenTable(_unpacked(b"".join([item[1] for item in stored if item is not None]), width), counts)
 
 
 def _unpacked(packed: bytes, width: int) -> TokenVectors:
     first, middle, last = np.frombuffer(packed, np.uint8).reshape(-1, 3).T.astype(np.uint16)
-    twelve: NDArray[np.uint16] = np.empty((len(first), 2), np.uint16)
+    # Numbers of the type that `take` works with, which it would convert others to.
+    twelve = np.empty((len(first), 2), np.intp)
     twelve[:, 0] = first | ((middle & 15) << 8)
     twelve[:, 1] = (middle >> 4) | (last << 4)
     vectors = np.take(_DECODED, twelve, axis=0).reshape(-1, width + -width % 8)[:, :width]
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return vectors / lengths[:, None]
+    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return vectors
