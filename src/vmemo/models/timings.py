@@ -29,8 +29,11 @@ class StageTimer:
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function and add its duration to a stage."""
-        with self.stage(name):
+        started = perf_counter()
+        try:
             return function(*args, **kwargs)
+        finally:
+            self.add({name: (perf_counter() - started) * 1000})
 
     def add(self, stages: Mapping[str, float]) -> None:
         """Add milliseconds to stages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ class Fused(NamedTuple):
 
 
 _SCORE = itemgetter(1)
+_fused = partial(tuple.__new__, Fused)  # pyright: ignore[reportUnknownMemberType]
+"""Makes a candidate of its three values, without a call of Python code: a recall makes a thousand."""
 
 
 class Fuser:
@@ -37,7 +40,6 @@ class Fuser:
         self._settings = settings
         self._scores: dict[FactId, float] = {}
         self._tokens: dict[FactId, int] = {}
-        self._ordered: dict[FactId, Fused] = {}
 
     def add(self, rankings: Iterable[ChannelRanking]) -> None:
         """Add the points of some rankings."""
@@ -49,12 +51,9 @@ class Fuser:
 
     def order(self) -> list[Fused]:
         """Return all candidates, best first."""
-        ordered, tokens = self._ordered, self._tokens
-        for id, score in self._scores.items():
-            # Few scores change between two calls: those of the graph's candidates.
-            if id not in ordered or ordered[id].score != score:
-                ordered[id] = Fused(id, score, tokens[id])
-        return sorted(ordered.values(), key=_SCORE, reverse=True)
+        scores, tokens = self._scores, self._tokens
+        candidates = zip(scores, scores.values(), map(tokens.__getitem__, scores), strict=True)
+        return sorted(map(_fused, candidates), key=_SCORE, reverse=True)
 
 
 def fuse(rankings: Iterable[ChannelRanking], settings: FusionSettings) -> list[Fused]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
@@ -14,9 +15,11 @@ from vmemo.models.search import FactOutline, RevisionEdge
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
 
+V = TypeVar("V")
 MOST_BANKS = 8
-MOST_FACTS = 1024
-"""Banks of which something is kept, and facts of each: about 2 MB for a bank."""
+MOST_FACTS = 4096
+MOST_SHARED = 8192
+"""Banks of which something is kept, facts of each, and facts of all: about 4 kB for a fact with its token vectors."""
 MOST_MENTIONS = 8192
 """Mentions that the facts of a bank share."""
 MOST_NODES = 8192
@@ -28,6 +31,29 @@ RevisionKey = tuple[int, int, int]
 """The rows of a newer and an older fact, and the kind of revision by number."""
 
 
+class KeptRows(Generic[V]):
+    """Values by the number of a fact, of which those that were read first are dropped."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[int, V] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def known(self, numbers: Iterable[int]) -> dict[int, V]:
+        """Return the values that are kept."""
+        rows = self._rows
+        return {number: value for number in numbers if (value := rows.get(number)) is not None}
+
+    def keep(self, rows: Mapping[int, V]) -> None:
+        """Keep more values."""
+        with self._lock:
+            self._rows.update(rows)
+            while len(self._rows) > MOST_FACTS:
+                self._rows.popitem(last=False)
+
+
 @dataclass(frozen=True)
 class BankCache:
     """Parts of a bank at one revision, by the numbers of facts. Threads may add to it at once, and add the same.
@@ -36,8 +62,10 @@ class BankCache:
     """
 
     version: tuple[int, int]
-    facts: OrderedDict[int, dict[str, object]] = field(default_factory=OrderedDict[int, dict[str, object]])
+    facts: KeptRows[dict[str, object]] = field(default_factory=KeptRows[dict[str, object]])
     """The fields of facts: models would be many more objects for garbage collection to visit."""
+    tokens: KeptRows[tuple[int, bytes]] = field(default_factory=KeptRows[tuple[int, bytes]])
+    """The width and the packed values of token vectors."""
     outlines: dict[int, FactOutline] = field(default_factory=dict[int, FactOutline])
     links: dict[int, list[Link]] = field(default_factory=dict[int, list[Link]])
     named: dict[int, list[tuple[int, str]]] = field(default_factory=dict[int, list[tuple[int, str]]])
@@ -49,14 +77,6 @@ class BankCache:
     mentions: dict[tuple[int, str | None], Mention] = field(default_factory=dict[tuple[int, str | None], Mention])
     episodes: dict[int, EpisodeId] = field(default_factory=dict[int, EpisodeId])
     titles: dict[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
-    _lock: Lock = field(default_factory=Lock)
-
-    def keep(self, facts: Mapping[int, dict[str, object]]) -> None:
-        """Keep the fields of facts, and drop those that were read first."""
-        with self._lock:
-            self.facts.update(facts)
-            while len(self.facts) > MOST_FACTS:
-                self.facts.popitem(last=False)
 
     @property
     def is_full(self) -> bool:
@@ -90,6 +110,10 @@ class BankCaches:
             if known is None or known.version != version or known.is_full:
                 known = self._banks[index.number] = BankCache(version)
             self._banks.move_to_end(index.number)
-            while len(self._banks) > MOST_BANKS:
+            while len(self._banks) > MOST_BANKS or self._has_too_many_facts:
                 self._banks.popitem(last=False)
             return known
+
+    @property
+    def _has_too_many_facts(self) -> bool:
+        return len(self._banks) > 1 and sum(len(bank.facts) for bank in self._banks.values()) > MOST_SHARED

@@ -57,12 +57,12 @@ class FactLoader:
         """Return facts in the order of the ids, and the titles of their episodes."""
         if not ids:
             return [], {}
-        numbers, known, titles = self._index.numbers(ids), self._cache.facts, self._cache.titles
-        found = {seq: fields for seq in numbers if (fields := known.get(seq)) is not None}
+        numbers, titles = self._index.numbers(ids), self._cache.titles
+        found = self._cache.facts.known(numbers)
         counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(found))) if found else {}
         reader = _Reader(self._connection, self._index.number, self._bank, self._cache)
         read = reader.read([seq for seq in numbers if seq not in found])
-        self._cache.keep(read)
+        self._cache.facts.keep(read)
         found |= read
         by_id = {numbers[seq]: _fact(fields, counts.get(seq)) for seq, fields in found.items()}
         wanted = [by_id[id] for id in ids if id in by_id]

@@ -34,6 +34,7 @@ from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_v
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sqlite import block_rows
+from vmemo.stores.sqlite.bank_cache import BankCache
 from vmemo.stores.sqlite.index.postings import hashed
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
@@ -98,10 +99,15 @@ _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT 
 
 
 def tokens_of(
-    connection: Connection, numbers: Mapping[int, FactId], ids: Sequence[FactId]
+    connection: Connection, cache: BankCache, numbers: Mapping[int, FactId], ids: Sequence[FactId]
 ) -> Sequence[TokenVectors | None]:
     """Return token vectors in the order of the ids, of facts whose numbers are known."""
-    stored = {numbers[seq]: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, listed(numbers))}
+    found = cache.tokens.known(numbers)
+    if new := [seq for seq in numbers if seq not in found]:
+        read = {seq: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, listed(new))}
+        cache.tokens.keep(read)
+        found |= read
+    stored = {numbers[seq]: packed for seq, packed in found.items()}
     return unpacked_tokens([stored.get(id) for id in ids])
 
 

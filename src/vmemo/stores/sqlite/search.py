@@ -149,7 +149,7 @@ class SqliteBankSearch:
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        return rows.tokens_of(self._connection, self._index.numbers(facts), facts)
+        return rows.tokens_of(self._connection, self._cache, self._index.numbers(facts), facts)
 
     def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
