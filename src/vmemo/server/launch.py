@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import os
 import signal
@@ -106,6 +107,8 @@ class ServerLauncher:
         except BaseException:
             await self.memory.close()
             raise
+        # What is imported by now stays, so that later garbage collections, which delay requests, need not visit it.
+        gc.freeze()
         with self.address.socket() as listening:
             await self.serve(listening)
         self.log.info("stopped")
