@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.models import FactId, Link
-from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, FactOutline, RevisionEdge, RevisionQuery
+from vmemo.models.changes import Changes, NewEmbeddings
+from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, FactOutline, RevisionEdge, RevisionQuery
 from vmemo.ports import BankReader
+from vmemo.stores.sqlite.bank_cache import MOST_FACTS, KeptRows
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
@@ -19,7 +21,10 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     mention_of,
+    some_tokens,
     store_entities,
+    token_vectors,
+    with_vector,
 )
 
 Seen = tuple[list[Edge], list[RevisionEdge], list[FactOutline], list[str]]
@@ -69,3 +74,34 @@ def test_links_entities_and_revisions_are_current_after_a_write_of_another_proce
         await other.close()
 
     asyncio.run(run())
+
+
+def test_token_vectors_are_current_after_another_process_has_replaced_them(tmp_path: Path) -> None:
+    async def run() -> None:
+        one, other = SqliteStore(tmp_path / "memory.db"), SqliteStore(tmp_path / "memory.db")
+        await one.open()
+        await other.open()
+        await one.create_bank(a_bank())
+        fact = a_fact("Mira likes tulips.")
+        assert await one.commit(await a_batch(one, [with_vector(fact, tokens=some_tokens(3))]))
+        assert await _token_counts(one, fact.id) == await _token_counts(one, fact.id) == [3]
+        vectors = {fact.id: Encoding(EMBEDDER.vector(fact.text), some_tokens(5))}
+        new = NewEmbeddings(embedder=EMBEDDER.name, dimension=EMBEDDER.dimension, vectors=vectors)
+        assert await other.commit(Changes(bank=BANK, embeddings=new))
+        assert await _token_counts(one, fact.id) == [5]
+        await one.close()
+        await other.close()
+
+    asyncio.run(run())
+
+
+async def _token_counts(store: SqliteStore, fact: FactId) -> list[int]:
+    return [len(tokens) for tokens in await token_vectors(store, BANK, [fact]) if tokens is not None]
+
+
+def test_rows_that_were_read_first_are_dropped() -> None:
+    kept = KeptRows[str]()
+    kept.keep({number: str(number) for number in range(MOST_FACTS)})
+    kept.keep({MOST_FACTS: "last"})
+    assert len(kept) == MOST_FACTS
+    assert kept.known([0, 1, MOST_FACTS]) == {1: "1", MOST_FACTS: "last"}
