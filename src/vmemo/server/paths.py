@@ -40,7 +40,11 @@ class ExactRoute(APIRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match the path as it was sent, and decode each name afterwards."""
-        match, child = super().matches({**scope, "path": _raw_path(scope)})
+        path = _raw_path(scope)
+        # Most routes of a server do not match; this saves them a copy of the scope.
+        if not scope.get("root_path") and self.path_regex.match(path) is None:
+            return Match.NONE, {}
+        match, child = super().matches({**scope, "path": path})
         if "path_params" in child:
             child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
         return match, child
