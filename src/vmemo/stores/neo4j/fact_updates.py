@@ -38,8 +38,9 @@ async def source(tx: Transaction, bank: str, sourced: Sequence[AddedSource]) -> 
     """Add messages and episodes that state a fact; known ones stay as they are."""
     if sourced:
         await demand(tx, "Fact", bank, [item.fact for item in sourced])
-        await refer(tx, bank, SOURCE, [(item.fact, id) for item in sourced for id in item.messages])
-        await refer(tx, bank, IN_EPISODE, [(item.fact, id) for item in sourced for id in item.episodes])
+        messages = [(item.fact, id) for item in sourced for id in item.messages]
+        episodes = [(item.fact, id) for item in sourced for id in item.episodes]
+        await refer(tx, bank, {SOURCE: messages, IN_EPISODE: episodes})
 
 
 async def succeed(tx: Transaction, bank: str, successors: Mapping[FactId, FactId], revision: int) -> None:

@@ -15,7 +15,7 @@ from vmemo.models.changes import NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.neo4j.connection import Transaction
 from vmemo.stores.neo4j.nodes import Properties
-from vmemo.stores.neo4j.terms import Kind, removed, words_of, write
+from vmemo.stores.neo4j.terms import Kind, TermChanges, removed, words_of, write
 from vmemo.stores.values import packed_tokens
 from vmemo.text.tokens import terms
 
@@ -23,7 +23,7 @@ PART = 500
 """Facts whose vectors one statement writes."""
 
 
-async def add_facts(tx: Transaction, bank: str, new: Sequence[NewFact]) -> None:
+async def add_facts(tx: Transaction, bank: str, new: Sequence[NewFact], *, again: bool = False) -> None:
     """Index stored facts by vector and words, or index them again."""
     if not new:
         return
@@ -32,7 +32,7 @@ async def add_facts(tx: Transaction, bank: str, new: Sequence[NewFact]) -> None:
     texts: dict[str, list[str]] = {
         item.fact.id: [*terms(item.fact.text) * 2, *terms(item.fact.context)] for item in new
     }
-    await _save_words(tx, bank, "facts", texts)
+    await _save_words(tx, bank, "facts", texts, again=again)
 
 
 async def _save_vectors(tx: Transaction, bank: str, new: Mapping[FactId, Encoding]) -> None:
@@ -59,18 +59,20 @@ def _vector_values(encoding: Encoding) -> Properties:
     }
 
 
-async def _save_words(tx: Transaction, bank: str, kind: Kind, texts: Mapping[str, Sequence[str]]) -> None:
-    """Write the words of texts in place of those they have."""
-    changes = await removed(tx, bank, kind, list(texts))
+async def _save_words(
+    tx: Transaction, bank: str, kind: Kind, texts: Mapping[str, Sequence[str]], *, again: bool
+) -> None:
+    """Write the words of texts, in place of those they may have if they are written again."""
+    changes = await removed(tx, bank, kind, list(texts)) if again else TermChanges()
     for id, found in texts.items():
         changes.add(id, words_of(bank, found))
     await write(tx, bank, kind, changes)
 
 
-async def add_words(tx: Transaction, bank: str, new: Sequence[tuple[MessageId, str]]) -> None:
-    """Index messages by their words."""
+async def add_words(tx: Transaction, bank: str, new: Sequence[tuple[MessageId, str]], *, again: bool = False) -> None:
+    """Index messages by their words, or index them again."""
     if new:
-        await _save_words(tx, bank, "messages", {id: terms(content) for id, content in new})
+        await _save_words(tx, bank, "messages", {id: terms(content) for id, content in new}, again=again)
 
 
 async def drop_words(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:

@@ -20,15 +20,30 @@ class Reference(NamedTuple):
 
     type: LiteralString
     label: LiteralString
-    called: str
-    """The name of the record in errors."""
 
 
-SOURCE: Final = Reference("SOURCE", "Message", "message")
-CONTEXT: Final = Reference("CONTEXT", "Message", "message")
-IN_EPISODE: Final = Reference("IN_EPISODE", "Episode", "episode")
-BASED_ON: Final = Reference("BASED_ON", "Fact", "fact")
-MENTIONS: Final = Reference("MENTIONS", "Entity", "entity")
+SOURCE: Final = Reference("SOURCE", "Message")
+CONTEXT: Final = Reference("CONTEXT", "Message")
+IN_EPISODE: Final = Reference("IN_EPISODE", "Episode")
+BASED_ON: Final = Reference("BASED_ON", "Fact")
+MENTIONS: Final = Reference("MENTIONS", "Entity")
+REFERENCES: Final = (SOURCE, CONTEXT, IN_EPISODE, BASED_ON, MENTIONS)
+
+
+def _referred(reference: Reference) -> LiteralString:
+    """Return the part of a statement that relates facts to records of one type, and counts them."""
+    named = "SET r.name_in_text = nullIf(row[2], '')" if reference is MENTIONS else ""
+    return (
+        f"CALL () {{ UNWIND $rows.{reference.type} AS row MATCH (f:Fact {{bank: $bank, id: row[0]}}) "
+        f"MATCH (other:{reference.label} {{bank: $bank, id: row[1]}}) MERGE (f)-[r:{reference.type}]->(other) {named} "
+        f"RETURN count(r) AS {reference.type} }} "
+    )
+
+
+_REFERRED: Final[LiteralString] = (
+    "".join(map(_referred, REFERENCES)) + "RETURN " + ", ".join(reference.type for reference in REFERENCES)
+)
+"""Relates facts to records of all types: one statement, because each is a round trip."""
 
 
 async def missing(tx: Transaction, label: LiteralString, bank: str, ids: Iterable[str]) -> str | None:
@@ -103,23 +118,19 @@ async def save_episodes(tx: Transaction, bank: str, new: Sequence[Episode], seqs
         {"id": episode.id, "seq": next(seqs), "values": episode_values(episode), "messages": list(episode.messages)}
         for episode in new
     ]
-    await tx.run(
-        "UNWIND $rows AS row MERGE (p:Episode {bank: $bank, id: row.id}) "
-        "ON CREATE SET p.seq = row.seq SET p += row.values "
-        "WITH p MATCH (p)-[r:CONTAINS]->() DELETE r",
-        bank=bank,
-        rows=rows,
-    )
     row = await tx.one(
-        "UNWIND $rows AS row MATCH (p:Episode {bank: $bank, id: row.id}) UNWIND row.messages AS id "
-        "MATCH (m:Message {bank: $bank, id: id}) CREATE (p)-[:CONTAINS]->(m) RETURN count(m) AS made",
+        "UNWIND $rows AS row MERGE (n:Episode {bank: $bank, id: row.id}) "
+        "ON CREATE SET n.seq = row.seq SET n += row.values WITH n, row "
+        "CALL (n) { MATCH (n)-[r:CONTAINS]->() DELETE r } "
+        "CALL (n, row) { UNWIND row.messages AS id MATCH (m:Message {bank: $bank, id: id}) "
+        "CREATE (n)-[:CONTAINS]->(m) RETURN count(m) AS held } "
+        f"{_connected(_PREVIOUS)} RETURN sum(held) AS made",
         bank=bank,
         rows=rows,
     )
     members = [id for episode in new for id in episode.messages]
     if row is None or row["made"] != len(members):
         await demand(tx, "Message", bank, members)
-    await _connect(tx, bank, [episode.id for episode in new], _PREVIOUS)
 
 
 class _Pointer(NamedTuple):
@@ -134,17 +145,19 @@ _PREVIOUS: Final = _Pointer("Episode", "previous", "FOLLOWS")
 _SUPERSEDES: Final = _Pointer("Fact", "supersedes", "SUPERSEDES")
 
 
-async def _connect(tx: Transaction, bank: str, ids: Sequence[str], pointer: _Pointer) -> None:
-    """Relate nodes to those they point at, and to those that pointed at them before they were there."""
+def _connected(pointer: _Pointer) -> LiteralString:
+    """Return the part of a statement that relates nodes `n` to those they point at, and to those that point at them."""
     label, name, type = pointer
-    await tx.run(
-        f"UNWIND $ids AS id MATCH (n:{label} {{bank: $bank, id: id}}) "
+    return (
         f"CALL (n) {{ MATCH (n)-[r:{type}]->() DELETE r }} "
         f"CALL (n) {{ MATCH (other:{label} {{bank: $bank, id: n.{name}}}) MERGE (n)-[:{type}]->(other) }} "
-        f"CALL (n) {{ MATCH (other:{label} {{bank: $bank, {name}: n.id}}) MERGE (other)-[:{type}]->(n) }}",
-        bank=bank,
-        ids=list(ids),
+        f"CALL (n) {{ MATCH (other:{label} {{bank: $bank, {name}: n.id}}) MERGE (other)-[:{type}]->(n) }}"
     )
+
+
+async def _connect(tx: Transaction, bank: str, ids: Sequence[str], pointer: _Pointer) -> None:
+    found: LiteralString = f"UNWIND $ids AS id MATCH (n:{pointer.label} {{bank: $bank, id: id}}) "
+    await tx.run(found + _connected(pointer), bank=bank, ids=list(ids))
 
 
 async def connect_versions(tx: Transaction, bank: str, ids: Sequence[str]) -> None:
@@ -178,49 +191,38 @@ async def save_facts(tx: Transaction, bank: str, new: Sequence[NewFact], revisio
         return
     facts = [item.fact for item in new]
     rows = [{**fact_values(fact, revision), "seq": next(seqs)} for fact in facts]
-    await tx.run("UNWIND $rows AS row CREATE (f:Fact {bank: $bank}) SET f += row", bank=bank, rows=rows)
-    await connect_versions(tx, bank, [fact.id for fact in facts])
-    await refer(tx, bank, SOURCE, [(fact.id, id) for fact in facts for id in fact.messages])
-    await refer(tx, bank, CONTEXT, [(fact.id, fact.context_from) for fact in facts if fact.context_from is not None])
-    await refer(tx, bank, IN_EPISODE, [(fact.id, id) for fact in facts for id in fact.episodes])
-    await refer(tx, bank, BASED_ON, [(fact.id, id) for fact in facts for id in fact.basis])
-    await _mention(tx, bank, facts)
+    created: LiteralString = "UNWIND $rows AS row CREATE (n:Fact {bank: $bank}) SET n += row WITH n "
+    await tx.run(created + _connected(_SUPERSEDES), bank=bank, rows=rows)
+    referred: dict[Reference, list[tuple[str, ...]]] = {
+        SOURCE: [(fact.id, id) for fact in facts for id in fact.messages],
+        CONTEXT: [(fact.id, fact.context_from) for fact in facts if fact.context_from is not None],
+        IN_EPISODE: [(fact.id, id) for fact in facts for id in fact.episodes],
+        BASED_ON: [(fact.id, id) for fact in facts for id in fact.basis],
+        MENTIONS: _mentions(facts),
+    }
+    await refer(tx, bank, referred)
 
 
-async def refer(tx: Transaction, bank: str, reference: Reference, pairs: Sequence[tuple[str, str]]) -> None:
-    """Relate facts to records; a relationship that exists stays. Raise InvalidInput for a record that does not."""
-    if not pairs:
-        return
-    row = await tx.one(
-        "UNWIND $pairs AS pair MATCH (f:Fact {bank: $bank, id: pair[0]}) "
-        f"MATCH (other:{reference.label} {{bank: $bank, id: pair[1]}}) MERGE (f)-[:{reference.type}]->(other) "
-        "RETURN count(other) AS found",
-        bank=bank,
-        pairs=[list(pair) for pair in pairs],
-    )
-    if row is None or row["found"] != len(pairs):
-        await demand(tx, reference.label, bank, [id for _, id in pairs])
-
-
-async def _mention(tx: Transaction, bank: str, facts: Sequence[Fact]) -> None:
+def _mentions(facts: Sequence[Fact]) -> list[tuple[str, ...]]:
     names = {(fact.id, mention.id): mention.name_in_text for fact in facts for mention in fact.entities}
-    added = [EntityMention(fact=fact, entity=entity, name_in_text=name) for (fact, entity), name in names.items()]
-    await add_mentions(tx, bank, added)
+    return [(fact, entity, name) for (fact, entity), name in names.items()]
+
+
+async def refer(tx: Transaction, bank: str, rows: Mapping[Reference, Sequence[tuple[str, ...]]]) -> None:
+    """Relate facts to records; a relationship that exists stays. Raise InvalidInput for a record that does not."""
+    wanted = {reference: [list(row) for row in found] for reference, found in rows.items() if found}
+    if not wanted:
+        return
+    made = await tx.one(_REFERRED, bank=bank, rows={reference.type: found for reference, found in wanted.items()})
+    for reference, found in wanted.items():
+        if made is None or made[reference.type] != len(found):
+            await demand(tx, "Fact", bank, [row[0] for row in found])
+            await demand(tx, reference.label, bank, [row[1] for row in found])
 
 
 async def add_mentions(tx: Transaction, bank: str, added: Sequence[EntityMention]) -> None:
     """Let facts mention entities."""
-    if not added:
-        return
-    row = await tx.one(
-        "UNWIND $rows AS row MATCH (f:Fact {bank: $bank, id: row[0]}) MATCH (e:Entity {bank: $bank, id: row[1]}) "
-        "MERGE (f)-[r:MENTIONS]->(e) SET r.name_in_text = row[2] RETURN count(r) AS made",
-        bank=bank,
-        rows=[[mention.fact, mention.entity, mention.name_in_text or None] for mention in added],
-    )
-    if row is None or row["made"] != len(added):
-        await demand(tx, "Fact", bank, [mention.fact for mention in added])
-        await demand(tx, "Entity", bank, [mention.entity for mention in added])
+    await refer(tx, bank, {MENTIONS: [(mention.fact, mention.entity, mention.name_in_text) for mention in added]})
 
 
 async def remove_mentions(tx: Transaction, bank: str, removed: Sequence[EntityMention]) -> None:
@@ -235,15 +237,22 @@ async def remove_mentions(tx: Transaction, bank: str, removed: Sequence[EntityMe
         )
 
 
+def _linked(type: LiteralString) -> LiteralString:
+    return (
+        f"CALL () {{ UNWIND $rows.{type} AS row MATCH (a:Fact {{bank: $bank, id: row[0]}}) "
+        f"MATCH (b:Fact {{bank: $bank, id: row[1]}}) MERGE (a)-[r:{type}]->(b) SET r.weight = row[2] }}"
+    )
+
+
+_LINKED: Final[LiteralString] = " ".join(map(_linked, LINK_TYPES.values()))
+"""Creates links of all types."""
+
+
 async def save_links(tx: Transaction, bank: str, new: Sequence[Link]) -> None:
     """Create links; one whose other end was deleted is left out."""
-    by_kind: dict[LiteralString, dict[tuple[str, str], float]] = {}
+    by_type: dict[str, dict[tuple[str, str], float]] = {}
     for link in new:
-        by_kind.setdefault(LINK_TYPES[link.kind], {})[link.source, link.target] = link.weight
-    for type, weights in by_kind.items():
-        await tx.run(
-            "UNWIND $rows AS row MATCH (a:Fact {bank: $bank, id: row[0]}) MATCH (b:Fact {bank: $bank, id: row[1]}) "
-            f"MERGE (a)-[r:{type}]->(b) SET r.weight = row[2]",
-            bank=bank,
-            rows=[[source, target, weight] for (source, target), weight in weights.items()],
-        )
+        by_type.setdefault(LINK_TYPES[link.kind], {})[link.source, link.target] = link.weight
+    if by_type:
+        rows = {type: [[*ends, weight] for ends, weight in links.items()] for type, links in by_type.items()}
+        await tx.run(_LINKED, bank=bank, rows=rows)

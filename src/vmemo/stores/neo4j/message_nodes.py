@@ -15,10 +15,13 @@ from vmemo.stores.values import UNPROCESSED, WORDLESS, storable_error, unstored
 
 _BY_ID: Final = "UNWIND $ids AS id MATCH (m:Message {bank: $bank, id: id}) "
 
+PENDING: Final = "MATCH (m:Message {bank: $bank, state: 'pending'}) WHERE m.timestamp IS NOT NULL"
+"""Finds the messages that wait to be processed and are in no episode yet."""
+
 
 async def append(tx: Transaction, bank: str, new: Sequence[Message]) -> list[Message]:
     """Store messages that are not stored yet, and their words; return those stored."""
-    fresh = unstored(new, await _known(tx, bank, new))
+    fresh = unstored(new, await _known(tx, bank, new)) if new else []
     if not fresh:
         return []
     rows = [message_values(message) for message in fresh]
@@ -77,8 +80,7 @@ async def any_pending(tx: Transaction, bank: str, documents: Sequence[str | None
     if not documents:
         return False
     waiting: LiteralString = (
-        "MATCH (m:Message {bank: $bank, state: 'pending'}) WHERE m.timestamp IS NOT NULL "
-        "AND (m.document IN $named OR ($unnamed AND m.document IS NULL)) RETURN 1 AS one LIMIT 1"
+        f"{PENDING} AND (m.document IN $named OR ($unnamed AND m.document IS NULL)) RETURN 1 AS one LIMIT 1"
     )
     named = [document for document in documents if document is not None]
     return await tx.one(waiting, bank=bank, named=named, unnamed=None in documents) is not None
@@ -86,10 +88,7 @@ async def any_pending(tx: Transaction, bank: str, documents: Sequence[str | None
 
 async def any_pending_message(tx: Transaction, bank: str) -> bool:
     """Return True if a message of the bank waits to be processed and is in no episode yet."""
-    waiting: LiteralString = (
-        "MATCH (m:Message {bank: $bank, state: 'pending'}) WHERE m.timestamp IS NOT NULL RETURN 1 AS one LIMIT 1"
-    )
-    return await tx.one(waiting, bank=bank) is not None
+    return await tx.one(f"{PENDING} RETURN 1 AS one LIMIT 1", bank=bank) is not None
 
 
 async def requeue(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:
@@ -99,7 +98,7 @@ async def requeue(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:
     repeated = await tx.rows(
         _BY_ID + "WHERE m.state = 'derived' RETURN m.id AS id, m.content AS content", bank=bank, ids=list(ids)
     )
-    await index.add_words(tx, bank, [(row["id"], row["content"]) for row in repeated])
+    await index.add_words(tx, bank, [(row["id"], row["content"]) for row in repeated], again=True)
     processed: LiteralString = _BY_ID + "WHERE NOT m.state IN ['raw', 'curated'] SET m.state = 'pending'"
     await tx.run(processed, bank=bank, ids=list(ids))
 

@@ -229,13 +229,12 @@ async def complete(tx: Transaction, bank: str, lease: Lease) -> bool:
 
 async def settle(tx: Transaction, bank: str) -> None:
     """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
-    if not await message_nodes.any_pending_message(tx, bank):
-        await tx.run(
-            "MATCH (j:Job {bank: $bank, kind: 'process'}) "
-            f"{_LOCKED} WHERE coalesce(now.until <= $now, true) DELETE j",
-            bank=bank,
-            now=utc_now(),
-        )
+    await tx.run(
+        f"MATCH (j:Job {{bank: $bank, kind: 'process'}}) WHERE NOT EXISTS {{ {message_nodes.PENDING} }} "
+        f"{_LOCKED} WHERE coalesce(now.until <= $now, true) DELETE j",
+        bank=bank,
+        now=utc_now(),
+    )
 
 
 async def fail(tx: Transaction, bank: str, failure: JobFailure) -> None:
