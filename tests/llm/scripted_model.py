@@ -124,7 +124,7 @@ class ScriptedModel:
         return {"opinion": id, "stance": "neutral", "evidence": [], "reason": ""}
 
     def _observe(self, asked: ReceivedRequest) -> JsonValue:
-        """Record each fact of each entity, up to seven statements, and drop what is outdated."""
+        """Record each fact of each entity, up to five statements, and drop what is outdated."""
         profiles, facts = asked.user.split("New facts:")
         counts: dict[str, int] = {}
         updates: dict[str, Answer] = {}
@@ -136,7 +136,7 @@ class ScriptedModel:
         for id, about, text in _ABOUT.findall(facts):
             for entity in about.split():
                 written = updates[entity]["write"]
-                if counts[entity] < 7 and isinstance(written, list):
+                if counts[entity] < 5 and isinstance(written, list):
                     counts[entity] += 1
                     written.append({"text": f"It is recorded: {text}", "facts": [id]})
         return {"profiles": list(updates.values())}

@@ -42,9 +42,9 @@ that it changed.""",
 former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
 and what is valid now. If a number of items is asked for, give a numbered list of exactly so many.""",
     "count": """This question asks for a number, a sum or a frequency.
-- If a memory states just this number, use it, the latest one if it changed, and add what came after that day. But parts
-  add up: sums of single weeks, trips or purchases, and items of different days. "In total", "altogether" and "across"
-  ask for that.
+- If a memory states just this number, use it, the latest one if it changed, and add only what was added to the same
+  count later. But parts add up: sums of single weeks, trips or purchases, and items of different days. "In total",
+  "altogether" and "across" ask for that.
 - Otherwise list in `steps` every item that counts, with its date and mark, from all memories, oldest first. Go through
   every line: one line may hold several items. The same item said again or in other words is one item; one that was
   dropped or replaced later does not count as current. Then count or add up, and name the items in the answer.

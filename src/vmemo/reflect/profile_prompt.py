@@ -16,7 +16,7 @@ from vmemo.reflect.llm_schemas import EntityProfiles, ProfileRevision
 PROMPTS = Path(__file__).parent / "prompts"
 MAX_PROFILES = 8
 """Profiles in one prompt; their length bounds the answer."""
-MAX_STATEMENTS = 7
+MAX_STATEMENTS = 5
 MAX_BASIS = 8
 """Facts behind a statement, the latest."""
 LINE_CHARACTERS = 300
