@@ -214,7 +214,10 @@ def test_the_same_document_can_be_retained_again_after_it_was_forgotten(url: str
         text = Message(content="The kettle is red.", timestamp=NOON)
         memory.retain_sync(text, document="kitchen")
         memory.forget_sync(document="kitchen")
-        assert memory.retain_sync(text, document="kitchen").stored == (text.id,)
+        retained = memory.retain_sync(text, document="kitchen")
+        assert retained.stored == (text.id,)
+        assert [fact.id for fact in memory.facts_sync()] == list(retained.derived)
+        assert memory.status_sync().pending == 0
         assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["User: The kettle is red."]
 
 

@@ -37,6 +37,7 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     await session.open()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
+    session.context.derived_messages.drop(session.bank, (message.id for message in messages))
     stored = await pipeline.store_messages(
         session.bank,
         messages,
@@ -72,6 +73,7 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
 async def process(session: MemorySession, request: ProcessRequest) -> Retained:
     """Derive facts from all pending messages."""
     await session.open()
+    session.context.derived_messages.drop(session.bank, request.messages)
     try:
         return await _process(session, request.messages)
     except (LLMFailed, EmbeddingFailed) as error:

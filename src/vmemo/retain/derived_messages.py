@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 
 from vmemo.models import BankId, FactId
@@ -31,6 +31,12 @@ class DerivedMessages:
             self._facts.update({(changes.bank, id): tuple(found[id]) for id in changes.pending})
             while len(self._facts) > MOST:
                 self._facts.popitem(last=False)
+
+    def drop(self, bank: BankId, messages: Iterable[str]) -> None:
+        """Drop messages that are about to be derived, again if they were forgotten or queued meanwhile."""
+        with self._lock:
+            for id in messages:
+                self._facts.pop((bank, id), None)
 
     def facts_of(self, bank: BankId, messages: Sequence[str]) -> tuple[FactId, ...] | None:
         """Return the facts of messages; None unless all of these messages were derived lately."""
