@@ -139,7 +139,7 @@ def test_answers_are_scored_by_their_rubrics(options: BenchOptions) -> None:
     }
     assert report.metrics["score"] == pytest.approx(3.5 / 4)
     assert report.metrics["all_met"] == 0.75
-    assert report.config["judge_prompts"] == "judge_rubric-3"
+    assert report.config["judge_prompts"] == "judge_rubric-4"
     assert {received.step for received in llm.received} == {"reflect", "judge_rubric"}
     assert "0.5: score 0.5" in render(report)
     calls = len(llm.received)

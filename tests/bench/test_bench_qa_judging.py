@@ -54,8 +54,8 @@ def test_each_judge_has_a_prompt() -> None:
         "judge_strict",
         "rules",
     ]
-    assert labels() == "judge_both-2"
-    assert labels(("strict", "rubric")) == "judge_strict-4 judge_rubric-3"
+    assert labels() == "judge_both-3"
+    assert labels(("strict", "rubric")) == "judge_strict-4 judge_rubric-4"
 
 
 @pytest.mark.parametrize("given", [(True, False), (False, False), (False, True)])
