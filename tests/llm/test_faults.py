@@ -138,7 +138,7 @@ def test_transport_faults_lose_nothing_and_are_recovered_from_once(sqlite_url: s
     with ScriptedServer(a_model()) as server:
         for name, fault, error in TRANSPORT:
             # Only timeouts get a short deadline: a slow machine must not look like a slow model.
-            seconds = 1.5 if isinstance(fault, Hang | Drip) else 20.0
+            seconds = 6.0 if isinstance(fault, Hang | Drip) else 20.0
             with open_memory(sqlite_url, server, name, llm_timeout=seconds) as memory:
                 assert_recovery(memory, server, {step: [fault]}, news(step), error)
 
