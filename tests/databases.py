@@ -13,6 +13,7 @@ from neo4j import Record
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from max_wait import MAX_WAIT
 from neo4j_server.namespaces import driver
 from vmemo.ports import Store
 from vmemo.settings import build
@@ -54,7 +55,7 @@ def rows(url: str, statement: str) -> list[tuple[object, ...]]:
     """Return the result of a statement, without the library."""
     if url.startswith("postgresql"):
         return asyncio.run(_postgres_rows(url, statement))
-    with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as connection:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=MAX_WAIT)) as connection:
         return connection.execute(statement).fetchall()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 
 import httpx2
@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.auth import AuthService
 from vmemo.models.auth import Permission
@@ -24,8 +25,8 @@ from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
 HOST = "127.0.0.1"
-TIMEOUT = 60.0
-"""Seconds after which a server that does not start, answer or stop fails the test."""
+_PATIENT = ConnectionLimits(header_seconds=MAX_WAIT, body_seconds=MAX_WAIT)
+"""A machine that stalls must not end a connection between two requests of a test."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class LiveServer:
         """Return a plain HTTP client, with a key if one is given; the caller closes it."""
         all_headers = {**headers, **({"Authorization": f"Bearer {key}"} if key else {})}
         # Certificates are not needed, and loading them takes longer than most requests.
-        return httpx2.Client(base_url=self.url, headers=all_headers, timeout=TIMEOUT, trust_env=False, verify=False)
+        return httpx2.Client(base_url=self.url, headers=all_headers, timeout=MAX_WAIT, trust_env=False, verify=False)
 
 
 class _Server(uvicorn.Server):
@@ -82,23 +83,24 @@ def run_app(app: ASGIApp, connections: ConnectionLimits | None = None) -> Genera
     with Address(host=HOST, port=0).socket() as listening:
         config = uvicorn.Config(
             app,
-            http=limited_protocol(connections or ConnectionLimits()),
+            http=limited_protocol(connections or _PATIENT),
             lifespan="on",
             ws="none",
             backlog=ACCEPT_BATCH,
             log_config=None,
             timeout_graceful_shutdown=10,
+            timeout_keep_alive=int(MAX_WAIT),
         )
         server = _Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="vmemo-server", daemon=True)
         thread.start()
         try:
-            assert server.startup_ended.wait(TIMEOUT), "the server did not start"
+            assert server.startup_ended.wait(MAX_WAIT), "the server did not start"
             assert server.started, "the server failed to start"
             yield f"http://{HOST}:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(TIMEOUT)
+            thread.join(MAX_WAIT)
             assert not thread.is_alive(), "the server did not stop"
 
 
@@ -116,6 +118,8 @@ def live_server(
     memory = Memory(database, llm=llm, embedder=embedder or HashEmbedder())
     state = AppState(memory, keyless, limits or Limits())
     chosen = options or ServerOptions(hosts=(HOST,))
+    if chosen.connections == ConnectionLimits():
+        chosen = replace(chosen, connections=_PATIENT)
     app = create_app(state, chosen)
     with run_app(app, chosen.connections) as url:
         yield LiveServer(url, state, app)

@@ -49,6 +49,9 @@ Engine = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="A stratified sample of N questions.")]
+KeptBanks = Annotated[
+    Path | None, typer.Option(help="Keep the filled banks in this folder, and use those that it contains.")
+]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that a recall returns at most.")]
 
 
@@ -100,9 +103,7 @@ class ModelCommandOptions(CachedOptions):
         int, typer.Option(min=1, help="Conversations retained concurrently.", rich_help_panel=_MODEL)
     ] = 1
     conversations: Annotated[str | None, typer.Option(metavar="ID,ID,…", help="Only these conversations.")] = None
-    keep_banks: Annotated[
-        Path | None, typer.Option(help="Keep the filled banks in this folder, and use those that it contains.")
-    ] = None
+    keep_banks: KeptBanks = None
     max_lookups: Annotated[
         int, typer.Option(min=0, max=3, help="Memory lookups that an answer may make.", rich_help_panel=_QA)
     ] = 3
@@ -276,6 +277,7 @@ class SpeedCommandOptions(OutputOptions):
     embedder: EmbedderName = None
     store: Store = "sqlite"
     sizes: Annotated[str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.")] = None
+    keep_banks: KeptBanks = None
     budget: Budgeted = "mid"
     budgets: Annotated[str | None, typer.Option(metavar="low,mid,…", help="Budgets to measure, each by itself.")] = None
     max_tokens: MaxTokens = None

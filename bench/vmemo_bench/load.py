@@ -22,11 +22,12 @@ from pathlib import Path
 from types import TracebackType
 
 from vmemo import Memory, Message
-from vmemo.client import Client, RetryPolicy
+from vmemo.client import RetryPolicy
 from vmemo.errors import InvalidInput, VmemoError, public_name
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
 from vmemo_bench.environment import describe, make_folder, sqlite_url
+from vmemo_bench.load_client import LoadClient
 from vmemo_bench.options import BenchOptions, LoadOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
@@ -35,6 +36,8 @@ from vmemo_bench.statistics import Metrics, Timings, p50_p95, percentile
 
 RETRIES = RetryPolicy(attempts=40, initial_pause=0.25, max_pause=2.0)
 """Clients retry while the server restarts."""
+TIMEOUT = 120.0
+"""Seconds of an attempt."""
 PROCESS_TIMEOUT = 120.0
 """Seconds that the server may take to start or to stop."""
 
@@ -60,6 +63,8 @@ async def _measure(options: BenchOptions, workers: int, sink: ProgressSink) -> t
         async with ServerProcess(file, workers) as server:
             result = await _run_clients(load, server, sink)
         metrics = result.metrics(load.seconds) | _memory_growth(server.memory_mb) | await _compare(file, result)
+        metrics |= {"client_cpu_ms": 1000 * result.cpu_seconds / result.count}
+        metrics |= {"server_cpu_ms": 1000 * server.cpu_seconds / result.count} if server.cpu_seconds else {}
     return metrics, result.timings()
 
 
@@ -72,6 +77,8 @@ def _row(metrics: Metrics, timings: Timings) -> dict[str, float | None]:
         "recall p95 ms": recall.get("p95_ms"),
         "retain p50 ms": retain.get("p50_ms"),
         "retain p95 ms": retain.get("p95_ms"),
+        "server CPU ms/call": metrics.get("server_cpu_ms"),
+        "client CPU ms/call": metrics["client_cpu_ms"],
         "errors": metrics["errors"],
         "lost": metrics["lost"],
         "memory MB": metrics.get("server_mb"),
@@ -133,10 +140,17 @@ class LoadResult:
     calls: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict[str, list[float]](list))
     errors: Counter[str] = field(default_factory=Counter[str])
     stored: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
+    cpu_seconds: float = 0.0
+    """Processor time of the clients."""
+
+    @property
+    def count(self) -> int:
+        """Calls of all verbs."""
+        return sum(map(len, self.calls.values()))
 
     def metrics(self, seconds: float) -> Metrics:
         """Return calls per second, errors, and the median and 99th percentile of each verb in milliseconds."""
-        count = sum(map(len, self.calls.values()))
+        count = self.count
         metrics = {"calls": float(count), "calls_per_second": count / seconds, "errors": float(self.errors.total())}
         metrics |= {f"errors_{name}": float(number) for name, number in self.errors.items()}
         for verb, times in self.calls.items():
@@ -161,14 +175,22 @@ class LoadClients:
     async def run(self) -> LoadResult:
         """Run all clients."""
         self._end = time.monotonic() + self._load.seconds
-        async with Client(self._url, timeout=120, retry=RETRIES) as client:
-            await asyncio.gather(*(self._run_client(client, number) for number in range(self._load.clients)))
+        began = time.process_time()
+        await asyncio.gather(*(self._run_client(number) for number in range(self._load.clients)))
+        self._result.cpu_seconds = time.process_time() - began
         return self._result
 
-    async def _run_client(self, shared: Client, number: int) -> None:
-        choice = random.Random(number)
+    async def _run_client(self, number: int) -> None:
         bank = f"bank-{number % self._load.banks}"
-        client = shared.bank(bank)
+        client = LoadClient(self._url, bank, timeout=TIMEOUT, retry=RETRIES)
+        try:
+            await self._call(client, bank, number)
+        finally:
+            await client.close()
+
+    async def _call(self, client: LoadClient, bank: str, number: int) -> None:
+        """Call the server until the time is over."""
+        choice = random.Random(number)
         call = 0
         while call < 2 or time.monotonic() < self._end:
             # At least one call of each verb, also on a machine that is busy otherwise.
@@ -183,13 +205,13 @@ class LoadClients:
                 self._result.calls[verb].append((time.monotonic() - began) * 1000)
             call += 1
 
-    async def _retain(self, client: Client, bank: str, number: int, call: int) -> None:
+    async def _retain(self, client: LoadClient, bank: str, number: int, call: int) -> None:
         (message,) = texts.messages(number * 10_000 + call, number * 10_000 + call + 1)
         text = f"{message.content} This was note {call} of client {number}."
         await client.retain(text, speaker=f"Client {number}")
         self._result.stored[bank].add(text)
 
-    async def _recall(self, client: Client, choice: random.Random) -> None:
+    async def _recall(self, client: LoadClient, choice: random.Random) -> None:
         await client.recall(choice.choice(self._queries), max_tokens=1024)
 
 
@@ -204,6 +226,8 @@ class ServerProcess:
         self._log_reader: asyncio.Task[None] | None = None
         self.memory_mb: list[list[float]] = []
         """Samples of the memory in megabytes, one list per process."""
+        self.cpu_seconds = 0.0
+        """Processor time since the server listened, where the system has /proc."""
 
     @property
     def url(self) -> str:
@@ -229,6 +253,10 @@ class ServerProcess:
         if self._process is not None and (total := sum(map(_memory_mb, _with_children(self._process.pid)))):
             self.memory_mb[-1].append(total)
 
+    def _cpu_seconds(self) -> float:
+        assert self._process is not None
+        return sum(map(_cpu_seconds, _with_children(self._process.pid)))
+
     async def _start(self) -> None:
         command = [sys.executable, "-m", "vmemo", "serve", "--db", str(self._file), "--port", str(self._port), "--json"]
         command += ["--workers", str(self.workers)]
@@ -238,6 +266,7 @@ class ServerProcess:
         async with asyncio.timeout(PROCESS_TIMEOUT):
             self._port = await self._listening_port(self._process)
         self._log_reader = asyncio.create_task(_read_log(self._process))
+        self.cpu_seconds -= self._cpu_seconds()
 
     async def _listening_port(self, process: Process) -> int:
         """Wait until the server logs that it listens, and return its port."""
@@ -253,6 +282,7 @@ class ServerProcess:
         if self._process is None or self._log_reader is None:
             return
         if self._process.returncode is None:
+            self.cpu_seconds += self._cpu_seconds()
             self._process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(PROCESS_TIMEOUT):
             code = await self._process.wait()
@@ -283,3 +313,12 @@ def _memory_mb(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process, or 0 where the system has no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

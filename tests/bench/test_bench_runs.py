@@ -110,7 +110,15 @@ def test_speed_reports_ratios_for_every_size(speed_report: Report) -> None:
     assert {"retain_over_embed", "retain_facts_per_second", "bytes_per_fact"} <= set(speed_report.metrics)
     for size in (20, 60):
         ratios = ("recall_p50_over_embed", "recall_p95_over_embed", "recall_p95_over_p50")
-        expected = (*ratios, "embed_p50_ms", "recall_cached_p50_ms", "rss_mb", "bytes_per_fact", "forget_ms")
+        expected = (
+            *ratios,
+            "embed_p50_ms",
+            "recall_cached_p50_ms",
+            "rss_mb",
+            "bytes_per_fact",
+            "forget_ms",
+            "forget_oldest_ms",
+        )
         assert {f"{name}@{size}" for name in expected} <= set(speed_report.metrics)
         assert speed_report.metrics[f"facts@{size}"] == size
         assert {f"recall@{size}/total", f"embed@{size}", f"first_recall@{size}"} <= set(speed_report.timings)

@@ -118,6 +118,17 @@ def test_speed_on_sqlite_measures_banks_and_bulk_writes_on_request(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_speed_uses_the_banks_that_an_earlier_run_kept(tmp_path: Path) -> None:
+    small = replace(SMALL, sizes=(10, 20), banks=(), bulk=0)
+    kept = tmp_path / "kept"
+    asked = BenchOptions(benchmark="speed", embedder=CountingEmbedder(), speed=small, work=tmp_path, keep_banks=kept)
+    first, again = run(asked), run(replace(asked, speed=replace(small, sizes=(20,))))
+    assert sorted(path.name for path in kept.iterdir()) == ["speed-10.db", "speed-20.db"]
+    assert "fill_facts_per_second@20" in first.metrics
+    assert "fill_facts_per_second@20" not in again.metrics
+    assert again.metrics["facts@20"] == first.metrics["facts@20"]
+
+
 def test_a_temporary_server_has_durable_settings(tmp_path: Path) -> None:
     async def settings() -> tuple[object, ...]:
         asked = BenchOptions(benchmark="speed", work=tmp_path, store="postgres")

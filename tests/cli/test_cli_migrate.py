@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from max_wait import MAX_WAIT
 from vmemo.models import BankId
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import a_bank, store_messages
@@ -122,7 +123,7 @@ def come(target: str) -> int:
     """Return the number of loaded records, read directly from the database."""
     if not Path(target).exists():
         return 0
-    with closing(sqlite3.connect(f"file:{target}?mode=ro", uri=True, timeout=30)) as connection:
+    with closing(sqlite3.connect(f"file:{target}?mode=ro", uri=True, timeout=MAX_WAIT)) as connection:
         try:
             found = connection.execute("SELECT engine FROM banks WHERE shadow_of = 0").fetchone()
         except sqlite3.OperationalError:
@@ -159,7 +160,7 @@ def stopped(source: str, target: str, how: signal.Signals) -> tuple[int, str]:
         assert moving.stdout is not None
         assert moving.stdout.readline() == "page\n"
         moving.send_signal(how)
-        said = moving.communicate(timeout=120)[1]
+        said = moving.communicate(timeout=MAX_WAIT)[1]
     return moving.returncode, said
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from max_wait import MAX_WAIT
 from vmemo import Memory
 
 Run = Callable[..., Result]
@@ -117,7 +118,7 @@ def test_an_interrupt_exits_with_130(db: str) -> None:
         while asking.stderr.read(1) not in (b"?", b""):
             pass
         asking.send_signal(signal.SIGINT)
-        assert asking.wait(timeout=60) == 130
+        assert asking.wait(timeout=MAX_WAIT) == 130
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from scripted import Reader, fact
 from typer.testing import Result
 
+from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.testing import ReceivedRequest, Refusal, ScriptedServer
 
@@ -117,15 +118,15 @@ def test_a_signalled_worker_finishes_running_jobs(invoke: Run, tmp_path: Path, s
     def answer(received: ReceivedRequest) -> JsonValue:
         if received.step == "extract":
             asked.set()
-            go_on.wait(60)
+            go_on.wait(MAX_WAIT)
         return reader(received)
 
     with ScriptedServer(answer) as server, working(db, f"{server.url}#scripted") as worker:
-        assert asked.wait(60)
+        assert asked.wait(MAX_WAIT)
         worker.send_signal(sign)
         stored(db, "late")
         go_on.set()
-        out, err = worker.communicate(timeout=60)
+        out, err = worker.communicate(timeout=MAX_WAIT)
     assert (worker.returncode, out) == (0, "2 jobs done, 0 failed\n")
     assert [line[:3] for line in logged(err)] == [("done", "process", "default"), ("done", "extract", "default")]
     assert status(invoke, db)["facts"] == 1
@@ -140,15 +141,15 @@ def test_a_second_signal_returns_jobs_to_the_queue(invoke: Run, tmp_path: Path) 
     def answer(received: ReceivedRequest) -> JsonValue:
         if received.step == "extract":
             asked.set()
-            go_on.wait(60)
+            go_on.wait(MAX_WAIT)
         return reader(received)
 
     with ScriptedServer(answer) as server:
         with working(db, f"{server.url}#scripted") as worker:
-            assert asked.wait(60)
+            assert asked.wait(MAX_WAIT)
             for sign in (signal.SIGTERM, signal.SIGINT):
                 worker.send_signal(sign)
-            assert worker.wait(timeout=60) == 130
+            assert worker.wait(timeout=MAX_WAIT) == 130
         go_on.set()
         queued = json.loads(invoke("jobs", "--db", db, "--json").stdout)["jobs"]
         (job,) = [job for job in queued if job["kind"] == "extract"]

@@ -17,6 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
+from max_wait import MAX_WAIT
 from vmemo.embedding.cached_embedder import CachedEmbedder
 from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
@@ -327,7 +328,7 @@ def create_caches(folder: Path, side: int, start: Barrier) -> None:
 
 def test_processes_may_create_a_cache_at_the_same_moment(tmp_path: Path) -> None:
     context, sides = multiprocessing.get_context("spawn"), range(4)
-    start = context.Barrier(len(sides), timeout=60)
+    start = context.Barrier(len(sides), timeout=MAX_WAIT)
     workers = [context.Process(target=create_caches, args=(tmp_path, side, start)) for side in sides]
     for worker in workers:
         worker.start()

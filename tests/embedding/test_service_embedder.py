@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
+from max_wait import MAX_WAIT
 from vmemo.embedding.cached_embedder import CachedEmbedder
 from vmemo.embedding.resolve import EMBEDDING_SERVICES, resolve_embedder
 from vmemo.embedding.service_embedder import EmbedderOptions, RequestLimits, ServiceEmbedder
@@ -32,7 +33,7 @@ from vmemo.testing import (
 )
 
 KEY = "sk-very-secret"
-OPTIONS = EmbedderOptions(timeout=60, api_key=KEY)
+OPTIONS = EmbedderOptions(timeout=MAX_WAIT, api_key=KEY)
 TEXTS = ["I have a cat.", "Maya lives in Bergen."]
 
 
@@ -114,7 +115,7 @@ def test_no_more_requests_are_open_than_the_concurrency() -> None:
         with lock:
             open_requests[0] += 1
             most[0] = max(most[0], open_requests[0])
-        both.wait(60)
+        both.wait(MAX_WAIT)
         with lock:
             open_requests[0] -= 1
 

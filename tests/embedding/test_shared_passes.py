@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from max_wait import MAX_WAIT
 from vmemo.embedding import shared_passes
 from vmemo.embedding.shared_passes import EncoderRow, PassFunctions, SharedPasses
 from vmemo.errors import EmbeddingFailed
@@ -36,20 +37,20 @@ class Encoder:
         texts = [bytes(row.ids).decode() for row in rows]
         self.passes.append(texts)
         self.started.release()
-        assert self.go.wait(60)
+        assert self.go.wait(MAX_WAIT)
         if any("bad" in text for text in texts):
             raise RuntimeError("bad text")
         return [Encoding(np.array([len(text)], np.float32)) for text in texts]
 
     def start_one(self) -> None:
         self.shared.submit(["first"])
-        assert self.started.acquire(timeout=60)
+        assert self.started.acquire(timeout=MAX_WAIT)
 
 
 def test_a_query_runs_at_once_when_no_other_runs() -> None:
     encoder = Encoder()
     encoder.go.set()
-    (answer,) = encoder.shared.submit(["one"]).result(60)
+    (answer,) = encoder.shared.submit(["one"]).result(MAX_WAIT)
     assert answer.vector.tolist() == [3]
     assert encoder.passes == [["one"]]
 
@@ -59,7 +60,7 @@ def test_queries_that_arrive_during_a_pass_share_the_next_ones() -> None:
     encoder.start_one()
     waiting = [encoder.shared.submit(["x" * n]) for n in range(1, 7)]
     encoder.go.set()
-    assert [future.result(60)[0].vector.tolist() for future in waiting] == [[n] for n in range(1, 7)]
+    assert [future.result(MAX_WAIT)[0].vector.tolist() for future in waiting] == [[n] for n in range(1, 7)]
     assert [len(texts) for texts in encoder.passes] == [1, 4, 2]
 
 
@@ -67,9 +68,9 @@ def test_a_second_thread_takes_a_query_while_the_first_is_busy() -> None:
     encoder = Encoder(width=2)
     encoder.start_one()
     second = encoder.shared.submit(["second"])
-    assert encoder.started.acquire(timeout=60)
+    assert encoder.started.acquire(timeout=MAX_WAIT)
     encoder.go.set()
-    second.result(60)
+    second.result(MAX_WAIT)
     assert encoder.passes == [["first"], ["second"]]
 
 
@@ -78,12 +79,12 @@ def test_an_error_reaches_only_the_query_that_causes_it() -> None:
     encoder.start_one()
     futures = [encoder.shared.submit([text]) for text in ("good", "bad", "fine", "no tokens")]
     encoder.go.set()
-    assert [futures[n].result(60)[0].vector.tolist() for n in (0, 2)] == [[4], [4]]
+    assert [futures[n].result(MAX_WAIT)[0].vector.tolist() for n in (0, 2)] == [[4], [4]]
     with pytest.raises(RuntimeError, match="bad text"):
-        futures[1].result(60)
+        futures[1].result(MAX_WAIT)
     with pytest.raises(ValueError, match="no tokens"):
-        futures[3].result(60)
-    encoder.shared.submit(["later"]).result(60)
+        futures[3].result(MAX_WAIT)
+    encoder.shared.submit(["later"]).result(MAX_WAIT)
 
 
 def test_a_query_that_is_cancelled_while_it_waits_is_not_run() -> None:
@@ -110,4 +111,4 @@ def test_too_many_waiting_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(EmbeddingFailed, match="2 queries wait"):
         encoder.shared.submit(["c"])
     encoder.go.set()
-    assert all(future.result(60) for future in waiting)
+    assert all(future.result(MAX_WAIT) for future in waiting)

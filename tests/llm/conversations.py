@@ -32,7 +32,7 @@ def days(number: float) -> datetime:
 
 def fast_settings(**more: Any) -> Settings:
     """Return settings without retries and delays."""
-    return replace(Settings(llm_attempts=1, llm_timeout=20.0, observe_delay=3600.0, background=False), **more)
+    return replace(Settings(llm_attempts=1, llm_timeout=240.0, observe_delay=3600.0, background=False), **more)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from vmemo import Memory, Settings
 from vmemo.testing import FakeLLM, HashEmbedder, RawText, ReceivedRequest
 
 LINES = ["I run ten kilometres every morning.", "My sister Ines starts at the harbour clinic in May."]
+SAID = datetime(2026, 3, 2, 9, tzinfo=UTC)
 FACTS: list[JsonValue] = [
     {"what": "The user runs ten kilometres every morning.", "lines": [1], "categories": ["Health", "sports"]},
     {"what": "The user's sister Ines starts at the harbour clinic in May.", "lines": [2], "categories": "family"},
@@ -27,7 +29,7 @@ def _retained(settings: Settings, answer: JsonValue | RawText = None) -> tuple[M
         return {"facts": [{"text": LINES[0], "lines": [1], "categories": ["health"]}]}
 
     memory = Memory(":memory:", llm=FakeLLM(answers), embedder=HashEmbedder(), settings=settings)
-    memory.retain_sync(LINES, tags=["user:ana"])
+    memory.retain_sync(LINES, timestamp=SAID, tags=["user:ana"])
     return memory, received
 
 

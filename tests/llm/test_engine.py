@@ -14,6 +14,7 @@ from conversations import NOON, days, fast_settings, open_memory, said, scripted
 from pydantic import JsonValue
 from scripted_model import ScriptedModel
 
+from max_wait import MAX_WAIT
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest, ScriptedServer
@@ -399,7 +400,7 @@ class Counting:
             self._reached.set()
         # A slow machine must not keep calls apart that would run together.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._reached.wait(), timeout=60)
+            await asyncio.wait_for(self._reached.wait(), timeout=MAX_WAIT)
         await asyncio.sleep(0.02)
         self.running -= 1
         return await self._model.complete(request)

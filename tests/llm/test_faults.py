@@ -9,6 +9,7 @@ from conversations import days, open_memory, said, scripted_memory
 from pydantic import JsonValue
 from scripted_model import ScriptedModel
 
+from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.jobs.handlers import lease_of
@@ -138,7 +139,7 @@ def test_transport_faults_lose_nothing_and_are_recovered_from_once(sqlite_url: s
     with ScriptedServer(a_model()) as server:
         for name, fault, error in TRANSPORT:
             # Only timeouts get a short deadline: a slow machine must not look like a slow model.
-            seconds = 6.0 if isinstance(fault, Hang | Drip) else 20.0
+            seconds = 6.0 if isinstance(fault, Hang | Drip) else MAX_WAIT
             with open_memory(sqlite_url, server, name, llm_timeout=seconds) as memory:
                 assert_recovery(memory, server, {step: [fault]}, news(step), error)
 

@@ -16,7 +16,8 @@ import mcp_types as wire
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from live_server import HOST, TIMEOUT, LiveServer, live_server
+from live_server import HOST, LiveServer, live_server
+from max_wait import MAX_WAIT
 from vmemo.server import Limits, ServerOptions
 
 Results = dict[str, str]
@@ -109,7 +110,7 @@ async def http_client(server: LiveServer, secret: str | None = None, mode: str =
     """Connect over HTTP, with a key if one is given."""
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=TIMEOUT, trust_env=False, verify=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=MAX_WAIT, trust_env=False, verify=False) as http,
         Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode) as client,
     ):
         yield client

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from max_wait import MAX_WAIT
 from vmemo.cli.app import app
 
 INITIALIZE = {
@@ -33,7 +34,7 @@ def test_interrupt_stops_the_process_while_stdin_is_open(tmp_path: Path) -> None
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "vmemo"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(MAX_WAIT) == 130
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 

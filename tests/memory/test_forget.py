@@ -149,6 +149,15 @@ def test_an_entity_keeps_only_the_names_that_remaining_facts_use(url: str, tmp_p
         assert_nowhere(memory, url, tmp_path, "robert")
 
 
+def test_an_entity_keeps_a_name_that_only_one_of_many_facts_uses(url: str) -> None:
+    weeks = [said(f"Bob Zuckerman was late for lunch number {week}.", 10_000 * week) for week in range(15)]
+    with open_memory(url) as memory:
+        memory.retain_sync([*weeks, said("I met Robert Zuckerman at the station.", 200_000)])
+        memory.forget_sync(messages=[memory.messages_sync()[0].id])
+        (entity,) = memory.entities_sync()
+        assert {entity.name, *entity.aliases} == {"Robert Zuckerman", "Bob Zuckerman"}
+
+
 def test_forgetting_an_entity_by_any_name_deletes_every_message_about_it(url: str, tmp_path: Path) -> None:
     with open_memory(url) as memory:
         memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])

@@ -20,6 +20,7 @@ from rich_banks import BANKS, EMPTY, TOKYO, exports, fill
 from sqlalchemy import Connection
 
 from databases import store_at
+from max_wait import MAX_WAIT
 from vmemo import (
     InvalidInput,
     MigrationProgress,
@@ -348,7 +349,7 @@ def test_a_bank_is_hidden_until_it_is_complete(source: Path, url: str) -> None:
 
 def change(file: Path, statement: str) -> None:
     """Write to a database as another process would."""
-    with closing(sqlite3.connect(file, timeout=30)) as connection:
+    with closing(sqlite3.connect(file, timeout=MAX_WAIT)) as connection:
         connection.execute(statement)
         connection.commit()
 

@@ -403,6 +403,21 @@ def test_access_counts_are_written_a_little_later_without_any_further_call(url: 
     assert asyncio.run(work()) == 1
 
 
+def test_access_counts_that_cannot_be_written_are_logged(
+    sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        memory = Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(access_delay=0.2))
+        await memory.retain("The kettle is red.")
+        await memory.recall("kettle")
+        (tmp_path / "memory.db").unlink()
+        (task,) = [task for task in asyncio.all_tasks() if "_flush_later" in str(task.get_coro())]
+        await task
+
+    asyncio.run(work())
+    assert "access counts and costs of recalls were not written: The database" in caplog.text
+
+
 def test_closing_after_the_bank_was_forgotten_leaves_nothing_running(url: str) -> None:
     async def work() -> set[str]:
         memory = Memory(url, embedder=WordEmbedder())

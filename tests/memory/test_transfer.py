@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,11 +15,13 @@ from builders import NOON, WordEmbedder, exported, open_memory
 from exports import Line, alone, assert_refused, fill, repeated, replaced
 
 from databases import NewDatabase
-from vmemo import EmbedderMismatch, InvalidInput, Memory
+from vmemo import EmbedderMismatch, InvalidInput, Memory, StoreBusy
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models import MessageId
+from vmemo.models import Entity, MessageId
 from vmemo.models.messages import line_key
+from vmemo.ports.paging import Item
 from vmemo.testing.samples import TokenHashEmbedder
+from vmemo.transfer import export_format
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +221,44 @@ def test_a_failed_export_leaves_the_earlier_file_unchanged(url: str, tmp_path: P
         with pytest.raises(InvalidInput, match="can't be written"):
             memory.export_sync(file)
     assert file.read_bytes() == before
+
+
+def retain_meanwhile(memory: Memory, monkeypatch: pytest.MonkeyPatch, *, attempts: int) -> None:
+    """Derive another fact after the messages were read, in the given number of attempts to export."""
+    read, numbers = export_format.paged, iter(range(attempts))
+
+    async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncGenerator[Item]:
+        async for record in read(page):
+            if isinstance(record, Entity) and (number := next(numbers, None)) is not None:
+                await memory.retain(f"Robert moved to town {number}.")
+            yield record
+
+    monkeypatch.setattr(export_format, "paged", paged)
+
+
+def test_a_bank_that_changes_during_its_export_is_read_again(
+    url: str, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_memory(url) as memory:
+        fill(memory)
+        retain_meanwhile(memory, monkeypatch, attempts=1)
+        memory.export_sync(tmp_path / "bank.jsonl")
+        facts = memory.facts_sync()
+    with open_memory(sqlite_url, "copy") as copy:
+        copy.import_bank_sync(tmp_path / "bank.jsonl")
+        assert [fact.text for fact in copy.facts_sync()] == [fact.text for fact in facts]
+    assert any("town 0" in fact.text for fact in facts)
+
+
+def test_a_bank_that_never_stops_changing_is_not_exported(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_memory(sqlite_url) as memory:
+        fill(memory)
+        retain_meanwhile(memory, monkeypatch, attempts=1000)
+        with pytest.raises(StoreBusy, match="changed during each of 5 attempts"):
+            memory.export_sync(tmp_path / "bank.jsonl")
+    assert list(tmp_path.glob("*.jsonl*")) == []
 
 
 def test_a_cancelled_export_leaves_no_partial_file(url: str, tmp_path: Path) -> None:

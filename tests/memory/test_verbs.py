@@ -18,6 +18,7 @@ import pytest
 from builders import NOON, WordEmbedder, exported, open_memory, said, write_facts
 
 from databases import NewDatabase, without_schema
+from max_wait import MAX_WAIT
 from vmemo import EmbedderMismatch, Fact, Memory, NotFound, Profile, Retained, Task
 from vmemo.models import BankId, FactId
 from vmemo.models.search import Vectors
@@ -201,7 +202,7 @@ def test_a_processing_handle_works_without_a_loop(url: str) -> None:
     with open_memory(url) as memory:
         memory.add_message_sync("The kettle is red.")
         task = memory.process_async()
-        assert len(task.result(timeout=60).derived) == 1
+        assert len(task.result(timeout=MAX_WAIT).derived) == 1
         assert task.state == "done"
 
         async def inside() -> Retained:

@@ -21,26 +21,29 @@ from typing import LiteralString
 from neo4j import GraphDatabase
 from neo4j.exceptions import DriverError, Neo4jError
 
+from max_wait import MAX_WAIT
+
 POM = Path(__file__).with_name("pom.xml")
 DOWNLOAD_SECONDS = 900.0
 """Seconds that the download of the artifacts may take, once on each machine."""
-STARTUP_SECONDS = 120.0
 SETTINGS = {
+    "dbms.security.auth_enabled": "true",
+    "dbms.usage_report.enabled": "false",
+    "server.config.strict_validation.enabled": "true",
+    "server.http.enabled": "false",
+    "server.https.enabled": "false",
+}
+SMALL = {
     "db.tx_log.preallocate": "false",
     "db.tx_log.rotation.retention_policy": "keep_none",
     "db.tx_log.rotation.size": "1m",
     # Each test begins with an empty graph; plans would be made again for every change of its size.
     "dbms.cypher.min_replan_interval": "1h",
     "dbms.cypher.statistics_divergence_threshold": "1.0",
-    "dbms.security.auth_enabled": "true",
-    "dbms.usage_report.enabled": "false",
-    "server.config.strict_validation.enabled": "true",
-    "server.http.enabled": "false",
-    "server.https.enabled": "false",
-    "server.memory.pagecache.size": "128m",
 }
+"""Settings of a server for tests; one for measurements has the defaults."""
 _JAVA = (
-    *("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto"),
+    *("-Xms256m", "-XX:+UseSerialGC", "-Xshare:auto"),
     *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "java.io", "sun.nio.ch", "java.lang")),
 )
 
@@ -52,7 +55,10 @@ class Unavailable(Exception):
 class Neo4jServer:
     """A server on a free port; its folder is removed when it stops."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, small: bool = True, heap: str = "512m", page_cache: str = "128m") -> None:
+        self._small = small
+        self._heap = heap
+        self._page_cache = page_cache
         self._password = secrets.token_hex(12)
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,12 +116,17 @@ class Neo4jServer:
 
     def _configure(self, folder: Path) -> None:
         (folder / "conf").mkdir()
-        settings = {**SETTINGS, "server.bolt.listen_address": f"127.0.0.1:{self._port}"}
+        settings = {
+            **SETTINGS,
+            **(SMALL if self._small else {}),
+            "server.bolt.listen_address": f"127.0.0.1:{self._port}",
+            "server.memory.pagecache.size": self._page_cache,
+        }
         lines = (f"{name}={value}\n" for name, value in settings.items())
         (folder / "conf" / "neo4j.conf").write_text("".join(lines), "utf-8")
 
     def _launch(self, folder: Path, jars: str) -> None:
-        command = ["java", *_JAVA, "-cp", jars, "org.neo4j.server.CommunityEntryPoint"]
+        command = ["java", f"-Xmx{self._heap}", *_JAVA, "-cp", jars, "org.neo4j.server.CommunityEntryPoint"]
         places = [f"--home-dir={folder}", f"--config-dir={folder / 'conf'}"]
         with (folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
@@ -126,7 +137,7 @@ class Neo4jServer:
                 stderr=log,
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
-        deadline = time.monotonic() + STARTUP_SECONDS
+        deadline = time.monotonic() + MAX_WAIT
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 said = (folder / "server.log").read_text("utf-8", "replace").strip()[-500:]

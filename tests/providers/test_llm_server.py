@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import JsonValue
 
+from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
@@ -55,7 +56,7 @@ def send(server: ScriptedServer, step: str = "extract", more: Mapping[str, JsonV
     messages = [{"role": "system", "content": "Read this."}, {"role": "user", "content": "I have a cat."}]
     body = json.dumps({"model": "m", "messages": messages, "response_format": schema, **(more or {})})
     headers = {"X-Vmemo-Step": step, "Authorization": "Bearer sk-secret"}
-    with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=30)) as connection:
+    with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=MAX_WAIT)) as connection:
         connection.request("POST", f"{parts.path}/chat/completions", body, headers)
         response = connection.getresponse()
         return Heard(response.status, response.headers["Retry-After"], response.read())
@@ -167,7 +168,7 @@ def test_the_block_ends_immediately_while_a_client_waits(fault: Fault) -> None:
         socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0)) as open_,
     ):
         open_.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
-        assert asked.wait(30)
+        assert asked.wait(MAX_WAIT)
 
 
 def events(server: ScriptedServer, *, counted: bool = False) -> list[dict[str, JsonValue]]:

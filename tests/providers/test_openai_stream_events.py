@@ -10,6 +10,7 @@ import pytest
 from pydantic import JsonValue
 from streams import DONE, REQUEST, STOP, CollectedStream, PacketServer, collect, content_chunk, serving, sse_event
 
+from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.models.results import Usage
@@ -138,7 +139,7 @@ def test_closing_a_stream_early_releases_the_connection() -> None:
             deltas = llm.stream(REQUEST)
             assert await anext(deltas) == "a"
             await deltas.aclose()
-            await asyncio.wait_for(server.disconnected.wait(), 30)
+            await asyncio.wait_for(server.disconnected.wait(), MAX_WAIT)
 
     asyncio.run(work())
 
@@ -152,7 +153,7 @@ def test_cancellation_releases_the_connection() -> None:
             waiting = asyncio.gather(anext(deltas))
             await asyncio.sleep(0)
             waiting.cancel()
-            await asyncio.wait_for(server.disconnected.wait(), 30)
+            await asyncio.wait_for(server.disconnected.wait(), MAX_WAIT)
             with pytest.raises(asyncio.CancelledError):
                 await waiting
 
@@ -181,7 +182,7 @@ def test_a_stalled_stream_ends_at_the_deadline() -> None:
             loop.skipped += 31
             with pytest.raises(LLMUnavailable, match="did not finish its answer within 30 seconds"):
                 await waiting
-            await asyncio.wait_for(server.disconnected.wait(), 30)
+            await asyncio.wait_for(server.disconnected.wait(), MAX_WAIT)
 
     with asyncio.Runner(loop_factory=Skipping) as runner:
         runner.run(work())

@@ -18,6 +18,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.settings import ModelSettings
 from streams import CollectedStream, PacketServer, collect, content_chunk, serving, sse_event
 
+from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
 from vmemo.llm.errors import LLMBusy
 from vmemo.llm.litellm_adapter import LiteLLM
@@ -271,7 +272,7 @@ def test_pydantic_ai_releases_the_connection_of_a_stream_closed_early(monkeypatc
             deltas = llm.stream(REQUEST)
             assert await anext(deltas) == "a"
             await deltas.aclose()
-            await asyncio.wait_for(server.disconnected.wait(), 30)
+            await asyncio.wait_for(server.disconnected.wait(), MAX_WAIT)
             await llm.close()
 
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -9,6 +9,7 @@ from itertools import accumulate
 import pytest
 from reflect_fixtures import answers_in_turn, citing, leaking, lookup_request, memory_with_model, retain_lines, says
 
+from max_wait import MAX_WAIT
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Completion, LLMRequest
@@ -177,7 +178,7 @@ def test_an_extractive_answer_is_streamed_as_one_delta(sqlite_url: str) -> None:
 
 
 def serving(url: str, server: ScriptedServer) -> Memory:
-    settings = Settings(llm_attempts=1, llm_timeout=20.0, background=False)
+    settings = Settings(llm_attempts=1, llm_timeout=MAX_WAIT, background=False)
     return Memory(url, llm=f"{server.url}#scripted", embedder=HashEmbedder(), settings=settings)
 
 

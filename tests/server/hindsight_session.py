@@ -12,6 +12,7 @@ from hindsight_client import Hindsight
 from hindsight_client_api.exceptions import ApiException
 
 from live_server import LiveServer
+from max_wait import MAX_WAIT
 
 BANK = "agent"
 
@@ -37,7 +38,7 @@ async def error_of(call: Awaitable[object]) -> ErrorResponse:
 @asynccontextmanager
 async def hindsight_client(server: LiveServer, key: str | None = None) -> AsyncGenerator[Any]:
     """Yield Hindsight's client, typed as Any because its methods are typed loosely."""
-    client = Hindsight(base_url=server.url, api_key=key, timeout=60.0, max_attempts=1)
+    client = Hindsight(base_url=server.url, api_key=key, timeout=MAX_WAIT, max_attempts=1)
     try:
         yield client
     finally:
@@ -60,7 +61,7 @@ def sync_client(server: LiveServer, key: str | None = None) -> Generator[Any]:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        with Hindsight(base_url=server.url, api_key=key, timeout=60.0, max_attempts=1) as client:
+        with Hindsight(base_url=server.url, api_key=key, timeout=MAX_WAIT, max_attempts=1) as client:
             yield client
     finally:
         asyncio.set_event_loop(None)

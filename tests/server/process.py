@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-TIMEOUT = 60.0
+from max_wait import MAX_WAIT
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ class ServerProcess:
     def stop(self, signal: int) -> int:
         """Send a signal, wait for the process to end, and return its exit code."""
         self.process.send_signal(signal)
-        return self.process.wait(TIMEOUT)
+        return self.process.wait(MAX_WAIT)
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[S
     reading = Thread(target=running.read, daemon=True)
     reading.start()
     try:
-        assert running.listening.wait(TIMEOUT), "the server did not start"
+        assert running.listening.wait(MAX_WAIT), "the server did not start"
         assert running.url, f"the server failed to start: {''.join(running.text)}"
         yield running
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(TIMEOUT)
-        reading.join(TIMEOUT)
+        process.wait(MAX_WAIT)
+        reading.join(MAX_WAIT)
         if process.stderr is not None:
             process.stderr.close()

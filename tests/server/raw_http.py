@@ -7,13 +7,13 @@ import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from live_server import TIMEOUT
+from max_wait import MAX_WAIT
 
 
 def connect(url: str, sent: bytes = b"") -> socket.socket:
     """Return a connection to a server, on which some bytes were sent."""
     address = urlsplit(url)
-    connection = socket.create_connection((address.hostname or "", address.port or 0), timeout=TIMEOUT)
+    connection = socket.create_connection((address.hostname or "", address.port or 0), timeout=MAX_WAIT)
     connection.sendall(sent)
     return connection
 

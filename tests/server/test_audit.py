@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from test_idempotency import RETAIN, BlockingEmbedder
 
 from live_server import LiveServer, live_server
+from max_wait import MAX_WAIT
 from vmemo.models import Message
 from vmemo.ports import LLMRequest
 from vmemo.providers import LocalExtractor
@@ -92,10 +93,10 @@ def test_entry_of_a_running_write_has_no_status(database: str) -> None:
         ThreadPoolExecutor(1) as other,
     ):
         running = other.submit(client.post, "/v1/banks/a/messages", json=RETAIN)
-        assert embedder.started.wait(60)
+        assert embedder.started.wait(MAX_WAIT)
         assert entries(client) == [("rest", "POST /v1/banks/{bank}/messages", None)]
         embedder.released.set()
-        running.result(60)
+        running.result(MAX_WAIT)
         assert entries(client) == [("rest", "POST /v1/banks/{bank}/messages", 200)]
 
 

@@ -14,7 +14,8 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from live_server import TIMEOUT, LiveServer, live_server, run_app
+from live_server import LiveServer, live_server, run_app
+from max_wait import MAX_WAIT
 from vmemo import InvalidInput, NotFound, ServerDenied, ServerFailed, ServerUnavailable
 from vmemo.client import Client, RetryPolicy
 from vmemo.server import Limits
@@ -204,7 +205,7 @@ def test_silent_server_times_out() -> None:
     proceed = Event()
 
     async def respond(request: Request) -> Response:
-        await asyncio.to_thread(proceed.wait, TIMEOUT)
+        await asyncio.to_thread(proceed.wait, MAX_WAIT)
         return Response("{}")
 
     with run_app(app_of(respond)) as url:

@@ -16,7 +16,8 @@ from fastapi import FastAPI
 from fastapi.responses import Response, StreamingResponse
 from raw_http import connect, head, read_all, read_response, status_of
 
-from live_server import HOST, TIMEOUT, live_server, run_app
+from live_server import HOST, live_server, run_app
+from max_wait import MAX_WAIT
 from vmemo import InvalidInput
 from vmemo.server import ConnectionLimits, ServerOptions
 from vmemo.server.connections import RESERVED_FILES
@@ -25,7 +26,7 @@ HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
 HALF_BODY = head("/v1/banks/a/recall", 100) + b"{"
 QUERY = b'{"query": "Ana"}'
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-PATIENT = {"header_seconds": TIMEOUT, "body_seconds": TIMEOUT}
+PATIENT = {"header_seconds": MAX_WAIT, "body_seconds": MAX_WAIT}
 
 
 def options(**limits: float) -> ServerOptions:
@@ -61,7 +62,7 @@ def test_server_answers_beside_more_unfinished_requests_than_it_has_connections(
             assert client.get("/health").status_code == 200
         closed = set[socket]()
         while len(closed) < 7:
-            ready, _, _ = select([each for each in waiting if each not in closed], [], [], TIMEOUT)
+            ready, _, _ = select([each for each in waiting if each not in closed], [], [], MAX_WAIT)
             assert ready
             closed |= {each for each in ready if read_all(each) == b""}
 
@@ -88,11 +89,11 @@ def test_new_connection_is_refused_while_every_other_is_being_answered() -> None
     @app.get("/")
     def wait() -> str:
         begun.set()
-        assert proceed.wait(TIMEOUT)
+        assert proceed.wait(MAX_WAIT)
         return "done"
 
     with run_app(app, ConnectionLimits(connections=1)) as url, connect(url, GET) as running:
-        assert begun.wait(TIMEOUT)
+        assert begun.wait(MAX_WAIT)
         with connect(url) as refused:
             response = read_all(refused)
             assert status_of(response) == 503
@@ -117,7 +118,7 @@ def test_client_that_does_not_read_its_response_is_disconnected() -> None:
         return StreamingResponse(endless())
 
     with run_app(app, ConnectionLimits(header_seconds=0.1)) as url, connect(url, GET):
-        assert ended.wait(TIMEOUT)
+        assert ended.wait(MAX_WAIT)
 
 
 def test_client_that_reads_a_large_response_slowly_gets_all_of_it() -> None:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from process import environment, launched
 
-from live_server import TIMEOUT
+from max_wait import MAX_WAIT
 
 ROOT = Path(__file__).parents[2]
 ADMIN_KEY = "0123456789abcdef" * 4
@@ -39,7 +39,7 @@ def isolated(command: list[str]) -> list[str]:
 def vmemo(folder: Path, *arguments: str, **more: str) -> str:
     command = [sys.executable, "-m", "vmemo", *arguments]
     ran = subprocess.run(
-        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=TIMEOUT, check=True
+        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=MAX_WAIT, check=True
     )
     return ran.stdout
 
@@ -71,7 +71,7 @@ def test_image_starts_with_the_admin_key_of_the_environment_and_passes_its_healt
         port = server.url.rpartition(":")[2]
         check = json.loads(dockerfile()["HEALTHCHECK"].partition("CMD ")[2])
         healthy = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
-        assert subprocess.run(healthy, timeout=TIMEOUT, check=False).returncode == 0
+        assert subprocess.run(healthy, timeout=MAX_WAIT, check=False).returncode == 0
         assert [banks_status(port, key) for key in (None, "vmemo_other", ADMIN_KEY)] == [401, 401, 200]
         assert server.stop(signal.SIGTERM) == 0
     assert ADMIN_KEY not in "".join(server.text)
@@ -88,7 +88,7 @@ def banks_status(port: str, key: str | None) -> int:
 def test_image_without_a_key_names_the_variable_to_set(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vmemo", *isolated(json.loads(dockerfile()["CMD"]))]
     refused = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=MAX_WAIT, check=False
     )
     assert refused.returncode == 1
     message = json.loads(refused.stderr)["message"]
@@ -111,7 +111,7 @@ def test_compose_services_work_together(tmp_path: Path, empty_postgres_url: str)
     url = {"VMEMO_URL": empty_postgres_url}
     with launched(isolated(services["api"]["command"]), tmp_path, VMEMO_ADMIN_KEY=ADMIN_KEY, **url) as api:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-        with httpx2.Client(base_url=api.url, headers=headers, timeout=TIMEOUT, trust_env=False) as client:
+        with httpx2.Client(base_url=api.url, headers=headers, timeout=MAX_WAIT, trust_env=False) as client:
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202
             assert client.get("/v1/banks/a").json()["pending"] == 1

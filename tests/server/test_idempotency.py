@@ -11,6 +11,7 @@ from threading import Event
 import httpx2
 
 from live_server import LiveServer, live_server
+from max_wait import MAX_WAIT
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
 from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
@@ -158,9 +159,9 @@ def test_repetition_of_a_running_request_is_rejected(database: str) -> None:
         ThreadPoolExecutor(1) as other,
     ):
         first = other.submit(client.post, "/v1/banks/a/messages", json=RETAIN, headers=KEY)
-        assert embedder.started.wait(60)
+        assert embedder.started.wait(MAX_WAIT)
         repeated = client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
         embedder.released.set()
         assert (repeated.status_code, repeated.json()["type"]) == (409, "urn:vmemo:problem:RequestInProgress")
-        assert first.result(60).status_code == 200
+        assert first.result(MAX_WAIT).status_code == 200
         assert client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY).headers["idempotent-replayed"] == "true"

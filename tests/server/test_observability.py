@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from live_server import HOST, TIMEOUT, LiveServer, run_app
+from live_server import HOST, LiveServer, run_app
+from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.errors import StoreBusy
 from vmemo.models.results import Job
@@ -33,7 +34,7 @@ def app_state(folder: Path) -> AppState:
 
 
 def client(url: str) -> httpx2.Client:
-    return httpx2.Client(base_url=url, timeout=TIMEOUT, trust_env=False)
+    return httpx2.Client(base_url=url, timeout=MAX_WAIT, trust_env=False)
 
 
 def job() -> Job:

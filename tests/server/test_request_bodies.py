@@ -55,6 +55,18 @@ def test_client_that_sends_all_of_a_rejected_body_gets_the_response(keyed_server
             assert status_of(read_response(rejected)) == 200
 
 
+def test_connection_stays_open_if_the_next_head_arrives_with_the_rest_of_a_rejected_body(
+    keyed_server: LiveServer,
+) -> None:
+    request = head(PATHS[0], len(BODY))
+    with connect(keyed_server.url, request) as rejected:
+        assert status_of(read_response(rejected)) == 401
+        rejected.sendall(BODY + request)
+        assert status_of(read_response(rejected)) == 401
+        rejected.sendall(BODY + request + BODY)
+        assert status_of(read_response(rejected)) == 401
+
+
 def test_client_that_waits_for_100_continue_is_answered_and_not_waited_for(keyed_server: LiveServer) -> None:
     with connect(keyed_server.url, head(PATHS[0], 3_000_000, "Expect: 100-continue")) as rejected:
         assert status_of(read_all(rejected)) == 401

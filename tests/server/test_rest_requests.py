@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from live_server import LiveServer, live_server
+from vmemo import Memory
 from vmemo.server import Limits
+from vmemo.testing import HashEmbedder
 
 SECRET = "the-secret-of-ana"
 JSON = {"Content-Type": "application/json"}
@@ -47,6 +49,19 @@ def test_bank_names_may_hold_any_character(shared_server: LiveServer, name: str)
         assert client.get(f"{path}/profile").json()["name"] == "Mira"
         assert name in client.get("/v1/banks").json()["items"]
         assert client.delete(path).status_code == 200
+
+
+@pytest.mark.parametrize("verb", ["recall", "retrieve"])
+def test_a_search_does_not_create_a_bank_that_another_process_deleted(
+    server: LiveServer, database: str, verb: str
+) -> None:
+    with server.http() as client, Memory(database, "a", embedder=HashEmbedder()) as other:
+        client.post("/v1/banks/a/messages", json={"messages": [{"content": "Ana lives in Porto."}]})
+        assert client.post(f"/v1/banks/a/{verb}", json={"query": "Porto"}).json()["hits"]
+        other.forget_sync(bank=True)
+        missing = client.post(f"/v1/banks/a/{verb}", json={"query": "Porto"})
+        assert (missing.status_code, missing.json()["detail"]) == (404, "There is no bank 'a' here.")
+        assert client.get("/v1/banks").json()["items"] == []
 
 
 @pytest.mark.parametrize("path", ["%00", "%1Fx", "%20", "x" * 513, "%ED%A0%80%00"])

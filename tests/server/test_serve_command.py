@@ -17,7 +17,7 @@ from process import environment, launched
 from pydantic import JsonValue
 from typer.testing import CliRunner
 
-from live_server import TIMEOUT
+from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.cli.app import app
 from vmemo.server.launch import ServerLauncher
@@ -30,7 +30,7 @@ SECRET_TEXT = "The safe behind the painting opens with 4711."
 
 def http(url: str, key: str | None = None) -> httpx2.Client:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False)
+    return httpx2.Client(base_url=url, headers=headers, timeout=MAX_WAIT, trust_env=False)
 
 
 def retain(client: httpx2.Client, text: str, **more: bool) -> httpx2.Response:
@@ -61,7 +61,7 @@ def test_server_without_a_standard_error_stream_works(tmp_path: Path) -> None:
         subprocess.Popen(closed, cwd=tmp_path, env=environment({}), stdout=subprocess.DEVNULL) as process,
         httpx2.Client(
             base_url=f"http://127.0.0.1:{port}",
-            timeout=TIMEOUT,
+            timeout=MAX_WAIT,
             trust_env=False,
         ) as client,
     ):
@@ -76,7 +76,7 @@ def test_server_without_a_standard_error_stream_works(tmp_path: Path) -> None:
             time.sleep(0.1)
         assert client.get("/health/ready").status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT) == 0
+        assert process.wait(MAX_WAIT) == 0
 
 
 OPTIONS = {
@@ -111,7 +111,7 @@ def test_limits_of_the_command_line_reach_the_server(tmp_path: Path, monkeypatch
 def test_public_address_requires_a_key(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vmemo", "serve", "--host", "0.0.0.0", "--port", "0", "--db", "a.db"]
     refused = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=MAX_WAIT, check=False
     )
     assert refused.returncode == 1
     assert "vmemo keys create" in refused.stderr
@@ -135,7 +135,7 @@ def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal
 
     def unusable(received: ReceivedRequest) -> JsonValue:
         called.set()
-        proceed.wait(TIMEOUT)
+        proceed.wait(MAX_WAIT)
         return {"nothing": "of use"}
 
     with ScriptedServer(unusable) as model:
@@ -143,11 +143,11 @@ def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal
         with launched(arguments, tmp_path) as server, http(server.url) as client:
             sender = Thread(target=lambda: responses.append(retain(client, "Ana plays the cello.")))
             sender.start()
-            assert called.wait(TIMEOUT)
+            assert called.wait(MAX_WAIT)
             server.process.send_signal(sign)
             proceed.set()
-            assert server.process.wait(TIMEOUT) == 0
-            sender.join(TIMEOUT)
+            assert server.process.wait(MAX_WAIT) == 0
+            sender.join(MAX_WAIT)
     assert [(each.status_code, each.json()["pending"]) for each in responses] == [(202, 1)]
     with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
         assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]

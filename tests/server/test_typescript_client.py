@@ -21,7 +21,7 @@ import pytest
 from process import environment, launched
 from typer.testing import CliRunner
 
-from live_server import TIMEOUT
+from max_wait import MAX_WAIT
 from vmemo.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ class Node:
 def _run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     env = environment(variables)
     return subprocess.run(
-        command, cwd=PACKAGE, env=env, capture_output=True, text=True, check=False, timeout=4 * TIMEOUT
+        command, cwd=PACKAGE, env=env, capture_output=True, text=True, check=False, timeout=4 * MAX_WAIT
     )
 
 

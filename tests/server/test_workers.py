@@ -16,7 +16,7 @@ from process import ServerProcess, launched
 from typer.testing import CliRunner
 
 from console_client import form_token
-from live_server import TIMEOUT
+from max_wait import MAX_WAIT
 from vmemo.auth import Limits
 from vmemo.auth.limits import RateLimiter
 from vmemo.cli.app import app
@@ -30,7 +30,7 @@ from vmemo.server.shared_records import SharedRecords  # noqa: E402
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + MAX_WAIT
     while not condition():
         assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.02)
@@ -52,7 +52,7 @@ def runs(pid: int) -> bool:
 
 def connect(server: ServerProcess, **headers: str) -> httpx2.Client:
     """Return a client on a connection of its own, which either process may accept."""
-    return httpx2.Client(base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False)
+    return httpx2.Client(base_url=server.url, headers=headers, timeout=MAX_WAIT, trust_env=False)
 
 
 def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from max_wait import MAX_WAIT
 from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
 from vmemo.ports import Completion, LLMRequest
@@ -260,7 +261,7 @@ async def endure(url: str, server: Server, load: Load) -> tuple[Report, list[Fac
             await bank.open()
         async with workers(url, load.workers, report):
             await clients(url, load, report, server)
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + MAX_WAIT
             while any([await bank.jobs() for bank in banks]) and time.monotonic() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         assert [await bank.jobs() for bank in banks] == [[]] * load.banks, "something was not done in the end"

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from max_wait import MAX_WAIT
+
 SESSIONS = 3
 """Sessions of a database that all clients share."""
 CONFIGURATION = """
@@ -84,7 +86,7 @@ def _start(program: str, folder: Path, configuration: str) -> subprocess.Popen[b
 
 
 def _wait(running: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + MAX_WAIT
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

@@ -11,6 +11,7 @@ from vmemo.stores.sqlite.index import bank as bank_module, cells as cells_module
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.blocks import COLUMNS, FactBlock
 from vmemo.stores.sqlite.index.cells import SharedCells
+from vmemo.stores.sqlite.index.ids import FactIds
 from vmemo.stores.sqlite.index.postings import keys_of
 from vmemo.stores.sqlite.index.vectors import Vectors, quantised
 
@@ -29,7 +30,7 @@ def index_of(rows: NDArray[np.float32], known: BankIndex | None = None) -> BankI
     columns = np.full((len(COLUMNS), len(rows)), 2**63 - 1, np.int64)
     columns[0] = np.arange(known.count, known.count + len(rows))
     ids = [FactId(f"fact {number}") for number in columns[0].tolist()]
-    block = FactBlock(ids, columns, *quantised(rows), keys_of([np.zeros(0, np.uint32)] * len(rows)))
+    block = FactBlock(FactIds.of(ids), columns, *quantised(rows), keys_of([np.zeros(0, np.uint32)] * len(rows)))
     return known.extended(known.revision + 1, [block])
 
 
@@ -40,8 +41,10 @@ def test_cells_find_the_neighbours_that_a_search_of_all_rows_finds(monkeypatch: 
     monkeypatch.setattr(bank_module, "MULTIPLIED", 1_000)
     monkeypatch.setattr(bank_module, "FEW", 100)
     found = index.neighbours(queries, index.current(0), 10, 0.3)
-    shared = [{hit.id for hit in one} & {hit.id for hit in other} for one, other in zip(found, scanned, strict=True)]
-    assert np.mean([len(ids) for ids in shared]) > 9.5
+    one_by_one = [index.neighbours(query[None], index.current(0), 10, 0.3)[0] for query in queries]
+    for some in (found, one_by_one):
+        shared = [{hit.id for hit in one} & {hit.id for hit in other} for one, other in zip(some, scanned, strict=True)]
+        assert np.mean([len(ids) for ids in shared]) > 9.5
 
 
 def test_an_older_view_does_not_return_the_rows_of_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,9 +54,10 @@ def test_an_older_view_does_not_return_the_rows_of_a_newer_one(monkeypatch: pyte
     newer = index_of(rows[:300], older)
     for view in (newer, older):
         found = view.neighbours(rows[:300], view.current(0), 5, 0.3)
-        assert all(hit.id in set(view.ids[: view.count]) for hits in found for hit in hits)
+        assert all(hit.id in set(view.ids.all()) for hits in found for hit in hits)
     same = newer.neighbours(rows[:100], newer.current(0), 2, 0.9)[7]
-    assert [hit.id for hit in same] == ["fact 7", "fact 2007"]
+    # Which of two equal rows comes first depends on how the processor rounds.
+    assert {hit.id for hit in same} == {"fact 7", "fact 2007"}
 
 
 def test_few_queries_read_all_rows_and_assigning_is_divided_among_the_others() -> None:

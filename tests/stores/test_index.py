@@ -1,8 +1,11 @@
 """The search structures in memory: close to exact, and the same however they grew."""
 
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 import pytest
@@ -11,8 +14,10 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId
 from vmemo.models.search import Ranking, Scored
+from vmemo.stores.sqlite.index import ids as ids_module
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex
 from vmemo.stores.sqlite.index.blocks import BLOCK, FactBlock
+from vmemo.stores.sqlite.index.ids import FactIds
 from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Keys, Postings, hashed, keys_of, lengths_of, term_hash
 from vmemo.stores.sqlite.index.vectors import EXACT, ComparedVectors, Vectors, best, quantised
 
@@ -179,6 +184,12 @@ def test_term_hashes_are_stable_across_releases() -> None:
     assert [term_hash(word) for word in ("oak", "木", "")] == [94473572, 3021337282, 634351890]
 
 
+def an_id(seq: int) -> FactId:
+    """Return an id as vmemo makes them, or one of another form."""
+    uuid = str(uuid5(NAMESPACE_OID, str(seq)))
+    return FactId([uuid, f"fact {seq}", uuid.upper(), "木" * (seq % 40 + 1) + str(seq)][seq % 4])
+
+
 def a_block(facts: Mapping[int, tuple[Sequence[str], int]]) -> FactBlock:
     """Facts by number, each with its words and the time when it expired."""
     vectors = [np.random.default_rng(seq).standard_normal(8) for seq in facts]
@@ -186,7 +197,7 @@ def a_block(facts: Mapping[int, tuple[Sequence[str], int]]) -> FactBlock:
         (seq, seq % 4, seq, EARLIEST, LATEST, seq, expired, LATEST, seq, seq + 1) for seq, (_, expired) in facts.items()
     ]
     return FactBlock(
-        [FactId(f"fact {seq}") for seq in facts],
+        FactIds.of([an_id(seq) for seq in facts]),
         np.array(rows, np.int64).reshape(len(rows), 10).T,
         *quantised(np.array(vectors, np.float32).reshape(len(rows), 8)),
         keys_of([hashed(words) for words, _ in facts.values()]),
@@ -226,7 +237,8 @@ def test_a_refreshed_index_equals_a_rebuilt_one(steps: list[tuple[list[list[str]
         index = refreshed
     fresh = BankIndex.empty(8, number=1, purges=0).extended(len(steps), [a_block(facts)])
     assert answers(index) == answers(fresh)
-    assert index.ids == fresh.ids == [FactId(f"fact {seq}") for seq in facts]
+    assert index.ids.all() == fresh.ids.all() == [an_id(seq) for seq in facts]
+    assert index.numbers([*map(an_id, facts), FactId("unknown")]) == {seq: an_id(seq) for seq in facts}
     assert np.array_equal(index.table[:, : index.count], fresh.table)
 
 
@@ -245,7 +257,7 @@ blocks_of_facts = st.dictionaries(
 
 def equal(one: FactBlock, other: FactBlock) -> bool:
     arrays = ("columns", "components", "scales", "keys")
-    return list(one.ids) == list(other.ids) and all(
+    return one.ids.all() == other.ids.all() and all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays
     )
 
@@ -274,3 +286,32 @@ def test_a_damaged_block_is_reported() -> None:
     ):
         with pytest.raises(ValueError, match="can't be read"):
             FactBlock.read(1, 2, damaged)
+
+
+def test_a_block_that_was_written_when_ids_were_json_is_read() -> None:
+    block = a_block({seq: (["oak"], seq) for seq in range(1, 9)})
+    ids = json.dumps(block.ids.all(), ensure_ascii=False).encode("utf-8")
+    planes = np.ascontiguousarray(block.columns[1:].astype("<i8", order="C").view(np.uint8).reshape(-1, 8).T)
+    earlier = zlib.compress(len(ids).to_bytes(4, "little") + ids + planes.tobytes(), level=6)
+    assert equal(FactBlock.read(1, 8, block.stored()._replace(properties=earlier)), block)
+
+
+def test_ids_are_found_after_those_asked_for_lately_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids_module, "RECENT", 4)
+    known = [an_id(seq) for seq in range(40)]
+    ids = FactIds.empty().extended(FactIds.of(known[:30])).extended(FactIds.of(known[30:]))
+    for row in range(40):
+        assert ids.get([row, 39 - row]) == [known[row], known[39 - row]]
+        assert ids.rows_of([known[39 - row], known[row], FactId("unknown")]) == {
+            known[row]: row,
+            known[39 - row]: 39 - row,
+        }
+    assert len(ids.recent) <= 6
+
+
+def test_ids_that_extend_the_same_value_twice_do_not_mix() -> None:
+    first = FactIds.empty(8).extended(FactIds.of([FactId("one")]))
+    first.extended(FactIds.of([FactId("two"), FactId("three")]))
+    uuid = an_id(4)
+    assert first.extended(FactIds.of([uuid])).all() == ["one", uuid]
+    assert first.all() == ["one"]

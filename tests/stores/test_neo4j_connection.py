@@ -117,7 +117,8 @@ async def _end(connection: Neo4jConnection, url: str) -> None:
 
     def end() -> None:
         running = (
-            "SHOW TRANSACTIONS YIELD transactionId, parameters WHERE parameters.mark = $sought RETURN transactionId"
+            "SHOW TRANSACTIONS YIELD transactionId, parameters "
+            "WHERE parameters.values.mark = $sought RETURN transactionId"
         )
         with driver(url) as connected:
             while not (found := connected.execute_query(running, sought=mark).records):

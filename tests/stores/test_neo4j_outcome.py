@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from cutting import BOLT_COMMIT, bolt_failure, wire
 
+from max_wait import MAX_WAIT
 from vmemo.errors import OutcomeUnknown
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.results import Spending
@@ -23,7 +24,7 @@ def test_writes_whose_outcome_is_unknown_are_applied_once(neo4j_url: str) -> Non
                 for check in (_append, _commit, _spend, _lease):
                     held.cut()
                     before = held.cuts
-                    await asyncio.wait_for(check(store), 60)
+                    await asyncio.wait_for(check(store), MAX_WAIT)
                     assert held.cuts == before + 1, check
             finally:
                 await store.close()

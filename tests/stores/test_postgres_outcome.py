@@ -9,6 +9,7 @@ import pytest
 from cutting import Wire, wire
 from sqlalchemy import Connection, text
 
+from max_wait import MAX_WAIT
 from vmemo import Memory, OutcomeUnknown, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
 from vmemo.models.changes import Changes, NewJob
@@ -35,7 +36,7 @@ def with_store(url: str, work: Callable[[PostgresStore, Wire], Coroutine[object,
                 await store.open()
                 await store.create_bank(a_bank())
                 held.cut()
-                result = await asyncio.wait_for(work(store, held), 60)
+                result = await asyncio.wait_for(work(store, held), MAX_WAIT)
                 assert held.cuts == 1
                 return result
             finally:
@@ -180,9 +181,9 @@ def test_a_worker_resumes_jobs_after_losing_the_server(postgres: EmbeddedPostgre
             working = asyncio.create_task(
                 memory.work(stop, on_done=lambda job, error, seconds: (failed if error else done).set())
             )
-            await asyncio.wait_for(failed.wait(), 60)
+            await asyncio.wait_for(failed.wait(), MAX_WAIT)
             await asyncio.to_thread(postgres.start)
-            await asyncio.wait_for(done.wait(), 60)
+            await asyncio.wait_for(done.wait(), MAX_WAIT)
             stop.set()
             assert (await memory.status()).facts == 1
             assert await memory.jobs() == []

@@ -8,6 +8,7 @@ import pytest
 from pgbouncer import SESSIONS, pgbouncer, through
 from sqlalchemy import Connection, text
 
+from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import StoreBusy
 from vmemo.jobs.run_result import RunResult
@@ -114,7 +115,7 @@ def test_a_worker_without_notifications_polls(postgres_url: str, port: int) -> N
         async with memory(url, "alice") as worker, memory(url, "alice") as client:
             work = asyncio.create_task(worker.work(stop, on_done=lambda job, error, seconds: done.set()))
             await client.add_message("Anna planted tulips in Oslo.")
-            await asyncio.wait_for(done.wait(), 60)
+            await asyncio.wait_for(done.wait(), MAX_WAIT)
             stop.set()
             return await asyncio.wait_for(work, 60)
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import Connection, text
 
+from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, MissingExtra, StoreBusy, StoreError, VmemoError
 from vmemo.stores.postgres.driver import fetch
@@ -154,7 +155,7 @@ def test_a_closed_pool_reopens_and_can_be_closed_twice(postgres: EmbeddedPostgre
 
 def connected(server: EmbeddedPostgres, database: str, *, until: int) -> int:
     """Return the number of connections to a database; the server notices a disconnect with a delay."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + MAX_WAIT
     while True:
         found = int(server.execute(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"))
         if found == until or time.monotonic() > deadline:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models import Fact
@@ -53,7 +54,7 @@ async def until_used(memory: Memory) -> None:
     """Read until the replica has everything."""
     replica = memory.replica
     assert replica is not None
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + MAX_WAIT
     await memory.facts()
     while replica.problem is not None:
         assert time.monotonic() < deadline, replica.problem
@@ -108,7 +109,7 @@ def test_reads_use_the_replica_and_the_primary_while_it_lags_or_is_gone(
 
 
 async def until_caught_up(memory: Memory) -> list[Fact]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + MAX_WAIT
     while len(found := list(await memory.facts())) < 2:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, StoreBusy, StoreError
 from vmemo.jobs.run_result import RunResult
@@ -41,7 +42,7 @@ def with_stores(
             for store in (one, other):
                 await store.open()
             await one.create_bank(a_bank())
-            return await asyncio.wait_for(work(one, other), 60)
+            return await asyncio.wait_for(work(one, other), MAX_WAIT)
         finally:
             await one.close()
             await other.close()
@@ -122,7 +123,7 @@ def test_the_listener_uses_no_pool_connection_and_closes_with_the_pool(
         await asyncio.sleep(0)
         await store.close()
         assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + MAX_WAIT
         while int(postgres.execute(LISTENING.format(name))) and time.monotonic() < deadline:
             pass
         assert int(postgres.execute(LISTENING.format(name))) == 0
@@ -159,7 +160,7 @@ def test_an_idle_worker_processes_messages_of_another_memory_at_once(
             work = asyncio.create_task(worker.work(stop, on_done=lambda job, error, seconds: done.set()))
             await asyncio.to_thread(until_listening, postgres, postgres_url)
             await client.add_message("Anna grows tulips in Oslo.")
-            await asyncio.wait_for(done.wait(), 60)
+            await asyncio.wait_for(done.wait(), MAX_WAIT)
             assert (await client.status()).facts == 1
             stop.set()
             return await asyncio.wait_for(work, 60)
@@ -170,7 +171,7 @@ def test_an_idle_worker_processes_messages_of_another_memory_at_once(
 
 def until_listening(server: EmbeddedPostgres, url: str) -> None:
     name = urlsplit(url).path[1:]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + MAX_WAIT
     while not int(server.execute(LISTENING.format(name))):
         assert time.monotonic() < deadline, "nobody listens"
 
@@ -195,7 +196,7 @@ def test_the_worker_command_exits_on_a_signal_while_waiting(postgres: EmbeddedPo
         try:
             until_listening(postgres, postgres_url)
             run.send_signal(signal.SIGTERM)
-            out, err = run.communicate(timeout=60)
+            out, err = run.communicate(timeout=MAX_WAIT)
         finally:
             run.kill()
     assert (run.returncode, out, err) == (0, "0 jobs done, 0 failed\n", "")
@@ -220,10 +221,10 @@ def test_a_worker_waits_for_an_unavailable_server_and_logs_it_once(
             work = asyncio.create_task(worker.work(stop, on_done=finished, on_unavailable=away))
             await asyncio.to_thread(until_listening, postgres, postgres_url)
             postgres.kill()
-            await asyncio.wait_for(gone.wait(), 60)
+            await asyncio.wait_for(gone.wait(), MAX_WAIT)
             await asyncio.to_thread(postgres.start)
             await worker.add_message("Anna grows tulips in Oslo.")
-            await asyncio.wait_for(done.wait(), 60)
+            await asyncio.wait_for(done.wait(), MAX_WAIT)
             stop.set()
             return await work, told, ended
 

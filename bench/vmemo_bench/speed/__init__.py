@@ -2,8 +2,10 @@
 
 A bank is filled with vectors mixed from embedded sentences (`SyntheticEmbedder`), because real ones would take hours.
 Queries, and the retain that is measured, use the real embedder without a cache. `first_recall@N` is the first recall
-after opening a bank, and `forget_ms@N` the time to forget one message of a file. Many small banks in one store, and
-bulk writes, are measured on request, and by default on PostgreSQL.
+after opening a bank, `forget_ms@N` the time to forget a message of a file that was just retained, and
+`forget_oldest_ms@N` that of the bank's oldest, with all that is derived again. `process_mb@N` is the peak memory of
+a new process that only opens the bank and recalls. Many small banks in one store, and bulk writes, are measured on
+request, and by default on PostgreSQL.
 """
 
 from __future__ import annotations

@@ -16,9 +16,11 @@ from time import process_time
 from vmemo import Memory, Message
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder
+from vmemo.providers import PackagedEmbedder
 from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.embedders import RecordingEmbedder, SyntheticEmbedder
 from vmemo_bench.environment import peak_mb
+from vmemo_bench.fresh_process import measure_fresh_process
 from vmemo_bench.postgres import PostgresDatabase
 from vmemo_bench.progress import StepCounter
 from vmemo_bench.speed import texts
@@ -31,6 +33,8 @@ WARM_UP = 10
 """Messages retained before retain is measured."""
 FORGOTTEN = 10**9
 """Number of the first message that is retained to be forgotten; no size reaches it."""
+FRESH = 20
+"""Queries of a process that only opens a bank and recalls."""
 CHUNK = 100
 """Messages of one measured retain; after each the embedder embeds the same texts alone, in one batch."""
 
@@ -87,10 +91,11 @@ async def measure_growth(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedRes
     result, reached = SpeedResult(), 0
     async with run.store.files.bank("speed") as prepared:
         for number, size in enumerate(run.sizes):
-            ms = await run.fill(embedder, prepared, reached, size)
+            ms = await run.grow(embedder, prepared, reached, size)
             own = queries[number * count : (number + 1) * count]
             if run.store is run.store.files:
-                result |= SpeedResult(metrics={f"fill_facts_per_second@{size}": (size - reached) / ms * 1000})
+                if ms is not None:
+                    result |= SpeedResult(metrics={f"fill_facts_per_second@{size}": (size - reached) / ms * 1000})
                 result |= await _measure_file(run, embedder, prepared, size, own)
             elif (database := run.store.database) is None:
                 result |= await _measure_server(run, embedder, prepared, size, own)
@@ -108,18 +113,30 @@ async def _measure_file(
     result = await measure_recall(run, embedder, location, size, queries)
     facts = max(1.0, result.metrics[f"facts@{size}"])
     result |= SpeedResult(metrics={f"bytes_per_fact@{size}": stored / facts})
+    if isinstance(run.embedder, PackagedEmbedder):
+        fresh = await measure_fresh_process(location.url, location.bank, list(queries[:FRESH]))
+        result |= SpeedResult(metrics={f"{name}@{size}": value for name, value in fresh.items()})
     return result | await _measure_forget(run, embedder, location, size)
 
 
 async def _measure_forget(run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, size: int) -> SpeedResult:
-    """Forget two messages, one after the other. The first time, the file is also cleaned of what its growth left."""
+    """Forget new messages, then the oldest, which is retained again.
+
+    The first time, the file is also cleaned of what its growth left. The messages of the oldest one's episode are
+    processed again, and the names that facts about it use are looked for in the facts that remain.
+    """
     times: list[float] = []
     async with run.memory(embedder, location) as memory:
         for number in range(FORGOTTEN, FORGOTTEN + 2):
             retained = await memory.retain(texts.messages(number, number + 1))
             _, ms = await timed(memory.forget(messages=retained.stored))
             times.append(ms)
-    return SpeedResult(metrics={f"first_forget_ms@{size}": times[0], f"forget_ms@{size}": times[1]})
+        [oldest] = await memory.messages(limit=1)
+        _, ms = await timed(memory.forget(messages=[oldest.id]))
+        times.append(ms)
+        await memory.retain([oldest])
+    names = ("first_forget_ms", "forget_ms", "forget_oldest_ms")
+    return SpeedResult(metrics={f"{name}@{size}": ms for name, ms in zip(names, times, strict=True)})
 
 
 def _file_bytes(location: BankLocation) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from shutil import copyfile
 
 from vmemo import MaintenanceSettings, Memory, Recalled
 from vmemo.models import Budget
@@ -12,6 +14,7 @@ from vmemo.ports import Embedder
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import BankLocation, BenchStore
 from vmemo_bench.embedders import SyntheticEmbedder
+from vmemo_bench.environment import make_folder
 from vmemo_bench.options import DEFAULT_BANKS, DEFAULT_BULK, BenchOptions
 from vmemo_bench.postgres import PostgresDatabase
 from vmemo_bench.progress import ProgressSink, StepCounter
@@ -114,6 +117,19 @@ class SpeedRun:
                 total += ms
                 steps.advance(len(batch))
         return total
+
+    async def grow(self, embedder: SyntheticEmbedder, location: BankLocation, first: int, last: int) -> float | None:
+        """Fill a bank, or copy the one that is kept; return the milliseconds of retain if it was filled."""
+        folder = self.options.keep_banks
+        if folder is None:
+            return await self.fill(embedder, location, first, last)
+        database, kept = location.export_file.with_suffix(".db"), folder / f"speed-{last}.db"
+        if kept.exists():
+            await asyncio.to_thread(copyfile, kept, database)
+            return None
+        ms = await self.fill(embedder, location, first, last)
+        await asyncio.to_thread(copyfile, database, make_folder(folder) / kept.name)
+        return ms
 
     async def copy_bank(self, embedder: SyntheticEmbedder, source: BankLocation, target: BankLocation) -> float:
         """Export a bank, import it at the target, and return the milliseconds of the import."""

@@ -24,6 +24,15 @@ class SupportsBanks(Protocol):
         """Return the same memory for requests of a principal, which take turns with those of others."""
         ...
 
+    def without_creation(self) -> Self:
+        """Return the same memory, whose verbs raise NotFound if the bank is missing."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """True if this process has opened the bank."""
+        ...
+
     async def exists(self) -> bool:
         """Return True if the bank exists."""
         ...
@@ -89,6 +98,16 @@ class Principal:
         if not create and not await opened.exists():
             raise NotFound(f"There is no bank {bank!r:.80} here.")
         return opened
+
+    async def open_for_search(self, memory: M, bank: str) -> M:
+        """Return the memory of a bank as `open_bank` does, for a verb that reads the bank first.
+
+        A bank that was opened before is not looked up: the verb raises NotFound if another process deleted it.
+        """
+        self.require("read", bank)
+        if memory.bank(bank).is_open:
+            return memory.bank(bank).on_behalf_of(self.name).without_creation()
+        return await self.open_bank(memory, bank, "read")
 
     def readable(self, banks: Iterable[str]) -> list[str]:
         """Return the names of the banks that the principal may read, in the given order."""

@@ -19,8 +19,8 @@ from vmemo_models import ModelFileError, RevisionFiles
 
 _WEIGHTS = TypeAdapter(dict[str, float])
 _BIAS = "bias"
-MAX_EXAMINED = 2048
-"""Statements whose properties stay in memory, about 2 kB each."""
+MAX_EXAMINED = 8192
+"""Statements whose properties stay in memory, about 1.5 kB each."""
 
 
 class _Examined(NamedTuple):

@@ -7,7 +7,7 @@ in all messages whose words no fact repeats, and a name is looked for in the fac
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +34,10 @@ from vmemo.ports import Store
 from vmemo.ports.paging import paged
 from vmemo.text.fact_text import EDITED_BY_HAND
 
+FIRST_PAGE = 10
+"""Facts that are read first to look for a name of their entity: nearly always one of them uses it."""
 PAGE = 1000
-"""Facts or messages that are read together when names are looked for."""
+"""Facts or messages that are read together when names are looked for further."""
 UNREPEATED: tuple[MessageState, ...] = ("pending", "grouped", "extracted", "raw", "curated")
 """States of messages whose words no fact repeats."""
 
@@ -249,8 +251,12 @@ class ForgetReader:
         """Return the names that the remaining facts about an entity use, case-folded."""
         missing = {name.casefold() for name in names}
         found: set[str] = set()
-        facts = paged(lambda after: self.store.facts(self.bank, FactSelect(entities=[entity], after=after, limit=PAGE)))
-        async for fact in facts:
+
+        def about(after: FactId | None) -> Awaitable[list[Fact]]:
+            limit = FIRST_PAGE if after is None else PAGE
+            return self.store.facts(self.bank, FactSelect(entities=[entity], after=after, limit=limit))
+
+        async for fact in paged(about):
             if fact.id not in lost:
                 text = fact.text.casefold()
                 found |= {name for name in missing if name in text}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from vmemo.errors import NotFound, OutcomeUnknown, StoreBusy
+from vmemo.errors import NotFound, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes
 from vmemo.models.results import Spending
 from vmemo.ports import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -59,6 +62,9 @@ class AccessCounts:
         except StoreBusy:
             # The counts stay buffered; the next recall or close() writes them.
             return
+        except StoreError as error:
+            # The recall itself was answered, and its caller may have gone.
+            _log.warning("access counts and costs of recalls were not written: %s", error)
 
     async def flush(self) -> None:
         """Write everything that is buffered; on failure the rest stays buffered."""

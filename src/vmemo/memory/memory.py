@@ -150,6 +150,17 @@ class Memory(Verbs):
         other._session = replace(self._session, caller=principal)
         return other
 
+    def without_creation(self) -> Self:
+        """Return the same memory, whose verbs raise NotFound if the bank is missing instead of creating it."""
+        other = object.__new__(type(self))
+        other._session = replace(self._session, creates=False)
+        return other
+
+    @property
+    def is_open(self) -> bool:
+        """True if this process has opened the bank; another one may have deleted it since."""
+        return self._session.bank in self._session.runtime.open_banks
+
     def completing(self, claimed: ClaimedRequest) -> Self:
         """Return the same memory for one request: the response is stored in the transaction of the request's effect.
 

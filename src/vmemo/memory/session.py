@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vmemo.errors import EmbeddingFailed, InvalidInput
+from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import Bank, BankId
 from vmemo.models.auth import ClaimedRequest, CompletedRequest
@@ -27,6 +27,8 @@ class MemorySession:
     """The request that a verb completes in the transaction of its effect."""
     caller: str = ""
     """The principal of a server's request, which takes turns with others."""
+    creates: bool = True
+    """Create a missing bank; otherwise raise NotFound."""
 
     @property
     def context(self) -> RetainContext:
@@ -48,7 +50,10 @@ class MemorySession:
         return None if self.request is None else self.request.completed(result)
 
     async def open(self) -> None:
-        """Open the store and create the bank if it is missing; raise EmbedderMismatch if another embedder wrote it."""
+        """Open the store and the bank, which is created or raises NotFound if it is missing.
+
+        Raise EmbedderMismatch if another embedder wrote it.
+        """
         # Before a model is used, whose threads do not exist in a forked child either.
         self.runtime.guard.enter()
         if self.bank in self.runtime.open_banks:
@@ -61,6 +66,8 @@ class MemorySession:
         self.runtime.open_banks.add(self.bank)
 
     async def _create(self) -> Bank:
+        if not self.creates:
+            raise NotFound(f"There is no bank {self.bank!r:.80} here.")
         embedder = self.context.embedder
         if not embedder.dimension:
             # Another bank saves a request, which fails while the embedder's service is down.
@@ -75,7 +82,7 @@ class MemorySession:
         return await self.store.create_bank(Bank(id=self.bank, embedder=embedder.name, dimension=dimension))
 
     async def run(self, verb: Callable[[], Awaitable[R]]) -> R:
-        """Run a verb; if another process deleted the bank since it was opened here, create it and run the verb again.
+        """Run a verb; if another process deleted the bank since it was opened here, open it and run the verb again.
 
         A verb that finds no bank has changed nothing, or its changes were deleted with the bank.
         """

@@ -18,6 +18,7 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     dimension_of,
     encodings,
+    gives_tokens,
 )
 from vmemo.ports.store import (
     HIDDEN,
@@ -72,4 +73,5 @@ __all__ = [
     "WorkNotifier",
     "dimension_of",
     "encodings",
+    "gives_tokens",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -54,9 +54,14 @@ class TokenEmbedder(Embedder, Protocol):
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]: ...
 
 
+def gives_tokens(embedder: Embedder) -> TypeGuard[TokenEmbedder]:
+    """Return True for a `TokenEmbedder`. `isinstance` reads all properties of an embedder, which takes longer."""
+    return hasattr(embedder, "encode")
+
+
 async def encodings(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
     """Embed texts, with token vectors if the embedder returns them."""
-    if isinstance(embedder, TokenEmbedder):
+    if gives_tokens(embedder):
         return await embedder.encode(texts, kind)
     return [Encoding(vector) for vector in await embedder.embed(texts, kind)]
 

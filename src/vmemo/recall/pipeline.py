@@ -13,7 +13,7 @@ from vmemo.models import Hit, Interval, utc_now
 from vmemo.models.recalled import Recalled
 from vmemo.models.search import Encoding
 from vmemo.models.timings import StageTimer
-from vmemo.ports import BankReader, Context, Reranker, TokenEmbedder
+from vmemo.ports import BankReader, Context, Reranker, gives_tokens
 from vmemo.recall.channels import Channels
 from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
@@ -106,7 +106,7 @@ async def _embed(texts: Sequence[str], context: Context, timer: StageTimer) -> S
     """Embed the question and its parts."""
     embedder = context.embedder
     with timer.stage("embed"):
-        if context.reranker == "late" and isinstance(embedder, TokenEmbedder):
+        if context.reranker == "late" and gives_tokens(embedder):
             return await embedder.encode(texts, "query")
         return [Encoding(vector) for vector in await embedder.embed(texts, "query")]
 

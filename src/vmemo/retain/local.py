@@ -110,13 +110,10 @@ def _extract(messages: Sequence[Message], before: Message | None, *, southern: b
         instructions = find_instructions(message.content) if message.id in users else []
         if not instructions and _is_noise(message, earlier, later):
             continue
-        context = _context(message, earlier)
         for number, part in enumerate(_parts(message.content, instructions)):
             dated = annotate_message(message, part.text, southern=southern)
-            draft = _draft(message, number, dated, _entities(message, part.text, speakers))
-            if number == 0 and earlier is not None and context:
-                draft = replace(draft, context=context, context_from=earlier.id)
-            yield replace(draft, instruction=part.instruction)
+            entities = _entities(message, part.text, speakers)
+            yield _draft(message, part, number, dated, entities, earlier if number == 0 else None)
 
 
 class MessagePart(NamedTuple):
@@ -152,7 +149,15 @@ def _is_noise(message: Message, before: Message | None, after: Message | None) -
     return message.role == "user" and asks_assistant and is_bare_question(message.content)
 
 
-def _draft(message: Message, number: int, dated: DatedText, entities: tuple[FoundName, ...]) -> FactDraft:
+def _draft(
+    message: Message,
+    part: MessagePart,
+    number: int,
+    dated: DatedText,
+    entities: tuple[FoundName, ...],
+    before: Message | None,
+) -> FactDraft:
+    context = _context(message, before)
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
@@ -161,10 +166,13 @@ def _draft(message: Message, number: int, dated: DatedText, entities: tuple[Foun
         mentioned_at=message.timestamp,
         recorded_at=message.recorded_at,
         messages=(message.id,),
+        context=context,
+        context_from=before.id if before is not None and context else None,
         occurred=first_interval(dated.expressions),
         entities=entities,
         tags=message.tags,
         metadata=message.metadata,
+        instruction=part.instruction,
     )
 
 

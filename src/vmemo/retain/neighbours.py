@@ -56,9 +56,10 @@ class Neighbours:
         unknown = [item for item in new if not self._is_found(item)]
         if unknown:
             vectors = np.stack([item.embedding for item in unknown])
-            found = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
-            self._found |= {item.fact.id: (item.embedding, hits) for item, hits in zip(unknown, found, strict=True)}
-        hits = [self._found[item.fact.id][1][:limit] for item in new]
+            nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
+            self._found |= {item.fact.id: (item.embedding, hits) for item, hits in zip(unknown, nearest, strict=True)}
+        found = [self._found[item.fact.id][1] for item in new]
+        hits = [each if len(each) <= limit else each[:limit] for each in found]
         return hits if floor <= self._floor else [[hit for hit in each if hit.score >= floor] for each in hits]
 
     def _is_found(self, item: NewFact) -> bool:

@@ -183,7 +183,7 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
     fact = item.fact if joined is None else _merge(item.fact, known[joined.fact], joined.text.strip(), done)
     replaced = [(known[each.fact], each) for each in verdicts if _replaces(each, known)]
     fact = _supersede(fact, replaced, done)
-    done.facts.append(replace(item, fact=fact))
+    done.facts.append(item if fact is item.fact else replace(item, fact=fact))
     for old, verdict in replaced:
         if any(closing.fact == old.id for closing in done.closings):
             done.facts += [_reissue(old, fact, text, n, done) for n, text in enumerate(verdict.keep)]

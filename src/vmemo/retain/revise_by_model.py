@@ -62,9 +62,12 @@ async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, contex
     if not pairs:
         return done
     scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
+    probabilities = (among(score, pair.similar, settings.few) for pair, score in zip(pairs, scores, strict=True))
+    least = least_effective(settings)
     judged = [
-        pair._replace(probability=among(score, pair.similar, settings.few))
-        for pair, score in zip(pairs, scores, strict=True)
+        pair._replace(probability=probability)
+        for pair, probability in zip(pairs, probabilities, strict=True)
+        if probability >= least
     ]
     outdated = await _divide(choose(judged, settings), model, context)
     return apply(
@@ -198,12 +201,17 @@ def choose(judged: Sequence[Comparison], settings: RevisionModelSettings) -> lis
 
     A newer fact closes only the most probable of the older ones, and the first of several news closes an older one.
     """
-    likely = [pair for pair in judged if pair.probability >= min(settings.prefer, settings.suspect)]
+    likely = [pair for pair in judged if pair.probability >= least_effective(settings)]
     closing: dict[FactId, Comparison] = {}
     for pair in sorted(_most_probable(likely), key=lambda pair: pair.newer.fact.mentioned_at):
         if pair.probability >= settings.close:
             closing.setdefault(pair.older.fact.id, pair)
     return [Outdated(pair=pair, closed=closing.get(pair.older.fact.id) is pair) for pair in likely]
+
+
+def least_effective(settings: RevisionModelSettings) -> float:
+    """Return the least probability that has an effect."""
+    return min(settings.prefer, settings.suspect)
 
 
 def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:

@@ -168,9 +168,10 @@ class LimitedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or close if the rest of a body that nobody reads is still to come."""
-        super().on_response_complete()
+        # Afterwards, the state may be that of the next request, whose head has arrived.
         if self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
+        super().on_response_complete()
         self._watch()
 
     def pause_writing(self) -> None:

@@ -147,6 +147,13 @@ def _bank(
     return dependency
 
 
+async def _searched_bank(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
+    request.state.interface, request.state.bank = "rest", bank
+    return RequestSession(principal, bank, await principal.open_for_search(AppState.of(request).memory, bank))
+
+
+SearchBank = Annotated[RequestSession, Depends(_searched_bank)]
+"""A bank that is read by a verb which raises NotFound if it does not exist."""
 ReadBank = Annotated[RequestSession, Depends(_bank("read"))]
 WriteBank = Annotated[RequestSession, Depends(_bank("write"))]
 CreateBank = Annotated[RequestSession, Depends(_bank("write", create=True))]

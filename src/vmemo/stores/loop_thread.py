@@ -8,12 +8,42 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import TypeVar
 
 from vmemo.fork import ProcessGuard
 
 R = TypeVar("R")
+_CLEANUP_SECONDS = 10.0
+"""The longest wait of `close` for what canceled calls still do, such as to return their connections."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A loop, its thread, and what runs on it until it is closed. Only its thread changes the set."""
+
+    loop: asyncio.AbstractEventLoop
+    thread: Thread
+    tasks: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
+
+    async def call(self, work: Callable[[], Coroutine[object, object, R]]) -> R:
+        task = _current()
+        self.tasks.add(task)
+        try:
+            return await work()
+        finally:
+            self.tasks.discard(task)
+
+    async def finish(self, dispose: Callable[[], Coroutine[object, object, None]]) -> None:
+        for task in self.tasks:
+            # A second cancellation would interrupt the cleanup of the first.
+            if not task.cancelling():
+                task.cancel()
+        await _end(self.tasks.copy())
+        # A canceled call may have left the return of its connection to a task.
+        await _end(asyncio.all_tasks() - {_current()})
+        await dispose()
 
 
 class LoopThread:
@@ -23,19 +53,29 @@ class LoopThread:
         self._name = name
         self._starting = Lock()
         self._guard = ProcessGuard()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: Thread | None = None
+        self._running: _Running | None = None
 
     async def run(self, work: Callable[[], Coroutine[object, object, R]]) -> R:
         """Run a coroutine on the loop."""
         self._guard.enter()
         with self._starting:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = Thread(target=self._loop.run_forever, name=self._name, daemon=True)
-                self._thread.start()
-            done = asyncio.run_coroutine_threadsafe(work(), self._loop)
+            if self._running is None:
+                loop = asyncio.new_event_loop()
+                self._running = _Running(loop, Thread(target=loop.run_forever, name=self._name, daemon=True))
+                self._running.thread.start()
+            done = asyncio.run_coroutine_threadsafe(self._running.call(work), self._running.loop)
         return await asyncio.wrap_future(done)
+
+    def begin(self, work: Coroutine[object, object, None]) -> None:
+        """Run a coroutine until it ends or the loop is closed, beside the call on the loop that begins it."""
+        running = self._running
+        if running is None or running.loop is not asyncio.get_running_loop():
+            # The loop of the call is being closed.
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        running.tasks.add(task)
+        task.add_done_callback(running.tasks.discard)
 
     async def close(self, dispose: Callable[[], Coroutine[object, object, None]]) -> bool:
         """Cancel all that runs, run `dispose` on the loop, and end its thread.
@@ -44,22 +84,30 @@ class LoopThread:
         """
         forked = self._guard.forked
         if forked:
-            self._starting, self._loop, self._thread = Lock(), None, None
+            self._starting, self._running = Lock(), None
         self._guard.reset()
         with self._starting:
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None:
+            running, self._running = self._running, None
+        if running is None:
             return not forked
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_finish(dispose), loop))
-        loop.call_soon_threadsafe(loop.stop)
-        await asyncio.get_running_loop().run_in_executor(None, thread.join)
-        loop.close()
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(running.finish(dispose), running.loop))
+        running.loop.call_soon_threadsafe(running.loop.stop)
+        await asyncio.get_running_loop().run_in_executor(None, running.thread.join)
+        running.loop.close()
         return True
 
 
-async def _finish(dispose: Callable[[], Coroutine[object, object, None]]) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+async def _end(tasks: set[asyncio.Task[object]]) -> None:
+    """Let tasks end by themselves; cancel those that take too long."""
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=_CLEANUP_SECONDS)
+    for task in late:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await dispose()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _current() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -109,37 +109,57 @@ _COMMON = frozenset(
 
 
 class _CueTable:
-    """The cues, divided for speed: single words are looked up in a set, the others are searched."""
+    """The cues, divided for speed: single words are looked up in a set, the others are searched.
+
+    A phrase with a word that every match contains is searched only in texts with this word.
+    """
 
     def __init__(self, cues: Mapping[str, str]) -> None:
         self.words: dict[str, set[str]] = defaultdict(set)
-        phrases: dict[str, list[str]] = defaultdict(list)
+        self.phrases_by_word: dict[str, list[_Phrase]] = defaultdict(list)
+        self.phrases: list[_Phrase] = []
         for name, source in cues.items():
             for each in _alternatives(source):
                 if _PLAIN.fullmatch(each) is not None:
                     self.words[each].add(name)
-                else:
-                    phrases[name].append(each)
-        self.phrases = [(name, list(map(_literal, found)), _whole_words(found)) for name, found in phrases.items()]
+                    continue
+                word, phrase = _required_word(each), _Phrase(name, _literal(each), LazyPattern(rf"\b(?:{each})\b"))
+                (self.phrases_by_word[word] if word else self.phrases).append(phrase)
 
     def find(self, lowered: str, tokens: AbstractSet[str]) -> frozenset[str]:
         """Return the cues in a text."""
         found = {name for word in self.words.keys() & tokens for name in self.words[word]}
-        for name, literals, pattern in self.phrases:
-            for literal in literals:
-                if literal in lowered:
-                    if pattern.compiled.search(lowered) is not None:
-                        found.add(name)
-                    break
+        phrases = [phrase for word in self.phrases_by_word.keys() & tokens for phrase in self.phrases_by_word[word]]
+        for name, literal, pattern in (*phrases, *self.phrases):
+            if literal in lowered and name not in found and pattern.compiled.search(lowered) is not None:
+                found.add(name)
         return frozenset(found)
+
+
+class _Phrase(NamedTuple):
+    """An alternative of a cue with the longest text that every match contains."""
+
+    cue: str
+    literal: str
+    pattern: LazyPattern
+
+
+def _without_groups(alternative: str) -> str:
+    plain = alternative
+    while (shorter := _GROUP.sub("\0", plain)) != plain:
+        plain = shorter
+    return plain
+
+
+def _required_word(alternative: str) -> str:
+    """Return the longest word that every match of an alternative contains between blanks, or an empty string."""
+    words = _without_groups(alternative).replace(" ?", "\0").split(" ")
+    return max((word for word in words if _PLAIN.fullmatch(word)), key=len, default="")
 
 
 def _literal(alternative: str) -> str:
     """Return the longest text that every match of an alternative contains."""
-    plain = alternative
-    while (shorter := _GROUP.sub("\0", plain)) != plain:
-        plain = shorter
-    return max(_VARIABLE.split(plain), key=len)
+    return max(_VARIABLE.split(_without_groups(alternative)), key=len)
 
 
 def _alternatives(source: str) -> Iterator[str]:
@@ -152,10 +172,6 @@ def _alternatives(source: str) -> Iterator[str]:
             open_part = ""
         else:
             open_part += "|"
-
-
-def _whole_words(alternatives: Sequence[str]) -> LazyPattern:
-    return LazyPattern(rf"\b(?:{'|'.join(alternatives)})\b")
 
 
 @cache

@@ -105,7 +105,7 @@ def _text(numbers: NDArray[Any]) -> str:
 async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
     """Yield a bank's records in the order of an export.
 
-    The bank is read page by page, so a concurrent write shows from some record on.
+    The bank is read page by page. A caller that needs one state compares the revisions before and after.
     """
     for former in await store.former_profiles(bank):
         yield former

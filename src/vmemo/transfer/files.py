@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.errors import InvalidInput
+from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
@@ -36,6 +36,8 @@ from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store, TokenCounter
 from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, head, line_of, records, ungrouped
 
+TRIES = 5
+"""Times that a bank is read until it does not change meanwhile."""
 MAX_EQUAL_LINES = 32
 """Equal lines of one request whose keys are recognised."""
 HEAD_BYTES = 4096
@@ -45,22 +47,38 @@ MAX_LENGTH = 1.01
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
-    """Write a bank to a file, which appears whole or not at all; return the number of lines."""
+    """Write a bank to a file, which appears whole or not at all; return the number of lines.
+
+    A bank is read page by page. If its memories change meanwhile, it is read again.
+    """
     partial = path.with_name(path.name + ".partial")
-    count = 0
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            async for line in lines(store, bank):
-                file.write(line + "\n")
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        for _ in range(TRIES):
+            revision = await store.revision(bank)
+            count = await _write(partial, lines(store, bank))
+            if await store.revision(bank) == revision:
+                partial.replace(path)
+                return count
     except OSError as error:
         raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+    raise StoreBusy(
+        f"Bank {bank!r} changed during each of {TRIES} attempts. Nothing was exported; export again while no process "
+        "derives facts in it."
+    )
+
+
+async def _write(path: Path, exported: AsyncIterator[str]) -> int:
+    """Write lines to a file and return their number."""
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        async for line in exported:
+            file.write(line + "\n")
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
     return count
 
 
@@ -124,7 +142,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
 def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     try:
         value: JsonValue = json.loads(line.decode("utf-8"))
-        if b"\\ud" in line.lower():
+        if b"\\ud" in line or b"\\uD" in line:
             # An escape may be half of a surrogate pair, which no database accepts.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:

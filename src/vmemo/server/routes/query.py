@@ -15,7 +15,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import examples
-from vmemo.server.dependencies import Idempotent, ReadBank, begin_write
+from vmemo.server.dependencies import Idempotent, ReadBank, SearchBank, begin_write
 from vmemo.server.formats import PROMPT_RESPONSE, Format, formatted
 from vmemo.server.openapi import operation_id
 from vmemo.server.paths import ExactRoute
@@ -32,7 +32,7 @@ _FORMATS = {**BODY_ERRORS, **PROMPT_RESPONSE}
 
 
 @router.post("/recall", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RECALL)
-async def recall(session: ReadBank, body: RecallRequest, format: Format) -> Response:
+async def recall(session: SearchBank, body: RecallRequest, format: Format) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`).
 
     Each has a `status`. A prompt has at most `max_tokens` in all.
@@ -43,7 +43,7 @@ async def recall(session: ReadBank, body: RecallRequest, format: Format) -> Resp
 
 
 @router.post("/retrieve", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RETRIEVE)
-async def retrieve(session: ReadBank, body: RetrieveRequest, format: Format) -> Response:
+async def retrieve(session: SearchBank, body: RetrieveRequest, format: Format) -> Response:
     """Return the `top_k` most relevant facts."""
     found = await session.memory.run(body)
     return await formatted(found, format, found.to_prompt)

@@ -143,7 +143,6 @@ async def _save_new(tx: Transaction, bank: str, changes: Changes, revision: int,
     await memory_nodes.save_entities(tx, bank, changes.entities, seqs, places)
     await memory_nodes.save_episodes(tx, bank, changes.episodes, seqs)
     await memory_nodes.save_facts(tx, bank, changes.facts, revision, seqs)
-    await index.add_facts(tx, bank, changes.facts)
     await memory_nodes.save_links(tx, bank, changes.links)
 
 

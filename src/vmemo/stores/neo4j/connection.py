@@ -6,10 +6,11 @@ same process have written, on whichever server it runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
-from typing import Any, LiteralString, TypeAlias, TypeVar
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar, cast
 
 from neo4j import (
     READ_ACCESS,
@@ -34,6 +35,21 @@ Row: TypeAlias = Mapping[str, Any]
 """One record of a result."""
 ALL = -1
 """The fetch size that asks for a whole result at once."""
+
+
+VALUES: Final = "values"
+"""The one parameter of a statement as the server gets it: a map of all others."""
+_PARAMETER: Final = re.compile(r"\$(\w+)")
+
+
+@lru_cache(maxsize=1024)
+def _of_one_map(statement: LiteralString) -> LiteralString:
+    """Return a statement that takes its parameters from one map.
+
+    The server makes a plan for each combination of types of parameters, and of sizes of lists and texts by powers of
+    ten, which takes up to a second. It does not look into maps.
+    """
+    return cast("LiteralString", _PARAMETER.sub(rf"${VALUES}.\1", statement))
 
 
 class Transaction:
@@ -66,7 +82,8 @@ class Transaction:
 
     async def _start(self, statement: LiteralString, parameters: dict[str, object]) -> AsyncResult:
         try:
-            return await self._transaction.run(statement, parameters, namespace=self.namespace)
+            given = {**parameters, "namespace": self.namespace}
+            return await self._transaction.run(_of_one_map(statement), {VALUES: given})
         except (ValueError, OverflowError) as error:
             # The driver's message contains the value, which errors must not repeat.
             raise InvalidInput(

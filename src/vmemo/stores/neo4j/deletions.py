@@ -61,7 +61,7 @@ async def drop_context(tx: Transaction, bank: str, changed: Sequence[NewFact]) -
     )
     ids = {row["id"] for row in known}
     bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
-    await index.add_facts(tx, bank, [item for item in bare if item.fact.id in ids], again=True)
+    await index.index_again(tx, bank, [item for item in bare if item.fact.id in ids])
 
 
 async def erase_copies(tx: Transaction, bank: str, changes: Changes) -> None:

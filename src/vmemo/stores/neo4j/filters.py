@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, LiteralString, assert_never
+from typing import LiteralString, assert_never
 
 from pydantic import JsonValue
 
 from vmemo.models import Interval, utc_now
 from vmemo.models.search import Scope, TagsMatch
 from vmemo.stores.neo4j.connection import Transaction
-from vmemo.stores.values import metadata_of, storable
+from vmemo.stores.values import metadata_of, micros_or_none, storable
 from vmemo.text.names.fold import fold_name
-
-BEGAN: Final[LiteralString] = (
-    "coalesce(f.occurred_start, CASE WHEN f.occurred_end <= f.mentioned_at "
-    "THEN f.occurred_end - duration({microseconds: 1}) ELSE f.mentioned_at END)"
-)
-"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +36,10 @@ async def filter_of(tx: Transaction, bank: str, scope: Scope) -> Filter:
         found.append("f.network IN $networks")
         parameters["networks"] = sorted(scope.networks)
     if scope.occurred is not None:
-        found += inside(scope.occurred, "occurred")
-        parameters |= bounds(scope.occurred, "occurred")
+        # A fact occurred within an interval if a part of it did.
+        found.append("f.began < coalesce($before, f.ended) AND f.ended > coalesce($after, f.began)")
+        parameters["after"] = micros_or_none(scope.occurred.start)
+        parameters["before"] = micros_or_none(scope.occurred.end)
     if scope.entities:
         found.append("EXISTS { MATCH (f)-[:MENTIONS]->(named:Entity) WHERE named.id IN $entities }")
         parameters["entities"] = await _named(tx, bank, scope.entities)
@@ -135,17 +131,6 @@ def _former(during: Interval) -> LiteralString:
     if during.start is not None:
         found += " AND f.invalid_at > $former_start"
     return f"({found})"
-
-
-def inside(interval: Interval, name: LiteralString) -> list[LiteralString]:
-    """Return the conditions for facts that occurred within an interval, at least in part."""
-    found: list[LiteralString] = []
-    if interval.end is not None:
-        found.append(f"{BEGAN} < ${name}_end")
-    if interval.start is not None:
-        start: LiteralString = f"${name}_start"
-        found.append(f"(coalesce(f.occurred_end > {start}, f.mentioned_at >= {start}) OR {BEGAN} >= {start})")
-    return found
 
 
 def _tagged(rule: TagsMatch, tags: LiteralString, none: LiteralString) -> LiteralString:

@@ -15,7 +15,7 @@ from vmemo.models.changes import NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.neo4j.connection import Transaction
 from vmemo.stores.neo4j.nodes import Properties
-from vmemo.stores.neo4j.terms import Kind, TermChanges, removed, words_of, write
+from vmemo.stores.neo4j.terms import TermChanges, length, removed, words_of, write
 from vmemo.stores.values import packed_tokens
 from vmemo.text.tokens import terms
 
@@ -23,56 +23,71 @@ PART = 500
 """Facts whose vectors one statement writes."""
 
 
-async def add_facts(tx: Transaction, bank: str, new: Sequence[NewFact], *, again: bool = False) -> None:
-    """Index stored facts by vector and words, or index them again."""
-    if not new:
-        return
-    await _save_vectors(tx, bank, {item.fact.id: item.encoding for item in new})
+def values(bank: str, new: NewFact) -> Properties:
+    """Return the properties of a new fact by which it is searched, without its embedding."""
+    words = _words_of(bank, new)
+    return {"words": words, "length": length(words), **_token_values(new.encoding)}
+
+
+def _words_of(bank: str, new: NewFact) -> str:
     # A fact's own words count twice as much as those of its context.
-    texts: dict[str, list[str]] = {
-        item.fact.id: [*terms(item.fact.text) * 2, *terms(item.fact.context)] for item in new
-    }
-    await _save_words(tx, bank, "facts", texts, again=again)
+    return words_of(bank, [*terms(new.fact.text) * 2, *terms(new.fact.context)])
+
+
+async def count_facts(tx: Transaction, bank: str, new: Sequence[NewFact]) -> None:
+    """Count the words of new facts."""
+    changes = TermChanges()
+    for item in new:
+        changes.count(_words_of(bank, item), 1)
+    await write(tx, bank, "facts", changes)
+
+
+async def index_again(tx: Transaction, bank: str, changed: Sequence[NewFact]) -> None:
+    """Replace the vectors and words of stored facts."""
+    if changed:
+        await _save_vectors(tx, bank, {item.fact.id: item.encoding for item in changed})
+        changes = await removed(tx, bank, "facts", [item.fact.id for item in changed])
+        for item in changed:
+            changes.add(item.fact.id, _words_of(bank, item))
+        await write(tx, bank, "facts", changes)
 
 
 async def _save_vectors(tx: Transaction, bank: str, new: Mapping[FactId, Encoding]) -> None:
-    rows = [{"id": id, **_vector_values(encoding)} for id, encoding in new.items()]
+    rows = [
+        {"id": id, "values": _token_values(encoding), "vector": vector_of(encoding)} for id, encoding in new.items()
+    ]
     for start in range(0, len(rows), PART):
         await tx.run(
             "MATCH (b:Bank {key: $bank}) UNWIND $rows AS row MATCH (f:Fact {bank: $bank, id: row.id}) "
-            "SET f.token_vectors = row.tokens, f.token_width = row.width, "
-            "f:$([label IN [b.vector_label] WHERE label IS NOT NULL]) "
+            "SET f += row.values, f:$([label IN [b.vector_label] WHERE label IS NOT NULL]) "
             "WITH f, row CALL db.create.setNodeVectorProperty(f, 'embedding', row.vector)",
             bank=bank,
             rows=rows[start : start + PART],
         )
 
 
-def _vector_values(encoding: Encoding) -> Properties:
-    vector, tokens = encoding
+def vector_of(encoding: Encoding) -> list[float]:
+    """Return a vector, rounded as in the other stores, so that all of them hold the same numbers."""
+    return encoding.vector.astype(np.float16).astype(np.float32).tolist()
+
+
+def _token_values(encoding: Encoding) -> Properties:
+    tokens = encoding.tokens
     known = tokens if tokens is not None and tokens.size else None
     return {
-        # Rounded as in the other stores, so that all of them hold the same numbers.
-        "vector": vector.astype(np.float16).astype(np.float32).tolist(),
-        "tokens": None if known is None else packed_tokens(known),
-        "width": None if known is None else int(known.shape[1]),
+        "token_vectors": None if known is None else packed_tokens(known),
+        "token_width": None if known is None else int(known.shape[1]),
     }
-
-
-async def _save_words(
-    tx: Transaction, bank: str, kind: Kind, texts: Mapping[str, Sequence[str]], *, again: bool
-) -> None:
-    """Write the words of texts, in place of those they may have if they are written again."""
-    changes = await removed(tx, bank, kind, list(texts)) if again else TermChanges()
-    for id, found in texts.items():
-        changes.add(id, words_of(bank, found))
-    await write(tx, bank, kind, changes)
 
 
 async def add_words(tx: Transaction, bank: str, new: Sequence[tuple[MessageId, str]], *, again: bool = False) -> None:
     """Index messages by their words, or index them again."""
-    if new:
-        await _save_words(tx, bank, "messages", {id: terms(content) for id, content in new}, again=again)
+    if not new:
+        return
+    changes = await removed(tx, bank, "messages", [id for id, _ in new]) if again else TermChanges()
+    for id, content in new:
+        changes.add(id, words_of(bank, terms(content)))
+    await write(tx, bank, "messages", changes)
 
 
 async def drop_words(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:

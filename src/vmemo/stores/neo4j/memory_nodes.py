@@ -8,6 +8,7 @@ from typing import Final, LiteralString, NamedTuple
 
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, Link
 from vmemo.models.changes import EntityMention, NewFact
+from vmemo.stores.neo4j import index
 from vmemo.stores.neo4j.connection import Transaction
 from vmemo.stores.neo4j.nodes import entity_values, episode_values, fact_values
 from vmemo.stores.neo4j.schema import LINK_TYPES
@@ -28,6 +29,8 @@ IN_EPISODE: Final = Reference("IN_EPISODE", "Episode")
 BASED_ON: Final = Reference("BASED_ON", "Fact")
 MENTIONS: Final = Reference("MENTIONS", "Entity")
 REFERENCES: Final = (SOURCE, CONTEXT, IN_EPISODE, BASED_ON, MENTIONS)
+PART: Final = 500
+"""Facts that one statement creates."""
 
 
 def _referred(reference: Reference) -> LiteralString:
@@ -145,13 +148,22 @@ _PREVIOUS: Final = _Pointer("Episode", "previous", "FOLLOWS")
 _SUPERSEDES: Final = _Pointer("Fact", "supersedes", "SUPERSEDES")
 
 
+def _pointing(pointer: _Pointer, id: LiteralString) -> LiteralString:
+    """Return the part of a statement that finds the nodes `other` that point at an id.
+
+    The index is named, because a plan that was made while there were few nodes would go on to scan all of them.
+    """
+    label, name, _ = pointer
+    return f"MATCH (other:{label} {{bank: $bank, {name}: {id}}}) USING INDEX SEEK other:{label}(bank, {name})"
+
+
 def _connected(pointer: _Pointer) -> LiteralString:
     """Return the part of a statement that relates nodes `n` to those they point at, and to those that point at them."""
     label, name, type = pointer
     return (
         f"CALL (n) {{ MATCH (n)-[r:{type}]->() DELETE r }} "
         f"CALL (n) {{ MATCH (other:{label} {{bank: $bank, id: n.{name}}}) MERGE (n)-[:{type}]->(other) }} "
-        f"CALL (n) {{ MATCH (other:{label} {{bank: $bank, {name}: n.id}}) MERGE (other)-[:{type}]->(n) }}"
+        f"CALL (n) {{ {_pointing(pointer, 'n.id')} MERGE (other)-[:{type}]->(n) }}"
     )
 
 
@@ -185,27 +197,70 @@ async def dissolve(tx: Transaction, bank: str, ids: Sequence[EpisodeId]) -> None
         await _connect(tx, bank, [each["id"] for each in following], _PREVIOUS)
 
 
+def _created() -> LiteralString:
+    """Return the statement that creates facts with their vectors, words and relationships, and counts the latter."""
+    parts: list[LiteralString] = []
+    for type, label in _OWN:
+        named: LiteralString = " {name_in_text: nullIf(to[1], '')}" if type == MENTIONS.type else ""
+        parts.append(
+            f"CALL (n, row) {{ UNWIND row.{type} AS to MATCH (other:{label} {{bank: $bank, id: to[0]}}) "
+            f"CREATE (n)-[:{type}{named}]->(other) RETURN count(other) AS {type} }}"
+        )
+    return (
+        "MATCH (b:Bank {key: $bank}) WITH [label IN [b.vector_label] WHERE label IS NOT NULL] AS labels "
+        "UNWIND $rows AS row CREATE (n:Fact) SET n = row.values, n:$(labels) "
+        "WITH n, row CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector) "
+        f"{' '.join(parts)} RETURN {', '.join([f'sum({reference.type}) AS {reference.type}' for reference in _OWN])}"
+    )
+
+
+_OWN: Final = (SOURCE, CONTEXT, IN_EPISODE, MENTIONS)
+"""References of new facts to records that are stored before them."""
+_CREATED: Final[LiteralString] = _created()
+_VERSIONS: Final[LiteralString] = (
+    f"UNWIND $ids AS id {_pointing(_SUPERSEDES, 'id')} MATCH (n:Fact {{bank: $bank, id: id}}) "
+    "MERGE (other)-[:SUPERSEDES]->(n)"
+)
+
+
 async def save_facts(tx: Transaction, bank: str, new: Sequence[NewFact], revision: int, seqs: Iterator[int]) -> None:
-    """Create facts with their sources and mentions. Facts may rest on older facts of the bank."""
-    if not new:
-        return
+    """Create facts with their vectors, words, sources and mentions. Facts may rest on older facts of the bank."""
+    for start in range(0, len(new), PART):
+        await _create_facts(tx, bank, new[start : start + PART], revision, seqs)
     facts = [item.fact for item in new]
-    rows = [{**fact_values(fact, revision), "seq": next(seqs)} for fact in facts]
-    created: LiteralString = "UNWIND $rows AS row CREATE (n:Fact {bank: $bank}) SET n += row WITH n "
-    await tx.run(created + _connected(_SUPERSEDES), bank=bank, rows=rows)
-    referred: dict[Reference, list[tuple[str, ...]]] = {
-        SOURCE: [(fact.id, id) for fact in facts for id in fact.messages],
-        CONTEXT: [(fact.id, fact.context_from) for fact in facts if fact.context_from is not None],
-        IN_EPISODE: [(fact.id, id) for fact in facts for id in fact.episodes],
-        BASED_ON: [(fact.id, id) for fact in facts for id in fact.basis],
-        MENTIONS: _mentions(facts),
+    await refer(tx, bank, {BASED_ON: [(fact.id, id) for fact in facts for id in dict.fromkeys(fact.basis)]})
+    superseded = [fact.supersedes for fact in facts if fact.supersedes is not None]
+    if facts:
+        await tx.run(_VERSIONS, bank=bank, ids=list(dict.fromkeys([*superseded, *(fact.id for fact in facts)])))
+        await index.count_facts(tx, bank, new)
+
+
+async def _create_facts(tx: Transaction, bank: str, new: Sequence[NewFact], revision: int, seqs: Iterator[int]) -> None:
+    referred = [_referred_by(item.fact) for item in new]
+    rows = [
+        {
+            **{reference.type: found for reference, found in own.items()},
+            "values": {**fact_values(item.fact, revision), "bank": bank, "seq": next(seqs), **index.values(bank, item)},
+            "vector": index.vector_of(item.encoding),
+        }
+        for item, own in zip(new, referred, strict=True)
+    ]
+    made = await tx.one(_CREATED, bank=bank, rows=rows)
+    for reference in _OWN:
+        wanted = [to[0] for own in referred for to in own[reference]]
+        if made is None or made[reference.type] != len(wanted):
+            await demand(tx, reference.label, bank, wanted)
+
+
+def _referred_by(fact: Fact) -> dict[Reference, list[list[str]]]:
+    """Return the ids that a new fact refers to, each with the name in the text if it is an entity."""
+    context = [] if fact.context_from is None else [fact.context_from]
+    ids = {SOURCE: fact.messages, CONTEXT: context, IN_EPISODE: fact.episodes}
+    names = {mention.id: mention.name_in_text for mention in fact.entities}
+    return {
+        **{reference: [[id] for id in dict.fromkeys(found)] for reference, found in ids.items()},
+        MENTIONS: [[id, name] for id, name in names.items()],
     }
-    await refer(tx, bank, referred)
-
-
-def _mentions(facts: Sequence[Fact]) -> list[tuple[str, ...]]:
-    names = {(fact.id, mention.id): mention.name_in_text for fact in facts for mention in fact.entities}
-    return [(fact, entity, name) for (fact, entity), name in names.items()]
 
 
 async def refer(tx: Transaction, bank: str, rows: Mapping[Reference, Sequence[tuple[str, ...]]]) -> None:

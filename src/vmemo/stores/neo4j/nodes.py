@@ -5,13 +5,17 @@ Times are read as whole microseconds: the driver takes many times longer to buil
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, LiteralString
 
-from vmemo.models import Bank, BankId, Entity, Episode, Fact, Mention, Message, Profile
-from vmemo.stores.values import dump, instant, metadata_of
+from vmemo.models import Bank, BankId, Entity, Episode, EpisodeId, Fact, Mention, Message, Profile
+from vmemo.stores.values import dump, instant, metadata_of, micros_or_none
 
+DAY: Final = 86_400_000_000
+SPANS: Final = (DAY, 32 * DAY, 1024 * DAY, 2**62)
+"""Lengths of occurrences in microseconds. An index by length and beginning finds those that reach into an interval."""
 Properties = dict[str, object]
 Node = Mapping[str, Any]
 """The properties of a node, or a map of a projection."""
@@ -73,13 +77,12 @@ EPISODE: Final = (
 )
 FACT: Final = (
     f"{_columns('f', _FACT, _FACT_TIMES)}, "
-    "[(f)-[r:MENTIONS]->(e:Entity) | [e.seq, e.id, e.name, e.type, r.name_in_text]], "
-    "[(f)-[:SOURCE]->(m:Message) | [m.seq, m.id]], "
-    "[(f)-[:CONTEXT]->(m:Message) | [m.seq, m.id]], "
-    "[(f)-[:IN_EPISODE]->(p:Episode) | [p.seq, p.id]], "
-    "[(f)-[:BASED_ON]->(b:Fact) | [b.seq, b.id]]"
+    "[(f)-[r:MENTIONS|SOURCE|CONTEXT|IN_EPISODE|BASED_ON]->(o) | CASE type(r) "
+    "WHEN 'MENTIONS' THEN ['MENTIONS', o.seq, o.id, o.name, o.type, r.name_in_text] "
+    "WHEN 'IN_EPISODE' THEN ['IN_EPISODE', o.seq, o.id, o.title] "
+    "ELSE [type(r), o.seq, o.id] END]"
 )
-"""The columns of a fact `f`, the first of which is its id."""
+"""The columns of a fact `f`: its id first, and last its references, which one traversal reads."""
 ENTITY: Final = f"{_columns('e', _ENTITY, _ENTITY_TIMES)}, COUNT {{(e)<-[:MENTIONS]-()}}"
 
 
@@ -185,22 +188,26 @@ def fact_values(fact: Fact, revision: int) -> Properties:
         "pinned": fact.pinned or None,
         "reason": fact.reason,
         "revision": revision,
+        **_occurrence(fact),
     }
 
 
 def fact_of(cells: Cells, bank: BankId, embedding: tuple[float, ...] | None = None) -> Fact:
     """A fact from the columns `FACT`; what it refers to comes in the order in which that was stored."""
-    values, (mentions, messages, context, episodes, basis) = _values(cells, _FACT, _FACT_TIMES)
+    values, (references,) = _values(cells, _FACT, _FACT_TIMES)
+    referred: defaultdict[str, list[Cells]] = defaultdict(list)
+    for type, *reference in references:
+        referred[type].append(reference)
     values["bank"] = bank
     values["tags"] = tuple(values["tags"])
     values["metadata"] = metadata_of(values["metadata"])
     values["instruction"] = values["instruction"] is True
     values["pinned"] = values["pinned"] is True
-    values["entities"] = tuple(mention_of(*cells) for _, *cells in sorted(mentions, key=itemgetter(0)))
-    values["messages"] = _ids(messages)
-    values["context_from"] = next(iter(_ids(context)), None)
-    values["episodes"] = _ids(episodes)
-    values["basis"] = _ids(basis)
+    values["entities"] = tuple(mention_of(*cells) for _, *cells in sorted(referred["MENTIONS"], key=itemgetter(0)))
+    values["messages"] = _ids(referred["SOURCE"])
+    values["context_from"] = next(iter(_ids(referred["CONTEXT"])), None)
+    values["episodes"] = _ids(referred["IN_EPISODE"])
+    values["basis"] = _ids(referred["BASED_ON"])
     values["embedding"] = embedding
     return Fact.trusted(values)
 
@@ -210,8 +217,27 @@ def mention_of(id: str, name: str, type: str, name_in_text: str | None) -> Menti
     return Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": name_in_text or ""})
 
 
-def _ids(found: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    return tuple(id for _, id in sorted(found))
+def titles_of(cells: Cells) -> dict[EpisodeId, str]:
+    """The titles of the episodes of a fact, from the columns `FACT`."""
+    return {EpisodeId(id): title for type, _, id, *title in cells[-1] if type == "IN_EPISODE" for title in title}
+
+
+def _ids(found: Sequence[Cells]) -> tuple[str, ...]:
+    return tuple(id for _, id, *_ in sorted(found, key=itemgetter(0)))
+
+
+def _occurrence(fact: Fact) -> Properties:
+    """The beginning and end of a fact's occurrence in microseconds, and the least of `SPANS` that it fits in.
+
+    Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond.
+    """
+    start, end, mentioned = (
+        micros_or_none(time) for time in (fact.occurred_start, fact.occurred_end, fact.mentioned_at)
+    )
+    assert mentioned is not None, "every fact has a time of mention"
+    began = start if start is not None else end - 1 if end is not None and end <= mentioned else mentioned
+    ended = max(mentioned + 1 if end is None else end, began + 1)
+    return {"began": began, "ended": ended, "span": next(span for span in SPANS if ended - began <= span)}
 
 
 def _values(cells: Cells, names: Sequence[str], times: Sequence[str]) -> tuple[dict[str, Any], Cells]:

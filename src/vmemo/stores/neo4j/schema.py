@@ -13,7 +13,9 @@ Nodes::
     Episode           title, narrative, started_at, ended_at, previous, recorded_at
     Fact              network, text, tokens, context, occurred_start, occurred_end, mentioned_at, valid_at, invalid_at,
                       recorded_at, expired_at, confidence, importance, access_count, supersedes, tags, metadata, engine,
-                      instruction, pinned, reason, expires_at, revision, embedding, token_vectors, token_width
+                      instruction, pinned, reason, expires_at, revision, embedding, token_vectors, token_width, words,
+                      length; began and ended, the occurrence in microseconds since 1970 with its open ends filled in,
+                      and span, the least of `nodes.SPANS` that it fits in
     Entity            name, type, aliases, not_aliases, first_seen, last_seen
     EntityName        name: a folded name or alias, by which the words of a query find entities
     ConfidenceChange  stance, before, after, evidence (ids of facts), reason, at
@@ -149,6 +151,23 @@ _WORDS: Final[tuple[LiteralString, ...]] = (
     "OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace'}}",
 )
 
-MIGRATIONS: Final[tuple[tuple[LiteralString, ...], ...]] = ((*_KEYS, *_BANKS, *_ORDERS, *_WORDS),)
+_OCCURRENCES: Final[tuple[LiteralString, ...]] = (
+    """
+    MATCH (f:Fact) WHERE f.span IS NULL CALL (f) {
+        WITH f, f.mentioned_at.epochSeconds * 1000000 + f.mentioned_at.microsecond AS mentioned,
+            f.occurred_start.epochSeconds * 1000000 + f.occurred_start.microsecond AS first,
+            f.occurred_end.epochSeconds * 1000000 + f.occurred_end.microsecond AS last
+        WITH f, last, mentioned, coalesce(first, CASE WHEN last <= mentioned THEN last - 1 ELSE mentioned END) AS began
+        WITH f, began, coalesce(last, mentioned + 1) AS ended
+        WITH f, began, CASE WHEN ended > began THEN ended ELSE began + 1 END AS ended
+        SET f.began = began, f.ended = ended, f.span = CASE
+            WHEN ended - began <= 86400000000 THEN 86400000000 WHEN ended - began <= 2764800000000 THEN 2764800000000
+            WHEN ended - began <= 88473600000000 THEN 88473600000000 ELSE 4611686018427387904 END
+    } IN TRANSACTIONS OF 1000 ROWS
+    """,
+    _index("Fact", "bank", "span", "began"),
+)
+
+MIGRATIONS: Final[tuple[tuple[LiteralString, ...], ...]] = ((*_KEYS, *_BANKS, *_ORDERS, *_WORDS), _OCCURRENCES)
 """Statements by version, the first for version 1. Each is safe to run again, because schema changes are committed one
 by one and the version is stored last."""

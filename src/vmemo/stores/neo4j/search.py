@@ -28,8 +28,8 @@ from vmemo.stores.neo4j import graph, reads, vectors, words
 from vmemo.stores.neo4j.bank_state import FIND, BankHeader, header_of
 from vmemo.stores.neo4j.connection import Transaction
 from vmemo.stores.neo4j.filters import Filter, filter_of, message_filter_of
-from vmemo.stores.neo4j.nodes import FACT, Cells, fact_of, micros
-from vmemo.stores.neo4j.vectors import IndexedVectors
+from vmemo.stores.neo4j.nodes import FACT, Cells, fact_of, micros, titles_of
+from vmemo.stores.neo4j.vectors import IndexedVectors, Nearest
 from vmemo.stores.neo4j.words import Corpus
 from vmemo.stores.sql.name_rows import mentions_in
 from vmemo.stores.values import instant, storable, unpacked_tokens
@@ -41,23 +41,23 @@ _OPENED: Final[LiteralString] = (
     f"{FIND} RETURN b {{.key, .revision, .purges, .dimension, .embedder}} AS bank, "
     "coalesce(b.fact_count, 0) AS facts, coalesce(b.fact_terms, 0) AS fact_terms, "
     "coalesce(b.message_count, 0) AS messages, coalesce(b.message_terms, 0) AS message_terms, "
-    "b.vector_index AS vector_index"
+    "b.last_seq AS last_seq, b.vector_index AS vector_index"
 )
 _FACTS: Final[LiteralString] = "UNWIND $ids AS id MATCH (f:Fact {bank: $bank, id: id})"
 _OUTLINE: Final[LiteralString] = (
     f"id, f.network, f.tokens, f.engine, f.importance, {micros('f.mentioned_at')}, f.supersedes, "
     "EXISTS { (f)-[:BASED_ON]->() }, [(f)-[:IN_EPISODE]->(p) | [p.seq, p.id]]"
 )
-_TITLES: Final[LiteralString] = "[(f)-[:IN_EPISODE]->(p:Episode) | [p.id, p.title]]"
 
 
 class IndexSizes(NamedTuple):
-    """The number of indexed facts and messages of a bank, and of their words; and its vector index, if it has one."""
+    """The number of indexed facts and messages of a bank, and of their words; its last number and vector index."""
 
     facts: int
     fact_terms: int
     messages: int
     message_terms: int
+    last_seq: int
     vector_index: str | None
 
 
@@ -81,7 +81,8 @@ class Neo4jBankSearch:
         self._sizes = sizes
         self._loop = asyncio.get_running_loop()
         self._filtered: list[tuple[Scope, Filter]] = []
-        self._near: list[tuple[Scope, Vector, dict[str, float]]] = []
+        self._vectors = IndexedVectors(count=sizes.facts, last=sizes.last_seq, index=sizes.vector_index)
+        self._nearest: list[tuple[Scope, Nearest]] = []
 
     def _wait(self, work: Coroutine[object, object, R]) -> R:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LOST_SECONDS)
@@ -103,11 +104,10 @@ class Neo4jBankSearch:
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        searched = IndexedVectors(self._sizes.facts, self._sizes.vector_index)
         passes = self._filter(scope)
-        ranking, near = self._wait(vectors.nearest(self._tx, searched, passes, vector, limit=limit, floor=floor))
-        self._near.append((scope, vector, near))
-        return ranking
+        found = self._wait(vectors.nearest(self._tx, self._vectors, passes, vector, limit=limit, floor=floor))
+        self._nearest.append((scope, found))
+        return found.ranking
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
@@ -127,8 +127,11 @@ class Neo4jBankSearch:
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""
-        searched = IndexedVectors(self._sizes.facts, self._sizes.vector_index)
-        return self._wait(vectors.during(self._tx, searched, self._filter(scope), query, limit=limit))
+        known = (found.baseline for _, found in self._nearest if found.vector is query.vector)
+        during = vectors.during(
+            self._tx, self._vectors, self._filter(scope), query, limit=limit, baseline=next(known, None)
+        )
+        return self._wait(during)
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
@@ -155,8 +158,10 @@ class Neo4jBankSearch:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        near = [found for scope, vector, found in self._near if scope is query.scope and vector is query.vector]
-        return self._wait(graph.find(self._tx, self._filter(query.scope), query, near[0] if near else {}))
+        near = (
+            found.cosines for scope, found in self._nearest if scope is query.scope and found.vector is query.vector
+        )
+        return self._wait(graph.find(self._tx, self._filter(query.scope), query, next(near, dict[str, float]())))
 
     def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
@@ -182,13 +187,12 @@ class Neo4jBankSearch:
 
     async def _load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         tx, bank = self._tx, self._bank
-        pattern, columns = "(f:Fact {bank: $bank, id: id})", f"{FACT}, {_TITLES}"
-        rows = await reads.by_ids(tx, bank, pattern, columns, facts) if facts else []
+        rows = await reads.by_ids(tx, bank, "(f:Fact {bank: $bank, id: id})", FACT, facts) if facts else []
         said = await reads.messages_of(tx, bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(
-            facts=[fact_of(row[:-1], self._name) for row in rows],
+            facts=[fact_of(row, self._name) for row in rows],
             messages=said,
-            titles={EpisodeId(id): title for row in rows for id, title in row[-1]},
+            titles={id: title for row in rows for id, title in titles_of(row).items()},
         )
 
 

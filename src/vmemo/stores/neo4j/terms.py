@@ -54,6 +54,11 @@ def words_of(bank: str, terms: Iterable[str]) -> str:
     return " ".join(known.get(term) or known.setdefault(term, token(bank, term)) for term in terms)
 
 
+def length(words: str) -> int:
+    """Return the number of terms of a text."""
+    return len(words.split())
+
+
 @dataclass
 class TermChanges:
     """Texts that come into an index and leave it."""
@@ -67,14 +72,15 @@ class TermChanges:
     def add(self, id: str, words: str) -> None:
         """Add a text."""
         self.written[id] = words
-        self._count(words, 1)
+        self.count(words, 1)
 
     def remove(self, id: str, words: str) -> None:
         """Remove a text."""
         self.written[id] = None
-        self._count(words, -1)
+        self.count(words, -1)
 
-    def _count(self, words: str, sign: Literal[1, -1]) -> None:
+    def count(self, words: str, sign: Literal[1, -1]) -> None:
+        """Count the words of a text whose node has them already, or no longer."""
         tokens = words.split()
         self.texts += sign
         self.terms += sign * len(tokens)
@@ -98,10 +104,10 @@ async def removed(tx: Transaction, bank: str, kind: Kind, ids: Sequence[str]) ->
 
 async def write(tx: Transaction, bank: str, kind: Kind, changes: TermChanges) -> None:
     """Write texts of a bank that is locked, and the counts of their terms."""
-    if not changes.written:
+    if not changes.written and not changes.texts:
         return
     texts = [
-        {"id": id, "words": words, "length": None if words is None else len(words.split())}
+        {"id": id, "words": words, "length": None if words is None else length(words)}
         for id, words in changes.written.items()
     ]
     # In the same order everywhere, for each takes a lock.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
 from vmemo.models import utc_now
 from vmemo.models.search import Ranking, Scored, TemporalSearch, Vector, Vectors
 from vmemo.stores.neo4j.connection import Row, Transaction
-from vmemo.stores.neo4j.filters import BEGAN, Filter, bounds, inside
-from vmemo.stores.neo4j.nodes import Cells, micros
+from vmemo.stores.neo4j.filters import Filter
+from vmemo.stores.neo4j.nodes import SPANS, Cells
 from vmemo.stores.neo4j.selects import CURRENT
 from vmemo.stores.sqlite.index.vectors import SAMPLE
-from vmemo.stores.values import micros as whole_micros
+from vmemo.stores.values import micros
 
 COSINE: Final[LiteralString] = "2 * vector.similarity.cosine(f.embedding, $vector) - 1"
 """A fact's cosine with a vector; Neo4j's similarity lies between 0 and 1."""
@@ -22,10 +22,21 @@ _FACTS: Final[LiteralString] = "MATCH (f:Fact {bank: $bank}) WHERE f.seq > 0"
 
 @dataclass(frozen=True)
 class IndexedVectors:
-    """The vectors of a bank: how many there are, and the name of their index, if they have one."""
+    """The vectors of a bank: how many there are, the last number of a fact, and the name of their index, if any."""
 
     count: int
+    last: int
     index: str | None
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The facts nearest to a vector, the cosine of unrelated ones, and the cosines of the nearest by their numbers."""
+
+    vector: Vector
+    ranking: Ranking
+    baseline: float
+    cosines: Mapping[str, float]
 
 
 def shortlist(limit: int) -> int:
@@ -35,29 +46,28 @@ def shortlist(limit: int) -> int:
 
 async def nearest(
     tx: Transaction, searched: IndexedVectors, passes: Filter, vector: Vector, *, limit: int, floor: float
-) -> tuple[Ranking, dict[str, float]]:
-    """Rank facts by cosine: by the index if enough of its facts pass, otherwise exactly.
-
-    Return also the cosines of the nearest facts that pass, by number.
-    """
+) -> Nearest:
+    """Rank facts by cosine: by the index if enough of its facts pass, otherwise exactly."""
     asked = {**passes.parameters, "vector": vector.tolist(), "floor": floor, "step": _step(searched.count)}
     if searched.index is not None:
         found = _indexed(passes.condition, "$vector")
         row = await tx.one(
             f"CALL () {{ {found} }} CALL () {{ {_BASELINE} }} RETURN hits, least, baseline",
             **asked,
+            last=searched.last,
             index=searched.index,
             length=shortlist(limit),
         )
         if row is not None and _is_decided(row["hits"], row["least"], limit=limit, floor=floor):
-            return _ranked(row, limit)
+            return _ranked(vector, row, limit)
     row = await tx.one(_exact(passes.condition), **asked, limit=limit)
-    return (Ranking(), {}) if row is None else _ranked(row, limit)
+    return Nearest(vector, Ranking(), 0.0, {}) if row is None else _ranked(vector, row, limit)
 
 
-def _ranked(row: Row, limit: int) -> tuple[Ranking, dict[str, float]]:
-    hits = _hits(row["hits"][:limit])
-    return Ranking.of(hits, row["baseline"] or 0.0), {str(seq): score for _, score, _, seq in row["hits"]}
+def _ranked(vector: Vector, row: Row, limit: int) -> Nearest:
+    baseline = row["baseline"] or 0.0
+    cosines = {str(seq): score for _, score, _, seq in row["hits"]}
+    return Nearest(vector, Ranking.of(_hits(row["hits"][:limit]), baseline), baseline, cosines)
 
 
 def _hits(rows: Sequence[Cells]) -> list[Scored]:
@@ -72,7 +82,11 @@ def _step(count: int) -> int:
 _HIT: Final[LiteralString] = "[f.id, score, f.tokens, f.seq]"
 _UNRELATED: Final[LiteralString] = "avg(sample) - 2 * stDevP(sample) AS baseline"
 """The cosine of unrelated facts: two deviations under the mean of an even sample."""
-_BASELINE: Final[LiteralString] = f"{_FACTS} AND f.seq % $step = 0 WITH {COSINE} AS sample RETURN {_UNRELATED}"
+_BASELINE: Final[LiteralString] = (
+    "UNWIND range($step, $last, $step) AS seq "
+    "MATCH (f:Fact {bank: $bank, seq: seq}) USING INDEX SEEK f:Fact(bank, seq) "
+    f"WITH {COSINE} AS sample RETURN {_UNRELATED}"
+)
 
 
 def _exact(condition: LiteralString) -> LiteralString:
@@ -101,35 +115,45 @@ def _is_decided(hits: Sequence[Cells], least: float | None, *, limit: int, floor
     return len(hits) >= limit or (least is not None and least < floor)
 
 
-async def baseline(tx: Transaction, bank: str, vector: Vector, *, count: int) -> float:
+async def _baseline(tx: Transaction, bank: str, vector: Vector, searched: IndexedVectors) -> float:
     """Return the cosine of unrelated facts."""
-    row = await tx.one(_BASELINE, bank=bank, vector=vector.tolist(), step=_step(count))
+    asked = {"vector": vector.tolist(), "step": _step(searched.count), "last": searched.last}
+    row = await tx.one(_BASELINE, bank=bank, **asked)
     return 0.0 if row is None or row["baseline"] is None else float(row["baseline"])
 
 
-_START: Final[LiteralString] = micros("began")
-_END: Final[LiteralString] = f"coalesce({micros('f.occurred_end')}, {micros('f.mentioned_at')} + 1)"
+_DURING: Final[LiteralString] = (
+    "UNWIND $spans AS span MATCH (f:Fact {bank: $bank, span: span}) USING INDEX SEEK f:Fact(bank, span, began) "
+    "WHERE f.began > $first - span AND f.began < $last AND f.ended > $first RETURN f"
+)
+"""The facts that reach into an interval: those of each span begin at most that long before it."""
 
 
 async def during(
-    tx: Transaction, searched: IndexedVectors, passes: Filter, query: TemporalSearch, *, limit: int
+    tx: Transaction,
+    searched: IndexedVectors,
+    passes: Filter,
+    query: TemporalSearch,
+    *,
+    limit: int,
+    baseline: float | None,
 ) -> Ranking:
     """Rank facts inside an interval, by cosine and by how near its middle they lie."""
     start, end = query.during.start, query.during.end
     closed = start is not None and end is not None
-    first, last = (whole_micros(start), whole_micros(end)) if start is not None and end is not None else (0, 0)
-    away: LiteralString = "abs((began + ended) / 2.0 - $middle) / $half" if closed else "0.0"
-    conditions: LiteralString = " AND ".join((passes.condition, *inside(query.during, "during")))
+    first, last = -(2**61) if start is None else micros(start), 2**61 if end is None else micros(end)
+    away: LiteralString = "abs((f.began + f.ended) / 2.0 - $middle) / $half" if closed else "0.0"
     rows = await tx.table(
-        f"{_FACTS} AND {conditions} WITH f, {COSINE} AS cosine WHERE cosine >= $floor "
-        f"WITH f, cosine, {BEGAN} AS began WITH f, cosine, {_START} AS began, {_END} AS ended "
-        "WITH f, cosine, began, CASE WHEN ended > began THEN ended ELSE began + 1 END AS ended "
-        f"WITH f, cosine, {away} AS away "
+        # The filter comes apart, because the planner would repeat the seek for each alternative of it.
+        f"CALL () {{ {_DURING} }} WITH f WHERE {passes.condition} "
+        f"WITH f, {COSINE} AS cosine WHERE cosine >= $floor WITH f, cosine, {away} AS away "
         "WITH f, cosine * (1 - $penalty * CASE WHEN away < 1 THEN away ELSE 1 END) AS score "
         "ORDER BY score DESC, f.seq LIMIT $limit",
         "f.id, score, f.tokens",
         **passes.parameters,
-        **bounds(query.during, "during"),
+        spans=SPANS,
+        first=first,
+        last=last,
         vector=query.vector.tolist(),
         floor=query.floor,
         middle=(first + last) / 2,
@@ -137,8 +161,9 @@ async def during(
         penalty=query.edge_penalty,
         limit=limit,
     )
-    bank = str(passes.parameters["bank"])
-    return Ranking.of(_hits(rows), await baseline(tx, bank, query.vector, count=searched.count))
+    if baseline is None:
+        baseline = await _baseline(tx, str(passes.parameters["bank"]), query.vector, searched)
+    return Ranking.of(_hits(rows), baseline)
 
 
 async def neighbours(tx: Transaction, bank: str, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:

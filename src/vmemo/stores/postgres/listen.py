@@ -1,8 +1,8 @@
 """Notifications of queued jobs from PostgreSQL, on a dedicated connection.
 
-A listener belongs to one event loop. It connects at the first wait, and again after the connection was lost; until then
-a wait lasts its full time. Poolers such as PgBouncer deliver no notifications, because each transaction may run in
-another session: they are recognised by a backend pid that differs from the one reported at connect.
+A listener belongs to one event loop. It connects when it begins to listen, and again after the connection was lost;
+until then a wait lasts its full time. Poolers such as PgBouncer deliver no notifications, because each transaction may
+run in another session: they are recognised by a backend pid that differs from the one reported at connect.
 """
 
 from __future__ import annotations
@@ -40,18 +40,15 @@ class Listener:
         self._heard = 0
         self._hearing = False
         self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     async def wait(self, seconds: float, heard: int) -> int:
         """Wait until the count exceeds `heard`, or for some seconds; return the count."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._listen())
         if self._heard == heard:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), seconds * HEARING if self._hearing else seconds)
         return self._heard
 
-    async def _listen(self) -> None:
+    async def listen(self) -> None:
         """Listen on one connection after another, until one delivers no notifications."""
         while True:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

@@ -109,6 +109,7 @@ class PostgresPool:
     async def _notified(self, seconds: float, heard: int) -> int:
         if self._listener is None:
             self._listener = Listener(self.address.url, self._busy_seconds)
+            self._thread.begin(self._listener.listen())
         return await self._listener.wait(seconds, heard)
 
     async def _persistent(
@@ -178,8 +179,12 @@ class PostgresPool:
         """Open a connection. The first one finds out if it reaches the server itself."""
         if self._direct is None:
             driver = await connect(self.address.url, self._busy_seconds, prepared=0)
+            try:
+                [(number,)] = await driver.fetch("SELECT pg_backend_pid()")
+            except BaseException:
+                driver.terminate()
+                raise
             # A pooler invents the number that it gives a client to cancel statements with.
-            [(number,)] = await driver.fetch("SELECT pg_backend_pid()")
             self._direct = number == driver.get_server_pid()
             if not self._direct:
                 return driver

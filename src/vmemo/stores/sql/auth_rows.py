@@ -14,6 +14,7 @@ from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyC
 from vmemo.stores.sql.auth_schema import api_keys, audit, replies
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.values import dump, instant, micros, micros_or_none
 
@@ -25,18 +26,18 @@ STARTED = 0
 """The status of an audit entry whose write has not ended."""
 
 # Statements of every request are built once, which takes longer than running them.
-_KEYS = select(api_keys).order_by(api_keys.c.seq)
-_KEY = select(api_keys).where(api_keys.c.digest == bindparam("hashed"))
-_BEGIN_ENTRY = insert(audit).returning(audit.c.seq)
-_FINISH_ENTRY = update(audit).where(audit.c.seq == bindparam("entry"))
+_KEYS = Prepared(select(api_keys).order_by(api_keys.c.seq))
+_KEY = Prepared(select(api_keys).where(api_keys.c.digest == bindparam("hashed")))
+_BEGIN_ENTRY = Prepared(insert(audit).returning(audit.c.seq))
+_FINISH_ENTRY = Prepared(update(audit).where(audit.c.seq == bindparam("entry")))
 _NAMED = replies.c.owner == bindparam("by"), replies.c.token == bindparam("named")
 _HELD = *_NAMED, replies.c.holder == bindparam("held_by")
 # A claim of the future was made before the clock was set back.
 _EXPIRED = (replies.c.at < bindparam("earliest")) | (replies.c.at > bindparam("latest"))
-_DROP_OLD = delete(replies).where(replies.c.at < bindparam("oldest"))
-_DROP_EXPIRED = delete(replies).where(*_NAMED, replies.c.status.is_(None), _EXPIRED)
-_FIND_CLAIM = select(replies, _EXPIRED.label("expired")).where(*_NAMED)
-_CHANGE_HELD = update(replies).where(*_HELD)
+_DROP_OLD = Prepared(delete(replies).where(replies.c.at < bindparam("oldest")))
+_DROP_EXPIRED = Prepared(delete(replies).where(*_NAMED, replies.c.status.is_(None), _EXPIRED))
+_FIND_CLAIM = Prepared(select(replies, _EXPIRED.label("expired")).where(*_NAMED))
+_CHANGE_HELD = Prepared(update(replies).where(*_HELD))
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
@@ -56,13 +57,13 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
 
 def find_key(connection: Connection, digest: str) -> ApiKey | None:
     """Return the key with this hash, or None."""
-    row = connection.execute(_KEY, {"hashed": digest}).one_or_none()
+    row = _KEY.first(connection, {"hashed": digest})
     return None if row is None else _key(row)
 
 
 def keys(connection: Connection) -> list[ApiKey]:
     """Return every key, oldest first."""
-    return [_key(row) for row in connection.execute(_KEYS)]
+    return [_key(row) for row in _KEYS.rows(connection, {})]
 
 
 def _key(row: AnyRow) -> ApiKey:
@@ -95,12 +96,13 @@ def add_audit_entry(connection: Connection, entry: AuditEntry) -> int:
         "request": entry.request,
         "status": entry.status or STARTED,
     }
-    return connection.execute(_BEGIN_ENTRY, values).scalar_one()
+    [(seq,)] = _BEGIN_ENTRY.rows(connection, values)
+    return seq
 
 
 def finish_audit_entry(connection: Connection, id: int, status: int) -> None:
     """Store the status of a write that has ended."""
-    connection.execute(_FINISH_ENTRY, {"entry": id, "status": status})
+    _FINISH_ENTRY.execute(connection, {"entry": id, "status": status})
 
 
 def audit_entries(
@@ -132,9 +134,9 @@ def claim_idempotency_key(
 ) -> IdempotentReply | None:
     """Claim an idempotency key, or return the reply of the request that holds it."""
     now, named = utc_now(), _named(claim)
-    connection.execute(_DROP_OLD, {"oldest": micros(now - KEPT)})
+    _DROP_OLD.execute(connection, {"oldest": micros(now - KEPT)})
     lapsed = {**named, "earliest": micros(now - lease), "latest": micros(now + lease)}
-    connection.execute(_DROP_EXPIRED, lapsed)
+    _DROP_EXPIRED.execute(connection, lapsed)
     values = {
         "owner": claim.owner,
         "token": claim.key,
@@ -145,7 +147,7 @@ def claim_idempotency_key(
         "at": micros(now),
     }
     while not insert_missing(connection, replies, values):
-        row = connection.execute(_FIND_CLAIM, lapsed).one_or_none()
+        row = _FIND_CLAIM.first(connection, lapsed)
         # A claim that prevented the insertion may have been released since.
         if row is not None:
             running = row.holder != ENDED and not row.expired
@@ -163,13 +165,13 @@ def _held(claim: IdempotencyClaim) -> dict[str, str]:
 
 def renew_idempotency_claim(connection: Connection, claim: IdempotencyClaim) -> None:
     """Extend the lease of a claim."""
-    connection.execute(_CHANGE_HELD, {**_held(claim), "at": micros(utc_now())})
+    _CHANGE_HELD.execute(connection, {**_held(claim), "at": micros(utc_now())})
 
 
 def complete_request(connection: Connection, completed: CompletedRequest) -> None:
     """Store the response of a request in the transaction of its effect; raise StoreBusy if its claim was lost."""
     values = {"status": completed.status, "body": completed.body}
-    if connection.execute(_CHANGE_HELD, {**_held(completed.claim), **values}).rowcount != 1:
+    if _CHANGE_HELD.execute(connection, {**_held(completed.claim), **values}) != 1:
         raise StoreBusy(
             "Another process took over the request with this idempotency key, for this one stalled too long. Nothing "
             "was written; send the request again."
@@ -185,13 +187,13 @@ def is_completed(connection: Connection, claim: IdempotencyClaim) -> bool:
 def save_reply(connection: Connection, completed: CompletedRequest) -> None:
     """Store the final response of a request, unless its claim was lost."""
     values = {"status": completed.status, "body": completed.body, "at": micros(utc_now()), "holder": ENDED}
-    connection.execute(_CHANGE_HELD, {**_held(completed.claim), **values})
+    _CHANGE_HELD.execute(connection, {**_held(completed.claim), **values})
 
 
 def release_idempotency_key(connection: Connection, claim: IdempotencyClaim) -> None:
     """Delete a claim; if its request has taken effect, the response that was stored with the effect is final."""
     connection.execute(delete(replies).where(*_HELD, replies.c.status.is_(None)), _held(claim))
-    connection.execute(_CHANGE_HELD, {**_held(claim), "holder": ENDED})
+    _CHANGE_HELD.execute(connection, {**_held(claim), "holder": ENDED})
 
 
 def drop_replies(connection: Connection, bank: str) -> None:

@@ -14,6 +14,7 @@ from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.stores.sql import name_rows
 from vmemo.stores.sql.bulk import Seqs, insert_all, insert_rows, seqs_of, update_rows
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -40,8 +41,8 @@ REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind
 _WAITING = update(messages).where(
     messages.c.bank == bindparam("of_bank", type_=BigInteger), among(messages.c.id, later("ids"))
 )
-_GROUPED = _WAITING.where(messages.c.state == "pending")
-_PROCESSED = _WAITING.where(messages.c.state.in_(("pending", "grouped")))
+_GROUPED = Prepared(_WAITING.where(messages.c.state == "pending"))
+_PROCESSED = Prepared(_WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped")))
 
 
 def claim(connection: Connection, bank: int, changes: Changes) -> bool:
@@ -52,8 +53,8 @@ def claim(connection: Connection, bank: int, changes: Changes) -> bool:
     # A message that is only grouped keeps the note of why it could not be processed.
     new_state = {"state": changes.becomes} if grouped else {"state": changes.becomes, "error": None, "failed_at": None}
     waiting = {"of_bank": bank, "ids": listed(changes.pending)}
-    claimed = connection.execute(_GROUPED if grouped else _PROCESSED, {**waiting, **new_state})
-    if claimed.rowcount != len(changes.pending):
+    claimed = (_GROUPED if grouped else _PROCESSED).execute(connection, {**waiting, **new_state})
+    if claimed != len(changes.pending):
         return False
     if changes.unrepeated:
         without_facts = messages.c.bank == bank, among(messages.c.id, changes.unrepeated)
@@ -83,9 +84,11 @@ def save_entities(
     return seqs
 
 
-_WITHOUT_MESSAGES = delete(episode_messages).where(
-    episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
-    among(episode_messages.c.episode, later("episodes")),
+_WITHOUT_MESSAGES = Prepared(
+    delete(episode_messages).where(
+        episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
+        among(episode_messages.c.episode, later("episodes")),
+    )
 )
 
 
@@ -95,7 +98,7 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
     seqs = _save(connection, episodes, [episode_values(bank, episode) for episode in new], known)
     members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
     if known:
-        connection.execute(_WITHOUT_MESSAGES, {"of_bank": bank, "episodes": listed(known.values())})
+        _WITHOUT_MESSAGES.execute(connection, {"of_bank": bank, "episodes": listed(known.values())})
     rows = [
         {"bank": bank, "episode": seqs[episode.id], "message": number_of(members, "message", id)}
         for episode in new

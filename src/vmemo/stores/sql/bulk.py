@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 
-from sqlalchemy import BigInteger, Connection, Insert, Select, Table, Update, bindparam, insert, select, update
+from sqlalchemy import BigInteger, Connection, Insert, Table, Update, bindparam, insert, select, update
 from sqlalchemy.dialects import sqlite
 
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Cell, Prepared
 
-Cell = str | int | float | bytes | None
 Seqs = dict[str, int]
 
 
@@ -23,13 +23,14 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
     wanted = set(ids)
     if not wanted:
         return {}
-    return dict(connection.execute(_numbers(table), {"of_bank": bank, "ids": listed(wanted)}).all())
+    rows = _numbers(table).rows(connection, {"of_bank": bank, "ids": listed(wanted)})
+    return {row.id: row.seq for row in rows}
 
 
 @cache
-def _numbers(table: Table) -> Select[str, int]:
+def _numbers(table: Table) -> Prepared:
     own = table.c.bank == bindparam("of_bank", type_=BigInteger)
-    return select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids")))
+    return Prepared(select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids"))))
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:

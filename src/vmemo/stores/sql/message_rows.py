@@ -15,6 +15,7 @@ from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.bulk import insert_rows
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import bank_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
 from vmemo.stores.values import UNPROCESSED, demand_embedder, micros, storable_error, unstored
@@ -46,21 +47,23 @@ class BankState:
         demand_embedder(self.embedder, embedder)
 
 
-_STATE = select(
+_FIND_STATE = select(
     banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
 ).where(banks.c.id == bindparam("bank"))
-_LOCKED = _STATE.with_for_update()
-_BANK = select(banks).where(banks.c.id == bindparam("name"))
-_BUMP = (
+_STATE, _LOCKED = Prepared(_FIND_STATE), Prepared(_FIND_STATE.with_for_update())
+_BANK = Prepared(select(banks).where(banks.c.id == bindparam("name")))
+_BUMP = Prepared(
     update(banks)
     .where(banks.c.seq == bindparam("number"))
     .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
 )
-_REVISION = select(banks.c.revision).where(banks.c.seq == bindparam("number"))
+_REVISION = Prepared(select(banks.c.revision).where(banks.c.seq == bindparam("number")))
 _OF_BANK = messages.c.bank == bindparam("number")
-_KNOWN_IDS = select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids")))
-_KNOWN_KEYS = select(messages.c.document, messages.c.key).where(
-    _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
+_KNOWN_IDS = Prepared(select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids"))))
+_KNOWN_KEYS = Prepared(
+    select(messages.c.document, messages.c.key).where(
+        _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
+    )
 )
 
 
@@ -79,10 +82,10 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
     """Return the bank's state as `bank_state` does, or None if there is no such bank."""
     writing = writes(connection)
-    row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).one_or_none()
+    row = (_LOCKED if writing else _STATE).first(connection, {"bank": bank})
     if row is None and writing:
         # The bank may have been replaced while we waited for its row lock; look it up again.
-        row = connection.execute(_LOCKED, {"bank": bank}).one_or_none()
+        row = _LOCKED.first(connection, {"bank": bank})
     return None if row is None else BankState(*row)
 
 
@@ -104,19 +107,19 @@ def all_banks(connection: Connection) -> list[Bank]:
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
     """Return the bank, or None."""
-    row = connection.execute(_BANK, {"name": bank}).one_or_none()
+    row = _BANK.first(connection, {"name": bank})
     return None if row is None else bank_of(row)
 
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
     """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
-    return connection.execute(_insert_missing(table, connection.dialect.name), values).rowcount == 1
+    return _insert_missing(table, connection.dialect.name).execute(connection, values) == 1
 
 
 @cache
-def _insert_missing(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+def _insert_missing(table: Table, dialect: str) -> Prepared:
     new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    return new.on_conflict_do_nothing().inline()
+    return Prepared(new.on_conflict_do_nothing().inline())
 
 
 def demand_scrub(connection: Connection) -> None:
@@ -129,8 +132,9 @@ def demand_scrub(connection: Connection) -> None:
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
     """Count a change of the bank's facts and return the new revision."""
-    connection.execute(_BUMP, {"number": bank, "purged": int(purge)})
-    return connection.execute(_REVISION, {"number": bank}).scalar_one()
+    _BUMP.execute(connection, {"number": bank, "purged": int(purge)})
+    [(revision,)] = _REVISION.rows(connection, {"number": bank})
+    return revision
 
 
 def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
@@ -146,12 +150,12 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
     """Return the ids, and pairs of document and key, of these messages that are stored already."""
     ids = listed([message.id for message in new])
-    known: set[object] = set(connection.execute(_KNOWN_IDS, {"number": bank, "ids": ids}).scalars())
+    known: set[object] = {row.id for row in _KNOWN_IDS.rows(connection, {"number": bank, "ids": ids})}
     keys = [message.key for message in new if message.key]
     if keys:
         documents = {message.document for message in new if message.document}
         wanted = {"number": bank, "documents": listed(documents), "keys": listed(keys)}
-        known.update((row.document, row.key) for row in connection.execute(_KNOWN_KEYS, wanted))
+        known.update((row.document, row.key) for row in _KNOWN_KEYS.rows(connection, wanted))
     return known
 
 

@@ -11,6 +11,7 @@ from vmemo.models import Entity, EntityId, Mention
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.bulk import insert_all
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import Cells
 from vmemo.stores.sql.schema import entities, entity_names
 from vmemo.text.names.fold import folded_names, name_runs
@@ -22,15 +23,17 @@ def save(connection: Connection, bank: int, new: Sequence[Entity], seqs: Mapping
     replace(connection, bank, last)
 
 
-_STORED = select(entity_names.c.entity, entity_names.c.name).where(
-    entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
+_STORED = Prepared(
+    select(entity_names.c.entity, entity_names.c.name).where(
+        entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
+    )
 )
 
 
 def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
     """Replace the folded names of entities, if they changed."""
     stored: dict[int, set[str]] = defaultdict(set)
-    for seq, name in connection.execute(_STORED, {"bank": bank, "entities": listed(names)}):
+    for seq, name in _STORED.rows(connection, {"bank": bank, "entities": listed(names)}):
         stored[seq].add(name)
     changed = [seq for seq in names if names[seq] != stored[seq]]
     former = [seq for seq in changed if stored[seq]]
@@ -41,7 +44,7 @@ def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) ->
     insert_all(connection, entity_names, rows)
 
 
-_NAMED = (
+_NAMED = Prepared(
     select(entity_names.c.name, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
     .join(entities, conditions.points(entity_names, "entity", entities))
     .where(entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.name, later("names")))
@@ -51,7 +54,7 @@ _NAMED = (
 
 def named(connection: Connection, bank: int, text: str) -> list[Mention]:
     """Return the entities named in a text; a name inside a longer one does not count."""
-    return mentions_in(text, lambda names: connection.execute(_NAMED, {"bank": bank, "names": listed(names)}).all())
+    return mentions_in(text, lambda names: _NAMED.rows(connection, {"bank": bank, "names": listed(names)}))
 
 
 def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> list[Mention]:

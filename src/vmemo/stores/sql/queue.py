@@ -11,13 +11,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
     ColumnElement,
     Connection,
-    Select,
     bindparam,
     case,
     delete,
@@ -31,7 +31,8 @@ from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Job, Spending
 from vmemo.stores.sql import message_rows
-from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.conditions import among, later, listed as listed_values
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
 from vmemo.stores.values import dump, instant, micros, storable_error
@@ -80,16 +81,26 @@ def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease
 
 def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) -> bool:
     """Return True if the bank is held by a process that has none of these leases."""
-    found = connection.execute(_HOLDING, {"of_bank": bank, "now": micros(utc_now())}).scalars()
-    return bool(set(found) - {lease.job for lease in leases})
+    found = {row.seq for row in _HOLDING.rows(connection, {"of_bank": bank, "now": micros(utc_now())})}
+    return bool(found - {lease.job for lease in leases})
 
 
 _OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
-_HOLDING = select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW))
-_SETTLED = delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW))
-_PENDING = select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
+_HOLDING = Prepared(select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW)))
+_SETTLED = Prepared(delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW)))
+_PENDING = Prepared(
+    select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
+)
+_LISTED = (
+    select(jobs, banks.c.id.label("name"))
+    .join(banks, banks.c.seq == jobs.c.bank)
+    .where(jobs.c.kind != EXCLUSIVE)
+    .order_by(jobs.c.due, jobs.c.seq)
+)
+_OF_KINDS = among(jobs.c.kind, later("kinds"))
+_ALL_OF_BANK, _OF_BANK_AND_KINDS = Prepared(_LISTED.where(_OF_BANK)), Prepared(_LISTED.where(_OF_BANK, _OF_KINDS))
 _AT = bindparam("at", type_=BigInteger)
-_ASK = (
+_ASK = Prepared(
     update(jobs)
     .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
     .values(
@@ -100,7 +111,7 @@ _ASK = (
 )
 
 
-_NEW = insert(jobs)
+_NEW = Prepared(insert(jobs))
 
 
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
@@ -109,9 +120,9 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
     for job in new:
         due = now if job.due is None else micros(job.due)
         known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
-        if connection.execute(_ASK, known).rowcount == 0:
+        if _ASK.execute(connection, known) == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
-            connection.execute(_NEW, {**values, "asked": 1, "due": due, "created_at": now})
+            _NEW.execute(connection, {**values, "asked": 1, "due": due, "created_at": now})
             fresh |= due <= now
     # A job that waits already was notified, or its worker finds that it was requested again. PostgreSQL commits
     # transactions that notify one at a time, so notifications are kept to those needed.
@@ -137,26 +148,38 @@ def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseReque
     """Take the oldest free jobs, skipping rows that another transaction has locked."""
     now = utc_now()
     until = now + timedelta(seconds=seconds)
-    rows = connection.execute(free(wanted, micros(now)).with_for_update(of=jobs, skip_locked=True)).all()
-    taken = update(jobs).where(among(jobs.c.seq, [row.seq for row in rows]))
+    rows = free(connection, wanted, micros(now))
     if rows:
-        connection.execute(taken.values(owner=owner, until=micros(until)))
+        taken = {"numbers": listed_values([row.seq for row in rows]), "owner": owner, "until": micros(until)}
+        _TAKE.execute(connection, taken)
     return [_job_of(row).model_copy(update={"owner": owner, "until": until}) for row in rows]
 
 
-def free(wanted: LeaseRequest, now: int) -> Select[*tuple[object, ...]]:
-    """Return the statement of the jobs that may be taken now, oldest first."""
-    statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank).where(~held(now))
-    statement = statement.where(jobs.c.kind != EXCLUSIVE)
-    named = banks.c.shadow_of.is_(None) if wanted.bank is None else jobs.c.bank == wanted.bank
-    statement = statement.where(named)
-    if wanted.due:
-        statement = statement.where(jobs.c.due <= now)
-    if wanted.kinds:
-        statement = statement.where(jobs.c.kind.in_(wanted.kinds))
-    if wanted.beside:
-        statement = statement.where(~among(jobs.c.seq, wanted.beside))
-    return statement.order_by(jobs.c.due, jobs.c.seq).limit(wanted.limit)
+_TAKE = Prepared(update(jobs).where(among(jobs.c.seq, later("numbers"))))
+
+
+def free(connection: Connection, wanted: LeaseRequest, now: int) -> list[AnyRow]:
+    """Return the rows of the jobs that may be taken now, oldest first, and lock them where a database locks rows."""
+    given: dict[str, str | int | None] = {"now": now, "most": wanted.limit}
+    given |= {} if wanted.bank is None else {"of_bank": wanted.bank}
+    given |= {"kinds": listed_values(wanted.kinds)} if wanted.kinds else {}
+    given |= {"beside": listed_values(wanted.beside)} if wanted.beside else {}
+    return _free(frozenset(given), due=wanted.due).rows(connection, given)
+
+
+@cache
+def _free(given: frozenset[str], *, due: bool) -> Prepared:
+    """Return the statement of free jobs for the parameters that are given."""
+    statement = _LISTED.where(~held(_NOW))
+    statement = statement.where(_OF_BANK if "of_bank" in given else banks.c.shadow_of.is_(None))
+    if due:
+        statement = statement.where(jobs.c.due <= _NOW)
+    if "kinds" in given:
+        statement = statement.where(_OF_KINDS)
+    if "beside" in given:
+        statement = statement.where(~among(jobs.c.seq, later("beside")))
+    most = bindparam("most", type_=BigInteger)
+    return Prepared(statement.limit(most).with_for_update(of=jobs, skip_locked=True))
 
 
 def _job_of(row: AnyRow) -> Job:
@@ -178,11 +201,8 @@ def _job_of(row: AnyRow) -> Job:
 
 def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
     """Everything queued of a bank, oldest first."""
-    statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank)
-    statement = statement.where(jobs.c.bank == bank, jobs.c.kind != EXCLUSIVE).order_by(jobs.c.due, jobs.c.seq)
-    if kinds:
-        statement = statement.where(jobs.c.kind.in_(kinds))
-    return [_job_of(row) for row in connection.execute(statement)]
+    given = {"of_bank": bank, "kinds": listed_values(kinds)} if kinds else {"of_bank": bank}
+    return [_job_of(row) for row in (_OF_BANK_AND_KINDS if kinds else _ALL_OF_BANK).rows(connection, given)]
 
 
 def holds(connection: Connection, bank: int, lease: Lease) -> bool:
@@ -215,11 +235,11 @@ def complete(connection: Connection, bank: int, lease: Lease) -> bool:
 def settle(connection: Connection, bank: int) -> None:
     """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
     if not _any_pending(connection, bank):
-        connection.execute(_SETTLED, {"of_bank": bank, "now": micros(utc_now())})
+        _SETTLED.execute(connection, {"of_bank": bank, "now": micros(utc_now())})
 
 
 def _any_pending(connection: Connection, bank: int) -> bool:
-    return connection.execute(_PENDING, {"of_bank": bank}).first() is not None
+    return _PENDING.first(connection, {"of_bank": bank}) is not None
 
 
 def fail(connection: Connection, bank: int, failure: JobFailure) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import BigInteger, Connection, ScalarSelect, Table, bindparam, case, func, select
 
-from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId
+from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId, utc_now
 from vmemo.models.changes import EntityMention
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import conditions, selects
 from vmemo.stores.sql.batch_rows import LINK_KINDS
 from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of, message_of
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -40,7 +41,7 @@ Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float
 
 def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Return rows in the order of the ids; missing ones are left out."""
-    rows = connection.execute(selects.by_ids(table), {"bank": bank, "ids": listed(ids)}).all()
+    rows = selects.by_ids(table).rows(connection, {"bank": bank, "ids": listed(ids)})
     found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
@@ -49,7 +50,17 @@ def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> lis
     """Return the messages of a selection."""
     if wanted.ids is not None:
         return [message_of(row) for row in _rows_by_id(connection, messages, bank, wanted.ids)]
-    return [message_of(row) for row in connection.execute(selects.message_statement(bank, wanted))]
+    return [message_of(row) for row in _message_rows(connection, bank, wanted)]
+
+
+def _message_rows(connection: Connection, bank: int, wanted: MessageSelect) -> Iterable[AnyRow]:
+    before, most = wanted.preceding, wanted.limit
+    if most is not None and wanted == MessageSelect.oldest_pending(most):
+        return selects.OLDEST_PENDING.rows(connection, {"bank": bank, "most": most})
+    if before is not None and wanted == MessageSelect(preceding=before, limit=1):
+        given = {"id": before.id, "time": micros(before.timestamp), "document": before.document}
+        return selects.PRECEDING_MESSAGE.rows(connection, {"bank": bank, **given})
+    return connection.execute(selects.message_statement(bank, wanted))
 
 
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
@@ -57,7 +68,7 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
     rows = _fact_rows(connection, bank, wanted)
     seqs: list[int] = [row[SEQ] for row in rows]
     vectors: Mapping[int, tuple[float, ...]] = embeddings(connection, bank, seqs) if wanted.with_embeddings else {}
-    mentioned = mentions_of(connection.execute(_MENTIONS, {"bank": bank, "facts": listed(seqs)}).all())
+    mentioned = mentions_of(_MENTIONS.rows(connection, {"bank": bank, "facts": listed(seqs)}))
     origins = _sources(connection, bank, seqs)
     return [
         fact_of(row, name, mentioned[seq], origins[seq], vectors.get(seq)) for row, seq in zip(rows, seqs, strict=True)
@@ -67,15 +78,22 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
 def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[AnyRow]:
     if wanted.ids is not None:
         return _rows_by_id(connection, facts, bank, wanted.ids)
-    statement = selects.fact_statement(bank, wanted)
     if wanted.around is None:
-        return list(connection.execute(statement))
+        return list(connection.execute(selects.fact_statement(bank, wanted)))
     time = micros(wanted.around)
-    rows = [row for part in selects.mentioned_around(statement, time) for row in connection.execute(part)]
+    rows = _rows_around(connection, bank, wanted, time)
     return sorted(rows, key=lambda row: abs(row.mentioned_at - time))[: wanted.limit]
 
 
-_MENTIONS = (
+def _rows_around(connection: Connection, bank: int, wanted: FactSelect, time: int) -> list[AnyRow]:
+    if wanted.limit is not None and wanted == FactSelect(around=wanted.around, current=True, limit=wanted.limit):
+        given = {"bank": bank, "now": micros(utc_now()), "time": time, "most": wanted.limit}
+        return [row for part in selects.CURRENT_AROUND for row in part.rows(connection, given)]
+    parts = selects.mentioned_around(selects.fact_statement(bank, wanted), time)
+    return [row for part in parts for row in connection.execute(part)]
+
+
+_MENTIONS = Prepared(
     select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.said)
     .join(entities, conditions.points(mentions, "entity", entities))
     .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
@@ -92,7 +110,7 @@ def _name(table: Table) -> ScalarSelect[str]:
 _ORIGIN = case(
     (sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)
 )
-_SOURCES = (
+_SOURCES = Prepared(
     select(sources.c.fact, sources.c.kind, _ORIGIN)
     .where(sources.c.bank == bindparam("bank", type_=BigInteger), among(sources.c.fact, later("facts")))
     .order_by(sources.c.fact, sources.c.kind, sources.c.source)
@@ -102,7 +120,7 @@ _SOURCES = (
 def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
     """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
     found: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
-    for fact, kind, id in connection.execute(_SOURCES, {"bank": bank, "facts": listed(seqs)}).all():
+    for fact, kind, id in _SOURCES.rows(connection, {"bank": bank, "facts": listed(seqs)}):
         found[int(fact)][int(kind)].append(str(id))
     return found
 
@@ -111,10 +129,12 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
     """Return the episodes of a selection."""
     if wanted.ids is not None:
         return episodes_of_rows(connection, bank, _rows_by_id(connection, episodes, bank, wanted.ids))
+    if wanted == EpisodeSelect(last_first=True, limit=1):
+        return episodes_of_rows(connection, bank, selects.LAST_EPISODE.rows(connection, {"bank": bank}))
     return episodes_of_rows(connection, bank, list(connection.execute(selects.episode_statement(bank, wanted))))
 
 
-_MEMBERS = (
+_MEMBERS = Prepared(
     select(episode_messages.c.episode, messages.c.id)
     .join(messages, conditions.points(episode_messages, "message", messages))
     .where(
@@ -129,7 +149,7 @@ def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) 
     """Return the episodes of rows, with their messages in order of time."""
     members: dict[int, list[MessageId]] = defaultdict(list)
     wanted = {"bank": bank, "episodes": listed([row.seq for row in rows])}
-    for episode, id in connection.execute(_MEMBERS, wanted).all():
+    for episode, id in _MEMBERS.rows(connection, wanted):
         members[episode].append(MessageId(id))
     return [episode_of(row, members[row.seq]) for row in rows]
 

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from sqlalchemy import Column, ColumnElement, Select, and_, literal_column, or_, select, true
+from sqlalchemy import BindParameter, Column, ColumnElement, Select, and_, literal_column, or_, select, true
 
-from vmemo.models import Interval, utc_now
+from vmemo.models import Interval
 from vmemo.models.search import Scope, TagsMatch
 from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
 from vmemo.stores.sql.selects import unexpired
 from vmemo.stores.values import micros
 
+Number = int | BindParameter[int]
+"""A number that is given now, or as a parameter when the statement runs."""
 _f = facts.c
 
 
-def visible(scope: Scope) -> ColumnElement[bool]:
+def visible(scope: Scope, now: Number) -> ColumnElement[bool]:
     """Return the condition that a fact was true at one time and believed at another, and has not expired."""
-    return _in_time(scope) if scope.past_expiry else and_(_in_time(scope), unexpired(facts))
+    return _in_time(scope, now) if scope.past_expiry else and_(_in_time(scope, now), unexpired(facts, now))
 
 
-def _in_time(scope: Scope) -> ColumnElement[bool]:
+def _in_time(scope: Scope, now: Number) -> ColumnElement[bool]:
     """Return the condition that a fact was true at one time and believed at another; now, without times."""
     if scope.at_time is None and scope.known_at is None:
-        now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
-        return true() if scope.include_expired else or_(now, *_former(scope.former))
+        current = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > now))
+        return true() if scope.include_expired else or_(current, *_former(scope.former))
     if scope.known_at is None:
         # The current belief decides: a fact that expired without an end was never true.
         believed, ended = or_(_f.expired_at.is_(None), _f.invalid_at.is_not(None)), true()
@@ -61,22 +63,21 @@ def instructions(conditions: Sequence[ColumnElement[bool]], *, limit: int) -> Se
     return select(_f.id).where(marked, *conditions).order_by(_f.mentioned_at.desc(), _f.seq.desc()).limit(limit)
 
 
-def shown_verbatim(bank: int, scope: Scope) -> ColumnElement[bool]:
+def shown_verbatim(bank: Number, scope: Scope, now: Number) -> ColumnElement[bool]:
     """Return the condition that a message may be shown verbatim: it has no facts, or a visible one.
 
     Otherwise a superseded fact would come back in the words of its message.
     """
     stating = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
     stated = select(1).where(*stating)
-    seen = (
-        select(1).join_from(sources, facts, _f.seq == sources.c.fact).where(*stating, _f.bank == bank, visible(scope))
-    )
+    seen = select(1).join_from(sources, facts, _f.seq == sources.c.fact)
+    seen = seen.where(*stating, _f.bank == bank, visible(scope, now))
     return or_(~stated.exists(), seen.exists())
 
 
-def written_within(scope: Scope) -> list[ColumnElement[bool]]:
+def written_within(scope: Scope, now: Number) -> list[ColumnElement[bool]]:
     """Return the conditions for messages within the scope's times that have not expired."""
-    found = [unexpired(messages)]
+    found = [unexpired(messages, now)]
     if scope.occurred is not None and scope.occurred.start is not None:
         found.append(messages.c.timestamp >= micros(scope.occurred.start))
     if scope.occurred is not None and scope.occurred.end is not None:

@@ -8,24 +8,28 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     FromClause,
     Select,
     Table,
+    Text,
     and_,
     bindparam,
     exists,
     func,
+    literal,
     literal_column,
     or_,
     select,
 )
 
-from vmemo.models import Episode, Message, utc_now
+from vmemo.models import Episode, utc_now
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among, later, within
+from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -44,16 +48,18 @@ from vmemo.stores.values import UNPROCESSED, micros
 from vmemo.text.names.fold import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
+BankNumber = int | BindParameter[int]
 
 
 @cache
-def by_ids(table: Table) -> AnySelect:
+def by_ids(table: Table) -> Prepared:
     """Return the statement for the rows of a bank with the ids that are bound when it runs."""
-    return select(table).where(table.c.bank == bindparam("bank", type_=BigInteger), among(table.c.id, later("ids")))
+    own = table.c.bank == bindparam("bank", type_=BigInteger)
+    return Prepared(select(table).where(own, among(table.c.id, later("ids"))))
 
 
 def _stored_after(
-    table: Table, bank: int, after: str | None, *, by_number: bool = False, last_first: bool = False
+    table: Table, bank: BankNumber, after: str | None, *, by_number: bool = False, last_first: bool = False
 ) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
     of_bank = (conditions.bank_of(table) if by_number else table.c.bank) == bank
@@ -71,7 +77,7 @@ def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
     return [*inside, version.in_(TIME_ORDERED) if short.end else version.not_in(TIME_ORDERED), id.endswith(short.end)]
 
 
-def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
+def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
     """Return the statement of a selection of messages without ids."""
     stored = _stored_after(messages, bank, wanted.after, last_first=wanted.last_first)
     statement = select(messages).where(*stored).limit(wanted.limit)
@@ -85,18 +91,41 @@ def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
         statement = statement.where(messages.c.expires_at <= micros(wanted.expiring_until))
         return statement.order_by(messages.c.expires_at, messages.c.seq)
     if wanted.preceding is not None:
-        statement = statement.where(*_preceding(bank, wanted.preceding))
-        return statement.order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
+        message = wanted.preceding
+        given = literal(str(message.id)), literal(micros(message.timestamp)), literal(message.document)
+        return _preceding(statement, bank, *given)
     if wanted.last_first:
         return statement.order_by(messages.c.seq.desc())
     return statement.order_by(*((messages.c.timestamp,) if wanted.by_time else ()), messages.c.seq)
 
 
-def _preceding(bank: int, message: Message) -> list[ColumnElement[bool]]:
-    seq = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
-    time = micros(message.timestamp)
-    earlier = or_(messages.c.timestamp < time, and_(messages.c.timestamp == time, messages.c.seq < seq))
-    return [messages.c.document.is_not_distinct_from(message.document), earlier]
+def _preceding(
+    statement: AnySelect,
+    bank: BankNumber,
+    id: ColumnElement[str],
+    time: ColumnElement[int],
+    document: ColumnElement[str] | ColumnElement[str | None],
+) -> AnySelect:
+    """Return the statement of the messages that precede one in its document, the latest first."""
+    at, number = messages.c.timestamp, messages.c.seq
+    own = select(number).where(messages.c.bank == bank, messages.c.id == id).scalar_subquery()
+    earlier = or_(at < time, and_(at == time, number < own))
+    same = messages.c.document.is_not_distinct_from(document)
+    return statement.where(same, earlier).order_by(at.desc(), number.desc())
+
+
+_BANK, _MOST = bindparam("bank", type_=BigInteger), bindparam("most", type_=BigInteger)
+# The reads of every derivation. Building a statement takes several times as long as running it.
+OLDEST_PENDING = Prepared(message_statement(_BANK, MessageSelect(state="pending", by_time=True)).limit(_MOST))
+PRECEDING_MESSAGE = Prepared(
+    _preceding(
+        message_statement(_BANK, MessageSelect()).order_by(None),
+        _BANK,
+        bindparam("id", type_=Text),
+        bindparam("time", type_=BigInteger),
+        bindparam("document", type_=Text),
+    ).limit(1)
+)
 
 
 def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
@@ -134,7 +163,7 @@ def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
         yield facts.c.mentioned_at < micros(wanted.mentioned_before)
 
 
-def _earlier(table: Table, time: str, bank: int, after: str | None) -> Iterator[ColumnElement[bool]]:
+def _earlier(table: Table, time: str, bank: BankNumber, after: str | None) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions of rows that follow one in the order of a column with times, newest first."""
     if after is not None:
         other = table.alias()
@@ -165,13 +194,13 @@ def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
     return found
 
 
-def _numbers(table: Table, bank: int, ids: Sequence[str]) -> Select[int]:
+def _numbers(table: Table, bank: BankNumber, ids: Sequence[str]) -> Select[int]:
     """Return the numbers of rows by id. Nested, not joined: SQLite would begin a join with all rows of the bank."""
     own = table.alias()
     return select(own.c.seq).where(own.c.bank == bank, among(own.c.id, ids))
 
 
-def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySelect]:
+def mentioned_around(statement: AnySelect, time: int | BindParameter[int]) -> tuple[AnySelect, AnySelect]:
     """Return the statements for facts mentioned up to a time and after it, nearest first: both can use the index."""
     at, seq = facts.c.mentioned_at, facts.c.seq
     earlier = statement.where(at <= time).order_by(at.desc(), seq.desc())
@@ -183,15 +212,21 @@ def current(bank: int) -> tuple[ColumnElement[bool], ...]:
     return facts.c.bank == bank, *still_believed()
 
 
-def still_believed() -> tuple[ColumnElement[bool], ...]:
+def still_believed(now: BindParameter[int] | None = None) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of facts that are believed and true now."""
-    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
-    return facts.c.expired_at.is_(None), still_true, unexpired(facts)
+    time = micros(utc_now()) if now is None else now
+    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > time)
+    return facts.c.expired_at.is_(None), still_true, unexpired(facts, time)
 
 
-def unexpired(table: Table) -> ColumnElement[bool]:
+def unexpired(table: Table, now: int | BindParameter[int]) -> ColumnElement[bool]:
     """Return the condition of facts or messages that have not expired."""
-    return table.c.expires_at.is_(None) | (table.c.expires_at > micros(utc_now()))
+    return table.c.expires_at.is_(None) | (table.c.expires_at > now)
+
+
+_CURRENT = select(facts).where(facts.c.bank == _BANK, *still_believed(bindparam("now", type_=BigInteger))).limit(_MOST)
+CURRENT_AROUND = tuple(map(Prepared, mentioned_around(_CURRENT, bindparam("time", type_=BigInteger))))
+"""The statements for current facts that were mentioned around a time."""
 
 
 def formed(bank: int) -> ColumnElement[bool]:
@@ -206,7 +241,7 @@ def formed(bank: int) -> ColumnElement[bool]:
     return and_(facts.c.bank == bank, facts.c.network == "opinion", or_(~in_episode, rests))
 
 
-def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
+def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
     """Return the statement of a selection of episodes without ids."""
     after = None if wanted.last_first else wanted.after
     stored = _stored_after(episodes, bank, after, by_number=wanted.messages is not None)
@@ -224,6 +259,9 @@ def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
         statement = statement.where(*_earlier(episodes, "ended_at", bank, wanted.after))
         return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
     return statement.order_by(episodes.c.seq)
+
+
+LAST_EPISODE = Prepared(episode_statement(_BANK, EpisodeSelect(last_first=True, limit=1)))
 
 
 def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
@@ -258,7 +296,7 @@ def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement
     return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
 
 
-def unprocessed(bank: int, episode: FromClause) -> ColumnElement[bool]:
+def unprocessed(bank: BankNumber, episode: FromClause) -> ColumnElement[bool]:
     """Return the condition of episodes with a message that waits to be processed."""
     line, member = messages.alias(), episode_messages.alias()
     inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)

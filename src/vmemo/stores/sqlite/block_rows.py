@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, func, literal_column, select
 
 from vmemo.models import FactId
 from vmemo.models.search import Vector
-from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Prepared
+from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS
 from vmemo.stores.sqlite.index.blocks import (
@@ -30,6 +32,7 @@ from vmemo.stores.sqlite.index.blocks import (
     unpack_numbers,
     unpack_vectors,
 )
+from vmemo.stores.sqlite.index.ids import FactIds
 from vmemo.stores.sqlite.index.postings import Hashes, keys_of
 from vmemo.stores.sqlite.index.vectors import quantised
 from vmemo.stores.sqlite.raw import execute, fetch
@@ -90,26 +93,38 @@ _COLUMNS = select(
 ).order_by(facts.c.seq)
 
 
-def _columns(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[list[FactId], Columns]:
-    found = connection.execute(_COLUMNS.where(*conditions)).all()
+_OF_NUMBERS = Prepared(_COLUMNS.where(among(facts.c.seq, later("numbers"))))
+_CHANGED_AFTER = Prepared(
+    _COLUMNS.where(
+        facts.c.bank == bindparam("bank"),
+        facts.c.revision > bindparam("revision"),
+        facts.c.seq <= bindparam("last", type_=BigInteger),
+    )
+)
+
+
+def _columns(found: Sequence[AnyRow]) -> tuple[list[FactId], Columns]:
     table = np.array([row[1:] for row in found], np.int64).reshape(len(found), len(COLUMNS))
     return [FactId(row[0]) for row in found], np.ascontiguousarray(table.T)
 
 
 def changed_columns(connection: Connection, bank: int, *, after: int, last: int) -> Columns:
     """Return the columns of facts up to the number `last` that changed after a revision."""
-    f = facts.c
-    return _columns(connection, f.bank == bank, f.revision > after, f.seq <= last)[1]
+    return _columns(_CHANGED_AFTER.rows(connection, {"bank": bank, "revision": after, "last": last}))[1]
+
+
+def _columns_of(connection: Connection, numbers: Iterable[int]) -> tuple[list[FactId], Columns]:
+    return _columns(_OF_NUMBERS.rows(connection, {"numbers": listed(numbers)}))
 
 
 def add(connection: Connection, bank: int, new: Mapping[int, tuple[Vector, Hashes]]) -> None:
     """Store the vectors and terms of facts by number; their rows are written already."""
     if not new:
         return
-    ids, columns = _columns(connection, among(facts.c.seq, new))
+    ids, columns = _columns_of(connection, new)
     ordered = [new[seq] for seq in columns[0].tolist()]
     components, scales = quantised(np.array([vector for vector, _ in ordered], np.float32))
-    block = FactBlock(ids, columns, components, scales, keys_of([terms for _, terms in ordered]))
+    block = FactBlock(FactIds.of(ids), columns, components, scales, keys_of([terms for _, terms in ordered]))
     for span, part in _placed(connection, bank, block):
         if span is None:
             _append(connection, bank, part)
@@ -145,7 +160,7 @@ def update_changed(connection: Connection, bank: int, new: Container[int]) -> No
     changed = [seq for (seq,) in fetch(connection, _CHANGED, bank) if seq not in new]
     for span, seqs in _by_span(connection, bank, changed).items():
         block = _read(connection, span.id)
-        _, columns = _columns(connection, among(facts.c.seq, np.intersect1d(seqs, block.seqs).tolist()))
+        _, columns = _columns_of(connection, np.intersect1d(seqs, block.seqs).tolist())
         patched = block.patched(columns)
         if not np.array_equal(patched.columns, block.columns):
             execute(connection, _PROPERTIES, span.id, patched.stored_properties)

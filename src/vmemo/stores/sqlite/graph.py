@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from sqlalchemy import Connection
@@ -163,11 +162,14 @@ class Expander:
         stored = [(id, *link) for seq, id in ids.items() for link in links[seq] if link[2] >= least]
         rows = np.array([row for _, row, _, _ in stored], np.int64)
         tokens: list[int] = self._index.column("tokens")[rows].tolist()
-        near, names = self._near_enough(rows, query.floor).tolist(), self._index.ids
+        near = self._near_enough(rows, query.floor).tolist()
+        reached = [
+            (*link, count) for link, count, near in zip(stored, tokens, near, strict=True) if near and link[2] in wanted
+        ]
+        targets = self._index.ids.get([row for _, row, _, _, _ in reached])
         return [
-            Edge(id, names[row], count, kind, weight)
-            for (id, row, kind, weight), count, reached in zip(stored, tokens, near, strict=True)
-            if reached and kind in wanted
+            Edge(id, target, count, kind, weight)
+            for (id, _, kind, weight, count), target in zip(reached, targets, strict=True)
         ]
 
     def _through_entities(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
@@ -216,5 +218,4 @@ class Expander:
 
 def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
     """Return the ids and tokens of rows."""
-    tokens = index.column("tokens")[rows].tolist()
-    return [(index.ids[row], count) for row, count in zip(cast("list[int]", rows.tolist()), tokens, strict=True)]
+    return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection as RawConnection, Cursor
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Connection
+
+from vmemo.stores.sql.prepared import run_in_driver
 
 
 def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
     """All rows as plain tuples, in the connection's transaction."""
-    return _execute(connection, statement, parameters).fetchall()
+    return run_in_driver(connection, statement, parameters).fetchall()
 
 
 def execute(connection: Connection, statement: str, *parameters: float | str | bytes) -> int:
     """Run a statement in the connection's transaction, and return the number of the row that it inserted."""
-    return _execute(connection, statement, parameters).lastrowid or 0
-
-
-def _execute(connection: Connection, statement: str, parameters: tuple[float | str | bytes, ...]) -> Cursor:
-    if not connection.in_transaction():
-        connection.begin()
-    return driver_of(connection).execute(statement, parameters)
-
-
-def driver_of(connection: Connection) -> RawConnection:
-    """Return the driver's own connection."""
-    return cast("RawConnection", connection.connection.driver_connection)
+    return run_in_driver(connection, statement, parameters).lastrowid or 0

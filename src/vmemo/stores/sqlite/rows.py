@@ -12,11 +12,14 @@ from typing import Any
 
 from pydantic import JsonValue
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Connection,
     Float,
+    Select,
     Text,
+    bindparam,
     column,
     delete,
     func,
@@ -26,10 +29,11 @@ from sqlalchemy import (
     table as sql_table,
 )
 
-from vmemo.models import FactId, MessageId
+from vmemo.models import BankId, FactId, Interval, MessageId, utc_now
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import scope_conditions
-from vmemo.stores.sql.conditions import among, listed
+from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.prepared import Cell, Prepared
 from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
@@ -38,7 +42,7 @@ from vmemo.stores.sqlite.bank_cache import BankCache
 from vmemo.stores.sqlite.index.postings import hashed
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
-from vmemo.stores.values import WORDLESS, dump
+from vmemo.stores.values import WORDLESS, dump, micros
 from vmemo.text.tokens import terms
 
 _words = sql_table("message_words", column("rowid"))
@@ -155,7 +159,8 @@ def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int)
     if not fetch(connection, _ANY_INSTRUCTION, bank):
         return []
     statement = scope_conditions.instructions(
-        [facts.c.bank == bank, scope_conditions.visible(scope), *_conditions(bank, scope)], limit=limit
+        [facts.c.bank == bank, scope_conditions.visible(scope, micros(utc_now())), *_conditions(bank, scope)],
+        limit=limit,
     )
     return [FactId(id) for id in connection.execute(statement).scalars()]
 
@@ -220,8 +225,14 @@ def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str
 
 def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
     """Numbers and texts of messages."""
-    statement = select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, among(messages.c.id, ids))
-    return [(seq, content) for seq, content in connection.execute(statement).all()]
+    return [(seq, content) for seq, content in _CONTENTS.rows(connection, {"bank": bank, "ids": listed(ids)})]
+
+
+_CONTENTS = Prepared(
+    select(messages.c.seq, messages.c.content).where(
+        messages.c.bank == bindparam("bank"), among(messages.c.id, later("ids"))
+    )
+)
 
 
 def _worded_contents(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, str]]:
@@ -236,6 +247,31 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 """If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
+def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
+    conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
+    return conditions + [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
+
+
+def _matching(scope: Scope) -> Select[str, float, int]:
+    """Return the statement for the messages of a scope that match words, best first."""
+    now = bindparam("now", type_=BigInteger)
+    bank = bindparam("of_bank", type_=BigInteger)
+    score = literal_column("-bm25(message_words, 0.0, 1.0)", Float)
+    return (
+        select(messages.c.id, score, func.length(messages.c.content))
+        .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
+        .where(literal_column("message_words", Text).op("MATCH")(bindparam("match", type_=Text)))
+        .where(messages.c.bank == bank, *_message_conditions(scope), *written_within(scope, now))
+        .where(shown_verbatim(bank, scope, now))
+        .order_by(score.desc(), messages.c.seq)
+        .limit(bindparam("most", type_=BigInteger))
+    )
+
+
+_MATCHING = {former: Prepared(_matching(Scope(bank=BankId(""), former=former))) for former in (None, Interval())}
+"""The statements of most recalls: without filters of their own, of current facts or of former ones too."""
+
+
 def matching_messages(connection: Connection, bank: int, scope: Scope, words: Sequence[str], *, limit: int) -> Ranking:
     """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
     if not words or scope.entities or (scope.networks and "world" not in scope.networks):
@@ -244,21 +280,11 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
         return Ranking()
     quoted = " OR ".join(f'"{word}"' for word in words)
     match = f'bank : "{bank}" AND words : ({quoted})'
-    score = literal_column("-bm25(message_words, 0.0, 1.0)", Float)
-    statement = (
-        select(messages.c.id, score, func.length(messages.c.content))
-        .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
-        .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
-        .where(*_message_conditions(scope), shown_verbatim(bank, scope))
-        .order_by(score.desc(), messages.c.seq)
-        .limit(limit)
-    )
-    rows = connection.execute(statement)
+    values: dict[str, Cell] = {"of_bank": bank, "match": match, "now": micros(utc_now()), "most": limit}
+    prepared = _MATCHING.get(scope.former)
+    if prepared is not None and scope == Scope(bank=scope.bank, networks=scope.networks, former=scope.former):
+        rows = prepared.rows(connection, values)
+    else:
+        rows = connection.execute(_matching(scope), values).all()
     # Tokens are estimated here; recall counts the few it keeps.
     return Ranking.of(Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows)
-
-
-def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
-    conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
-    conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
-    return conditions + written_within(scope)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection
 
 from vmemo.errors import StoreBusy
+from vmemo.stores.sql.prepared import driver_of
 from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.raw import driver_of
 
 R = TypeVar("R")
 GROUP_SECONDS = 0.02

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,16 @@ from vmemo.models import FactId, Interval, Network
 from vmemo.models.search import Hits, Ranking, Scope, TemporalSearch
 from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock
 from vmemo.stores.sqlite.index.cells import Cells, SharedCells
-from vmemo.stores.sqlite.index.postings import Keys, Postings, lengths_of, moved
-from vmemo.stores.sqlite.index.vectors import MULTIPLIED, ComparedVectors, Mask, Rows, Vectors, best
+from vmemo.stores.sqlite.index.ids import FactIds
+from vmemo.stores.sqlite.index.postings import NewPostings, Postings
+from vmemo.stores.sqlite.index.vectors import MULTIPLIED, SEVERAL, ComparedVectors, Mask, Rows, Vectors, best
 from vmemo.stores.values import micros
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
 FEW = 512
 """Rows that are scored at least to find a fact's few neighbours."""
-CHUNK = 64
-"""Arrays of postings that are held while blocks are read."""
-ID_BYTES = 240
-"""Memory of an id in a list and in a dictionary, and of a fact's mentions."""
+MENTION_BYTES = 40
+"""Memory of a fact's mentions."""
 EARLIEST = -(2**63)
 LATEST = 2**63 - 1
 
@@ -41,9 +40,7 @@ class BankIndex:
     purges: int
     vectors: Vectors
     postings: Postings
-    ids: list[FactId]
-    places: dict[FactId, int]
-    """Rows by id."""
+    ids: FactIds
     table: Columns
     """The columns of the facts, with memory for more."""
     mentions: dict[int, Rows] = field(default_factory=dict[int, Rows])
@@ -55,7 +52,7 @@ class BankIndex:
         """A bank before its first fact is read."""
         table = np.zeros((len(COLUMNS), capacity), np.int64)
         return BankIndex(
-            number, -1, purges, Vectors.empty(dimension, capacity), Postings.empty(), [], dict[FactId, int](), table
+            number, -1, purges, Vectors.empty(dimension, capacity), Postings.empty(), FactIds.empty(capacity), table
         )
 
     @property
@@ -70,32 +67,30 @@ class BankIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, with an estimate for ids."""
-        return (
-            self.vectors.nbytes + self.postings.nbytes + self.table.nbytes + self.cells.nbytes + ID_BYTES * self.count
-        )
+        """Bytes of memory, with an estimate for mentions."""
+        parts = (self.vectors, self.postings, self.ids, self.table, self.cells)
+        return sum(part.nbytes for part in parts) + MENTION_BYTES * self.count
 
     def extended(self, revision: int, blocks: Iterable[FactBlock]) -> BankIndex:
         """Return the view with the facts of further blocks, whose numbers are greater than those of this view."""
-        vectors, table, count = self.vectors, self.table, self.count
-        keys, lengths = list[Keys](), [np.zeros(0, np.float32)]
-        del self.ids[count:]
+        vectors, ids, table, count = self.vectors, self.ids, self.table, self.count
+        postings = NewPostings()
         for block in blocks:
             size = len(block.ids)
             table = _with_capacity(table, count, count + size)
             table[:, count : count + size] = block.columns
             vectors = vectors.extended(block.components, block.scales)
-            keys.append(moved(block.keys, count - self.count))
-            if len(keys) == CHUNK:
-                # Thousands of small arrays would leave gaps in memory that stay.
-                keys = [np.concatenate(keys)]
-            lengths.append(lengths_of(block.keys, size))
-            self.ids.extend(block.ids)
+            ids = ids.extended(block.ids)
+            postings.add(block.keys, size)
             count += size
-        self.places.update(zip(self.ids[self.count :], range(self.count, count), strict=True))
-        new = np.concatenate([*keys, np.zeros(0, np.uint64)])
-        postings = self.postings.extended(np.concatenate(lengths), new)
-        return replace(self, revision=revision, vectors=vectors, postings=postings, table=table)
+        return replace(
+            self,
+            revision=revision,
+            vectors=vectors,
+            postings=self.postings.extended(*postings.joined()),
+            ids=ids,
+            table=table,
+        )
 
     def mentioned(self, new: Iterable[tuple[int, int]]) -> BankIndex:
         """Return the view with the mentions of its last facts, as pairs of the numbers of fact and entity."""
@@ -114,8 +109,7 @@ class BankIndex:
 
     def numbers(self, ids: Iterable[FactId]) -> dict[int, FactId]:
         """Facts of this view by number; others are left out."""
-        count, places = self.count, self.places
-        known = {id: place for id in ids if (place := places.get(id, count)) < count}
+        known = self.ids.rows_of(ids)
         seqs = self.column("seq")[np.fromiter(known.values(), np.int64, len(known))]
         return dict(zip(seqs.tolist(), known, strict=True))
 
@@ -137,6 +131,8 @@ class BankIndex:
         cells = self.cells.get(self.vectors, len(queries)) if self.count > MULTIPLIED else None
         if cells is None:
             each = self.vectors.nearest_to_each(queries, allowed, limit, exact=FEW)
+        elif len(queries) >= SEVERAL:
+            each = cells.nearest_to_each(self.vectors, queries, allowed, limit)
         else:
             each = (self._nearest_in(cells, query, allowed, limit) for query in queries)
         found: list[Hits] = []
@@ -186,8 +182,7 @@ class BankIndex:
         return rows[known[rows] == wanted]
 
     def _ranking(self, rows: Rows, scores: NDArray[np.float32], baseline: float = 0.0) -> Ranking:
-        ids = [self.ids[row] for row in cast("list[int]", rows.tolist())]
-        return Ranking(ids, scores.tolist(), self.column("tokens")[rows].tolist(), baseline)
+        return Ranking(self.ids.get(rows.tolist()), scores.tolist(), self.column("tokens")[rows].tolist(), baseline)
 
     def allowed(self, scope: Scope, now: int, only: Sequence[int] | None) -> Mask:
         """Return the mask of facts that a scope admits; `only` has the numbers that database filters admit."""

@@ -10,12 +10,13 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast, get_args
+from functools import reduce
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import FactId
+from vmemo.stores.sqlite.index.ids import FactIds
 from vmemo.stores.sqlite.index.postings import COUNT_BITS, TERM_SHIFT, Keys, moved
 
 BLOCK = 256
@@ -24,6 +25,8 @@ Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "ex
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Columns = NDArray[np.int64]
 _COUNT = np.uint64((1 << COUNT_BITS) - 1)
+_WITH_IDS = b"\x00"
+"""Begins properties with ids in bytes; those that are compressed as a whole begin otherwise."""
 
 
 class StoredBlock(NamedTuple):
@@ -40,7 +43,7 @@ class StoredBlock(NamedTuple):
 class FactBlock:
     """Some facts of a bank in order of their numbers, as the index reads them."""
 
-    ids: Sequence[FactId]
+    ids: FactIds
     columns: Columns
     components: NDArray[np.int8]
     scales: NDArray[np.float32]
@@ -59,7 +62,7 @@ class FactBlock:
             return blocks[0]
         starts = np.cumsum([0, *(len(block.ids) for block in blocks)]).tolist()
         whole = FactBlock(
-            [id for block in blocks for id in block.ids],
+            reduce(FactIds.extended, (block.ids for block in blocks), FactIds.empty(starts[-1])),
             np.concatenate([block.columns for block in blocks], axis=1),
             np.concatenate([block.components for block in blocks]),
             np.concatenate([block.scales for block in blocks]),
@@ -75,7 +78,7 @@ class FactBlock:
         kept = self.keys[rows >= 0]
         low = (rows[rows >= 0].astype(np.uint64) << np.uint64(COUNT_BITS)) | (kept & _COUNT)
         return FactBlock(
-            [self.ids[place] for place in cast("list[int]", places.tolist())],
+            self.ids.at(places),
             self.columns[:, places],
             self.components[places],
             self.scales[places],
@@ -105,10 +108,10 @@ class FactBlock:
     @property
     def stored_properties(self) -> bytes:
         """The ids and columns as the file holds them."""
-        ids = json.dumps(list(self.ids), ensure_ascii=False).encode("utf-8")
         # The bytes of equal significance follow each other: most are the same in all facts of a block.
         planes = np.ascontiguousarray(self.columns[1:].astype("<i8", order="C").view(np.uint8).reshape(-1, 8).T)
-        return zlib.compress(len(ids).to_bytes(4, "little") + ids + planes.tobytes(), level=6)
+        # Ids can't be compressed.
+        return _WITH_IDS + self.ids.stored() + zlib.compress(planes.tobytes(), level=6)
 
     @staticmethod
     def read(first: int, count: int, stored: StoredBlock) -> FactBlock:
@@ -135,12 +138,23 @@ def unpack_vectors(stored: bytes, count: int) -> tuple[NDArray[np.float32], NDAr
     return np.frombuffer(stored, "<f4", count), np.frombuffer(stored, np.int8, offset=4 * count).reshape(count, -1)
 
 
-def _unpack_properties(stored: bytes, count: int) -> tuple[list[FactId], Columns]:
+def _unpack_properties(stored: bytes, count: int) -> tuple[FactIds, Columns]:
+    if not stored.startswith(_WITH_IDS):
+        return _unpack_earlier(stored, count)
+    ids, size = FactIds.read(stored[len(_WITH_IDS) :], count)
+    return ids, _unpack_columns(zlib.decompress(stored[len(_WITH_IDS) + size :]), count)
+
+
+def _unpack_earlier(stored: bytes, count: int) -> tuple[FactIds, Columns]:
+    """Return the ids and columns of properties that were written when ids were JSON."""
     plain = zlib.decompress(stored)
     start = 4 + int.from_bytes(plain[:4], "little")
-    planes = np.frombuffer(plain, np.uint8, offset=start).reshape(8, -1)
-    columns = np.ascontiguousarray(planes.T).view("<i8").reshape(len(COLUMNS) - 1, count)
-    return json.loads(plain[4:start]), columns
+    return FactIds.of(json.loads(plain[4:start])), _unpack_columns(plain[start:], count)
+
+
+def _unpack_columns(plain: bytes, count: int) -> Columns:
+    planes = np.frombuffer(plain, np.uint8).reshape(8, -1)
+    return np.ascontiguousarray(planes.T).view("<i8").reshape(len(COLUMNS) - 1, count)
 
 
 def rows_of(keys: Keys) -> NDArray[np.int64]:

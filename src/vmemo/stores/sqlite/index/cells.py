@@ -5,6 +5,8 @@ A search that reads every row of a bank, however fast, lets the cost of each new
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isqrt
 from threading import Lock
@@ -12,7 +14,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.stores.sqlite.index.vectors import Rows, Vectors
+from vmemo.stores.sqlite.index.vectors import PART, Mask, RowReader, Rows, Vectors, best
 
 SEARCHED = 8_192
 """Rows that are compared with a query, at least: those of the cells nearest to it."""
@@ -24,8 +26,6 @@ GROWTH = 4
 """Cells are found anew when the bank has so many times more rows."""
 ASSIGNED = 1_024
 """Rows that are assigned to cells for each query until all are; that takes about as long as reading all rows."""
-PART = 2_048
-"""Rows of one matrix product."""
 
 
 class Cells:
@@ -79,10 +79,43 @@ class Cells:
 
     def near(self, query: NDArray[np.float32]) -> Rows:
         """Return the rows of the cells nearest to a query, in no order."""
-        order = np.argsort(-(self._centres @ query))
-        sizes = self._sizes[order]
-        chosen: list[int] = order[: int(np.searchsorted(np.cumsum(sizes), SEARCHED)) + 1].tolist()
-        return np.concatenate([self._rows[cell][: self._sizes[cell]] for cell in chosen]).astype(np.int64)
+        return np.concatenate([self._rows_of(cell) for cell in self._nearest_cells(self._centres @ query)])
+
+    def nearest_to_each(
+        self, vectors: Vectors, queries: NDArray[np.float32], allowed: Mask, limit: int
+    ) -> Iterator[tuple[Rows, NDArray[np.float32]]]:
+        """Yield for each query the allowed rows of highest cosine in the cells nearest to it, best first.
+
+        The rows of a cell are compared at once with all queries that are near to it.
+        """
+        asking: dict[int, list[int]] = defaultdict(list)
+        for number, similarities in enumerate(queries @ self._centres.T):
+            for cell in self._nearest_cells(similarities):
+                asking[cell].append(number)
+        found: list[list[tuple[Rows, NDArray[np.float32]]]] = [[] for _ in queries]
+        reader = RowReader(vectors)
+        for cell, numbers in asking.items():
+            rows = self._rows_of(cell)
+            # Cells may have facts that are newer than these vectors.
+            rows = rows[rows < vectors.count]
+            rows = rows[allowed[rows]]
+            for number, cosines in zip(numbers, reader.cosines(rows, queries[numbers]), strict=True):
+                found[number].append((rows, cosines))
+        for parts in found:
+            rows, cosines = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            chosen = best(cosines, limit)
+            rows, cosines = rows[chosen], cosines[chosen]
+            # Of rows with equal cosines the older one comes first.
+            order = np.lexsort((rows, -cosines))
+            yield rows[order], cosines[order]
+
+    def _nearest_cells(self, similarities: NDArray[np.float32]) -> list[int]:
+        """Return the cells of the highest similarities that have enough rows together."""
+        order = np.argsort(-similarities)
+        return order[: int(np.searchsorted(np.cumsum(self._sizes[order]), SEARCHED)) + 1].tolist()
+
+    def _rows_of(self, cell: int) -> Rows:
+        return self._rows[cell][: self._sizes[cell]].astype(np.int64)
 
 
 def _nearest(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:

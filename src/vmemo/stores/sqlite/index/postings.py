@@ -24,6 +24,8 @@ SEGMENTS = 8
 """Segments up to which new facts are only appended; then the last ones become one."""
 GROWTH = 4
 """A segment is left alone by a merge that is smaller by this factor."""
+CHUNK = 64
+"""Blocks whose postings are joined at once."""
 COUNT_BITS = 6
 MOST_REPEATED = (1 << COUNT_BITS) - 1
 """Repetitions of a word that are counted: more of them hardly change a score."""
@@ -67,9 +69,40 @@ def moved(keys: Keys, rows: int) -> Keys:
 
 def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
     """Return the words of each of `count` rows, with repetition."""
-    low = _halves(keys)[1]
+    low = keys.astype(np.uint32)
     repeated = low & np.uint32(MOST_REPEATED)
     return np.bincount(low >> np.uint32(COUNT_BITS), repeated, minlength=count).astype(np.float32)
+
+
+class NewPostings:
+    """The postings of further rows, block by block."""
+
+    def __init__(self) -> None:
+        self._rows = self._joined_rows = 0
+        self._blocks: list[Keys] = []
+        self._keys: list[Keys] = [np.zeros(0, np.uint64)]
+        self._lengths: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
+
+    def add(self, keys: Keys, rows: int) -> None:
+        """Add the postings of so many rows, which have numbers from 0 on."""
+        self._blocks.append(moved(keys, self._rows - self._joined_rows))
+        self._rows += rows
+        if len(self._blocks) == CHUNK:
+            self._join()
+
+    def joined(self) -> tuple[NDArray[np.float32], Keys]:
+        """Return the words of each row, with repetition, and all postings. Nothing can be added any more."""
+        self._join()
+        keys, self._keys = self._keys, []
+        return np.concatenate(self._lengths), np.concatenate(keys)
+
+    def _join(self) -> None:
+        # Thousands of small arrays would leave gaps in memory that stay.
+        if self._blocks:
+            keys, self._blocks = np.concatenate(self._blocks), []
+            self._lengths.append(lengths_of(keys, self._rows - self._joined_rows))
+            self._keys.append(moved(keys, self._joined_rows))
+            self._joined_rows = self._rows
 
 
 def _halves(keys: Keys) -> tuple[Hashes, NDArray[np.uint32]]:

@@ -24,8 +24,16 @@ SEVERAL = 8
 """Queries from which on one matrix product takes less time than their single searches."""
 MULTIPLIED = 16_384
 """Rows up to which it does: with more, sign bits choose candidates."""
-QUERIES = 64
+QUERIES = 256
 """Queries of one product."""
+PART = 2_048
+"""Rows that are read at once."""
+OWN_THREAD = 4 * 65_536
+"""Multiplications up to which OpenBLAS does not wake other threads, which takes longer when cores are busy."""
+GROUP = 32
+"""Queries of one product in which no other thread takes part."""
+LEAST_TILE = 4
+"""Rows of such a product, at least."""
 SAMPLE = 512
 """Rows that are sampled to estimate the similarity of unrelated facts."""
 
@@ -97,17 +105,9 @@ class Vectors:
             yield from (self.nearest(query, allowed, limit, exact) for query in queries)
             return
         for first in range(0, len(queries), QUERIES):
-            for cosines in self._products(rows, queries[first : first + QUERIES]):
+            for cosines in RowReader(self).cosines(rows, queries[first : first + QUERIES]):
                 order = best(cosines, limit)
                 yield rows[order], cosines[order]
-
-    def _products(self, rows: Rows, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the cosines of each query, as a row, with these rows."""
-        dots = np.empty((len(queries), len(rows)), np.float32)
-        for first in range(0, len(rows), EXACT):
-            part = slice(first, first + EXACT)
-            np.matmul(queries, self.components[rows[part]].astype(np.float32).T, out=dots[:, part])
-        return dots * self.scales[rows]
 
     def nearest_among(
         self, rows: Rows, query: NDArray[np.float32], limit: int, exact: int
@@ -115,10 +115,7 @@ class Vectors:
         """Return the rows of highest cosine among some rows, best first; at least `exact` of them are scored."""
         wanted = max(exact, FEWER * limit)
         if len(rows) > wanted:
-            distances = self.distances(query, rows)
-            # Distances are small numbers, so that counting them takes less time than sorting.
-            largest = np.searchsorted(np.cumsum(np.bincount(distances)), wanted)
-            rows = rows[distances <= largest]
+            rows = rows[_smallest(self.distances(query, rows), wanted)]
         # Of rows with equal cosines the older one comes first.
         rows = np.sort(rows)
         cosines = self.cosines(rows, query)
@@ -132,6 +129,43 @@ class Vectors:
         for word, sign in zip(self.bits, signs, strict=True):
             total += np.bitwise_count((word[: self.count] if rows is None else word[rows]) ^ sign)
         return total
+
+
+class RowReader:
+    """Compares rows with several queries; to allocate memory for each part would take longer than to convert it."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+        size = PART, vectors.components.shape[1]
+        self._components, self._floats = np.empty(size, np.int8), np.empty(size, np.float32)
+
+    def cosines(self, rows: Rows, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines of each query, as a row, with these rows."""
+        dots = np.empty((len(queries), len(rows)), np.float32)
+        size = GROUP if len(queries) < QUERIES // 2 else QUERIES
+        for first in range(0, len(rows), PART):
+            floats = self._read(rows[first : first + PART])
+            for at in range(0, len(queries), size):
+                dots[at : at + size, first : first + PART] = _products(queries[at : at + size], floats)
+        dots *= self._vectors.scales[rows]
+        return dots
+
+    def _read(self, rows: Rows) -> NDArray[np.float32]:
+        components, floats = self._components[: len(rows)], self._floats[: len(rows)]
+        # Without this mode, numpy copies the result.
+        np.take(self._vectors.components, rows, axis=0, out=components, mode="clip")
+        floats[:] = components
+        return floats
+
+
+def _products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the products of queries and rows; those of few queries are computed in this thread."""
+    tile = OWN_THREAD // rows.shape[1] // len(queries)
+    if tile < LEAST_TILE:
+        return queries @ rows.T
+    whole = len(rows) // tile * tile
+    tiles = rows[:whole].reshape(-1, tile, rows.shape[1]) @ queries.T
+    return np.concatenate([tiles.reshape(whole, len(queries)), rows[whole:] @ queries.T]).T
 
 
 class ComparedVectors:
@@ -182,9 +216,13 @@ class ComparedVectors:
         if len(rows) <= wanted:
             return rows
         distances = self.distances
-        if len(rows) < len(distances):
-            distances = distances[rows]
-        return np.sort(rows[np.argpartition(distances, wanted)[:wanted]])
+        return rows[_smallest(distances[rows] if len(rows) < len(distances) else distances, wanted)]
+
+
+def _smallest(distances: Distances, wanted: int) -> Mask:
+    """Return the mask of so many smallest distances, and of all that equal the largest of them."""
+    # Distances are small numbers, so that counting them takes less time than sorting.
+    return distances <= np.searchsorted(np.cumsum(np.bincount(distances)), wanted)
 
 
 def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -1,8 +1,9 @@
-"""PostgreSQL finds what SQLite finds: the same bank in both, the same answers to every search."""
+"""PostgreSQL and Neo4j find what SQLite finds: the same bank, the same answers to every search."""
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
@@ -10,6 +11,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from neo4j_server import namespace
 from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
 from vmemo.models.changes import NewFact
 from vmemo.models.search import (
@@ -26,6 +28,7 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import FactSelect
 from vmemo.ports import BankReader, Store
+from vmemo.stores.neo4j.store import Neo4jStore
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
@@ -83,17 +86,25 @@ SCOPES = (
 )
 
 
-@pytest.fixture(scope="module")
-def both(
-    postgres: EmbeddedPostgres, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Store, Store]]:
-    """The same random bank in SQLite and in PostgreSQL."""
+@contextmanager
+def _server_store(request: pytest.FixtureRequest) -> Generator[Store]:
+    if request.param == "neo4j":
+        with namespace(request.getfixturevalue("neo4j_server_url")) as url:
+            yield Neo4jStore(url)
+    else:
+        postgres: EmbeddedPostgres = request.getfixturevalue("postgres")
+        yield PostgresStore(postgres.create("search", request.getfixturevalue("postgres_template")))
+        postgres.drop("search")
+
+
+@pytest.fixture(scope="module", params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
+    """The same random bank in SQLite and on a server."""
     one = SqliteStore(tmp_path_factory.mktemp("search") / "memory.db")
-    other = PostgresStore(postgres.create("search", postgres_template))
-    asyncio.run(_fill(one, other))
-    yield one, other
-    asyncio.run(_close(one, other))
-    postgres.drop("search")
+    with _server_store(request) as other:
+        asyncio.run(_fill(one, other))
+        yield one, other
+        asyncio.run(_close(one, other))
 
 
 async def _fill(*stores: Store) -> None:
@@ -119,7 +130,7 @@ async def _close(*stores: Store) -> None:
 
 
 def _vector(seed: int) -> Vector:
-    """A vector of signs, which both databases keep exactly."""
+    """A vector of signs, which all databases keep exactly."""
     signs = np.random.default_rng(seed).choice((-1.0, 1.0), EMBEDDER.dimension)
     return (signs / np.sqrt(EMBEDDER.dimension)).astype(np.float32)
 
