@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from vmemo.fork import ProcessGuard
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.read_queue import LATE, ReadQueue
 from vmemo.stores.sqlite.write_queue import WriteQueue
 
 P = ParamSpec("P")
@@ -29,7 +30,7 @@ class SqliteDatabase:
         self._guard = ProcessGuard()
         self._executor: ThreadPoolExecutor | None = None
         self._writer: ThreadPoolExecutor | None = None
-        self._writes = WriteQueue(file)
+        self._reads, self._writes = ReadQueue(self._threads), WriteQueue(file)
 
     async def read(self, run: Callable[[Connection], R]) -> R:
         """Run a function in one read transaction."""
@@ -42,8 +43,17 @@ class SqliteDatabase:
 
     async def run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function in a worker thread."""
-        executor, _ = self._threads_started()
-        return await asyncio.get_running_loop().run_in_executor(executor, lambda: run(*args, **kwargs))
+        executor, writer = self._threads_started()
+        if executor is writer:
+            return await asyncio.get_running_loop().run_in_executor(executor, lambda: run(*args, **kwargs))
+        future, waits = self._reads.submit(executor, lambda: run(*args, **kwargs))
+        if waits:
+            asyncio.get_running_loop().call_later(LATE, self._help)
+        return await asyncio.wrap_future(future)
+
+    def _help(self) -> None:
+        if self._executor is not None:
+            self._reads.help(self._executor)
 
     def _threads_started(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
         """Return the threads that read and the thread that writes."""
@@ -58,7 +68,8 @@ class SqliteDatabase:
     async def close(self) -> None:
         """Close all connections and end the threads; the next call starts new ones."""
         if self._guard.forked:
-            self._starting, self._executor, self._writer, self._writes = Lock(), None, None, WriteQueue(self.file)
+            self._starting, self._executor, self._writer = Lock(), None, None
+            self._reads, self._writes = ReadQueue(self._threads), WriteQueue(self.file)
             self.file.abandon()
         self._guard.reset()
         with self._starting:

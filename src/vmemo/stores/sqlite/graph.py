@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TypeVar
 
 import numpy as np
 from sqlalchemy import Connection
@@ -21,6 +23,7 @@ from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.values import instant
 
+S = TypeVar("S", Mask, list[tuple[FactId, int]])
 _CAUSES, _CAUSED_BY = map(LINK_KINDS.index, ("causes", "caused_by"))
 _OTHER_WAY = {_CAUSES: _CAUSED_BY, _CAUSED_BY: _CAUSES}
 """The kind of a link seen from its target, where it differs."""
@@ -145,8 +148,8 @@ class Expander:
         self._index = graph.index
         self._allowed = allowed
         self._compared = compared
-        self._chosen: dict[int, tuple[list[tuple[FactId, int]], float]] = {}
-        """The facts that each entity leads to, and the weight of sharing it."""
+        self._chosen: dict[int, tuple[float, Sequence[tuple[FactId, int]]]] = {}
+        """The weight of sharing each entity, and the facts that it leads to."""
 
     def find(self, query: EdgeQuery) -> list[Edge]:
         """Edges to facts that the scope lets through, in the order of their sources."""
@@ -181,27 +184,34 @@ class Expander:
         named = self._graph.entities(ids)
         for seq in sorted(ids):
             shared[ids[seq]] += named[seq]
+        self._choose({entity for joined in shared.values() for entity, _ in joined}, query)
         return [
             Edge(source, target, tokens, "entity", weight, name)
             for source, joined in shared.items()
             for entity, name in joined
-            for weight, reached in [self._of_entity(entity, query)]
+            for weight, reached in [self._chosen.get(entity, (0.0, ()))]
+            if weight >= query.least
             for target, tokens in reached
             if target != source
         ]
 
-    def _of_entity(self, entity: int, query: EdgeQuery) -> tuple[float, Sequence[tuple[FactId, int]]]:
-        """Return the weight of sharing an entity, the rarer, the more, and its facts, those most like the query."""
-        if entity not in self._chosen:
-            rows = self._graph.mentioning(entity)
-            weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
-            if weight < query.least:
-                return weight, ()
-            rows = rows[-query.compared :]
-            rows = rows[self._near_enough(rows, query.floor)]
-            self._chosen[entity] = shown(self._index, self._most_similar(rows, query.fan)), weight
-        facts, weight = self._chosen[entity]
-        return weight, facts if weight >= query.least else ()
+    def _choose(self, entities: Iterable[int], query: EdgeQuery) -> None:
+        """Note the weight of sharing each entity, the rarer, the more, and its facts, those most like the query."""
+        weights: list[float] = []
+        new: dict[int, Rows] = {}
+        for entity in entities:
+            if entity not in self._chosen:
+                rows = self._graph.mentioning(entity)
+                weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
+                if weight >= query.least:
+                    new[entity] = rows[-query.compared :]
+                    weights.append(weight)
+        if not new:
+            return
+        near = _divided(self._near_enough(np.concatenate([*new.values()]), query.floor), new.values())
+        chosen = [self._most_similar(rows[mask], query.fan) for rows, mask in zip(new.values(), near, strict=True)]
+        facts = _divided(shown(self._index, np.concatenate(chosen)), chosen)
+        self._chosen.update(zip(new, zip(weights, facts, strict=True), strict=True))
 
     def _most_similar(self, rows: Rows, fan: int) -> Rows:
         """Rows most similar to the query: sign bits choose some of them, whose cosines are compared."""
@@ -219,3 +229,9 @@ class Expander:
 def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
     """Return the ids and tokens of rows."""
     return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))
+
+
+def _divided(joined: S, parts: Iterable[Rows]) -> list[S]:
+    """Return the parts of a sequence that are as long as these."""
+    ends = [*accumulate(map(len, parts), initial=0)]
+    return [joined[first:last] for first, last in pairwise(ends)]
