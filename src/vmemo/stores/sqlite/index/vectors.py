@@ -220,9 +220,15 @@ class ComparedVectors:
 
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
-    """Return the mask of so many smallest distances, and of all that equal the largest of them."""
+    """Return the mask of so many smallest distances, and of those that equal the largest of them, if they are few."""
     # Distances are small numbers, so that counting them takes less time than sorting.
-    return distances <= np.searchsorted(np.cumsum(np.bincount(distances)), wanted)
+    counts = np.cumsum(np.bincount(distances))
+    largest = np.searchsorted(counts, wanted)
+    chosen = distances <= largest
+    if (more := int(counts[largest]) - wanted) > wanted:
+        # A bank may hold any number of equal vectors.
+        chosen[np.flatnonzero(distances == largest)[-more:]] = False
+    return chosen
 
 
 def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
