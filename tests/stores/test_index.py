@@ -118,7 +118,7 @@ def test_only_allowed_rows_are_found_however_few_they_are() -> None:
 
 
 def test_of_very_many_equal_rows_no_more_are_scored_than_are_wanted() -> None:
-    rows = np.ones((20_000, 64), np.float32) / 8
+    rows = np.full((20_000, 64), 0.125, np.float32)
     rows[19_999] = 0, *rows[0, 1:]
     vectors = Vectors.empty(64).extended(*quantised(rows))
     likely, _ = ComparedVectors(vectors, rows[19_999]).likely(np.ones(20_000, np.bool_), 10)
