@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx2
@@ -26,6 +29,8 @@ ADMIN = "a" * 40
 if sys.platform == "win32":
     pytest.skip("processes are forked", allow_module_level=True)
 
+from vmemo.server import shared_locks  # noqa: E402
+from vmemo.server.shared_locks import SharedBankLocks  # noqa: E402
 from vmemo.server.shared_records import SharedRecords  # noqa: E402
 
 
@@ -115,6 +120,60 @@ def test_shared_records_drop_the_one_written_longest_ago() -> None:
         assert found == {"a": b"again", "h": b"h", "i": b"i"}
         records.delete("a")
         assert records.get("a") is None
+
+
+def hold(locks: SharedBankLocks, bank: str, pipe: Connection) -> None:
+    """Hold the lock of a bank until the other process says so."""
+
+    async def run() -> None:
+        async with locks.held(bank):
+            pipe.send("held")
+            pipe.recv()
+
+    asyncio.run(run())
+
+
+async def take(locks: SharedBankLocks, bank: str) -> None:
+    async with locks.held(bank):
+        pass
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_one_process_at_a_time_holds_the_lock_of_a_bank(killed: bool) -> None:
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+
+    async def wait(locks: SharedBankLocks) -> None:
+        await take(locks, "b")
+        waiting = asyncio.create_task(take(locks, "a"))
+        await asyncio.wait([waiting], timeout=0.1)
+        assert not waiting.done()
+        if killed:
+            other.kill()
+        else:
+            ours.send("release")
+        await waiting
+
+    with closing(SharedBankLocks()) as locks:
+        other = fork.Process(target=hold, args=(locks, "a", theirs))
+        other.start()
+        assert ours.recv() == "held"
+        asyncio.run(wait(locks))
+        other.join()
+
+
+def test_a_process_does_not_wait_for_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_locks, "MAX_SECONDS", 0.02)
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    with closing(SharedBankLocks()) as locks:
+        other = fork.Process(target=hold, args=(locks, "a", theirs))
+        other.start()
+        assert ours.recv() == "held"
+        asyncio.run(take(locks, "a"))
+        assert other.is_alive()
+        ours.send("release")
+        other.join()
 
 
 def test_database_in_memory_is_refused() -> None:

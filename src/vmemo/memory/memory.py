@@ -16,7 +16,7 @@ from vmemo.memory import administration, context, facts, inspect, recall, reflec
 from vmemo.memory.forget_preview import ForgetPreview, preview_forget
 from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
-from vmemo.memory.request_queue import ConcurrencyLimits
+from vmemo.memory.request_queue import BankLocks, ConcurrencyLimits
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
@@ -130,9 +130,12 @@ class Memory(Verbs):
         """Wait for other requests, if they are limited."""
         return self._session.runtime.requests.turn(request, self._session.caller, self._session.bank)
 
-    def limit_requests(self, limits: ConcurrencyLimits) -> None:
-        """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests."""
-        self._session.runtime.requests.limit(limits)
+    def limit_requests(self, limits: ConcurrencyLimits, locks: BankLocks | None = None) -> None:
+        """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests.
+
+        With `locks`, one process at a time derives the facts of a bank.
+        """
+        self._session.runtime.requests.limit(limits, locks)
 
     def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
         """Execute a reflection in this process and yield its events."""

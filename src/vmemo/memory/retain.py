@@ -21,7 +21,7 @@ from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, FactId, MessageId, utc_now
 from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
-from vmemo.models.select import EpisodeSelect, FactSelect, first_of
+from vmemo.models.select import FactSelect
 from vmemo.retain import pipeline
 from vmemo.retain.redact import redact_messages
 
@@ -125,18 +125,9 @@ async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[Fa
     known = session.context.derived_messages.facts_of(session.bank, messages)
     if known is not None:
         return known
-    wanted, seen, found = set(messages), set[str](), dict[FactId, None]()
-    for id in messages:
-        episode = (
-            None
-            if id in seen
-            else first_of(await session.store.episodes(session.bank, EpisodeSelect(messages=[MessageId(id)])))
-        )
-        if episode is not None:
-            seen.update(episode.messages)
-            facts = await session.store.facts(session.bank, FactSelect(episode=episode.id, with_embeddings=True))
-            found |= {fact.id: None for fact in facts if wanted & set(fact.messages)}
-    return tuple(found)
+    facts = await session.store.facts(session.bank, FactSelect(messages=[MessageId(id) for id in messages]))
+    # Facts without an episode were not derived from messages directly.
+    return tuple(fact.id for fact in facts if fact.episodes)
 
 
 async def _pending(session: MemorySession, stored: Retained) -> int:

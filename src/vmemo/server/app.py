@@ -63,7 +63,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     """Return the application; its lifespan opens the memory, runs queued jobs and closes the memory."""
     given = options or ServerOptions()
     chosen = replace(given, cors_origins=tuple(map(checked_origin, given.cors_origins)))
-    state.memory.limit_requests(chosen.requests)
+    state.memory.limit_requests(chosen.requests, state.shared.bank_locks)
     metrics = _metrics()
     observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
     worker = BackgroundWorker(state.memory, observer) if chosen.worker else None

@@ -17,6 +17,7 @@ from vmemo.auth.errors import Unauthenticated
 from vmemo.auth.idempotency import IdempotentRequest, StoredResponse, run_once
 from vmemo.auth.records import LocalRecords, Records
 from vmemo.errors import InvalidInput
+from vmemo.memory.request_queue import BankLocks
 from vmemo.models.auth import AuditEntry, ClaimedRequest, IdempotencyClaim, Interface, Permission
 from vmemo.models.request_fields import Returns
 from vmemo.server.problems import request_id
@@ -31,6 +32,8 @@ class SharedState:
 
     rates: Records = field(default_factory=LocalRecords)
     sessions: Records = field(default_factory=LocalRecords)
+    bank_locks: BankLocks | None = None
+    """Locks of banks whose facts several processes derive."""
     csrf_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
 
 

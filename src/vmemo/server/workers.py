@@ -25,6 +25,7 @@ from vmemo.server.dependencies import SharedState
 from vmemo.server.launch import ServerLauncher
 from vmemo.server.logs import ServerLog
 from vmemo.server.observability import location_of
+from vmemo.server.shared_locks import SharedBankLocks
 from vmemo.server.shared_records import SharedRecords
 
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -38,8 +39,8 @@ STABLE_SECONDS = 60.0
 
 def serve_with_workers(launcher: ServerLauncher, count: int) -> None:
     """Serve with several processes until SIGINT or SIGTERM."""
-    with closing(SharedRecords()) as rates, closing(SharedRecords()) as sessions:
-        _serve(replace(launcher, shared=SharedState(rates=rates, sessions=sessions)), count)
+    with closing(SharedRecords()) as rates, closing(SharedRecords()) as sessions, closing(SharedBankLocks()) as locks:
+        _serve(replace(launcher, shared=SharedState(rates=rates, sessions=sessions, bank_locks=locks)), count)
 
 
 def _serve(launcher: ServerLauncher, count: int) -> None:
