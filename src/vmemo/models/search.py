@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import neg
 from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -225,23 +227,36 @@ class Hits(Sequence[Scored]):
     """Candidates in columns, best first. Each is made when it is read: most neighbours of a fact are only counted."""
 
     def __init__(self, ids: Sequence[FactId], scores: Sequence[float], tokens: Sequence[int]) -> None:
-        self._columns = ids, scores, tokens
+        self.ids = ids
+        self.scores = scores
+        self._tokens = tokens
+
+    @staticmethod
+    def of(hits: Sequence[Scored]) -> Hits:
+        """Return candidates in this form."""
+        if isinstance(hits, Hits):
+            return hits
+        return Hits([hit.id for hit in hits], [hit.score for hit in hits], [hit.tokens for hit in hits])
+
+    def best(self, limit: int, floor: float) -> Hits:
+        """Return the best candidates, at most `limit`, of at least the score `floor`."""
+        count = bisect_right(self.scores, -floor, hi=min(limit, len(self)), key=neg)
+        return self if count == len(self) else self[:count]
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self.ids)
 
     def __iter__(self) -> Iterator[Scored]:
-        return map(Scored, *self._columns)
+        return map(Scored, self.ids, self.scores, self._tokens)
 
     @overload
     def __getitem__(self, at: int) -> Scored: ...
     @overload
     def __getitem__(self, at: slice) -> Hits: ...
     def __getitem__(self, at: int | slice) -> Scored | Hits:
-        ids, scores, tokens = self._columns
         if isinstance(at, slice):
-            return Hits(ids[at], scores[at], tokens[at])
-        return Scored(ids[at], scores[at], tokens[at])
+            return Hits(self.ids[at], self.scores[at], self._tokens[at])
+        return Scored(self.ids[at], self.scores[at], self._tokens[at])
 
 
 @dataclass(frozen=True)

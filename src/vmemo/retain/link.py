@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
-from vmemo.models import Fact, FactId, Link
+from vmemo.models import Fact, FactId, Link, LinkKind
 from vmemo.models.drafts import FactDraft
-from vmemo.models.search import Scored
 from vmemo.models.setting_groups import LinkSettings
+from vmemo.retain.similar import Similar
 
 
 def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], settings: LinkSettings) -> Iterator[Link]:
     """Yield links from each new fact to the nearest earlier ones, new or stored."""
     line = sorted((*earlier, *new), key=event_time)
+    times = [event_time(fact) for fact in line]
     fresh, decay = {fact.id for fact in new}, timedelta(hours=settings.hours)
-    for i, fact in enumerate(line):
+    for i, (fact, time) in enumerate(zip(line, times, strict=True)):
         if fact.id not in fresh:
             continue
-        for other in line[max(0, i - settings.temporal) : i]:
-            apart = event_time(fact) - event_time(other)
+        for place in range(max(0, i - settings.temporal), i):
+            apart = time - times[place]
             if apart <= decay:
                 weight = max(settings.least_temporal, math.exp(-(apart / decay)))
-                yield Link(source=fact.id, target=other.id, kind="temporal", weight=weight)
+                yield _link(fact.id, line[place].id, "temporal", weight)
 
 
 def event_time(fact: Fact) -> datetime:
@@ -31,11 +33,16 @@ def event_time(fact: Fact) -> datetime:
     return fact.occurred_start or fact.mentioned_at
 
 
-def semantic_links(fact: FactId, near: Sequence[Scored], settings: LinkSettings) -> Iterator[Link]:
+def semantic_links(fact: FactId, near: Similar, settings: LinkSettings) -> Iterator[Link]:
     """Yield links from a fact to the most similar ones."""
-    for other in [hit for hit in near if hit.id != fact][: settings.semantic]:
-        if other.score >= settings.cosine:
-            yield Link(source=fact, target=other.id, kind="semantic", weight=min(1.0, other.score))
+    others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
+    for id, score in islice(others, settings.semantic):
+        if score >= settings.cosine:
+            yield _link(fact, id, "semantic", min(1.0, score))
+
+
+def _link(source: FactId, target: FactId, kind: LinkKind, weight: float) -> Link:
+    return Link.trusted({"source": source, "target": target, "kind": kind, "weight": weight})
 
 
 def causal_links(

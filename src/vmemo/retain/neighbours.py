@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from vmemo.models import BankId, Fact, FactId
 from vmemo.models.changes import NewFact
-from vmemo.models.search import Scored, Vector
+from vmemo.models.search import Hits, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Store
 
@@ -29,7 +30,7 @@ class Neighbours:
         self._store = store
         self._limit = limit
         self._floor = floor
-        self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
+        self._found: dict[FactId, tuple[Vector, Hits]] = {}
         self._facts: dict[FactId, Fact | None] = {}
 
     @staticmethod
@@ -51,16 +52,17 @@ class Neighbours:
         links = context.settings.links
         return Neighbours(bank, context.store, limit=links.semantic + 1, floor=links.cosine)
 
-    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Sequence[Scored]]:
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Hits]:
         """Return for each new fact the nearest current ones, best first."""
         unknown = [item for item in new if not self._is_found(item)]
         if unknown:
             vectors = np.stack([item.embedding for item in unknown])
             nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
-            self._found |= {item.fact.id: (item.embedding, hits) for item, hits in zip(unknown, nearest, strict=True)}
-        found = [self._found[item.fact.id][1] for item in new]
-        hits = [each if len(each) <= limit else each[:limit] for each in found]
-        return hits if floor <= self._floor else [[hit for hit in each if hit.score >= floor] for each in hits]
+            for item, hits in zip(unknown, nearest, strict=True):
+                self._found[item.fact.id] = item.embedding, Hits.of(hits)
+        # The store has applied the floor of the search, in the precision of its vectors.
+        least = floor if floor > self._floor else -math.inf
+        return [self._found[item.fact.id][1].best(limit, least) for item in new]
 
     def _is_found(self, item: NewFact) -> bool:
         """Return True unless the fact is new here or was embedded again with another text."""
@@ -71,6 +73,7 @@ class Neighbours:
         wanted = list(dict.fromkeys(ids))
         missing = [id for id in wanted if id not in self._facts]
         if missing:
-            loaded = {fact.id: fact for fact in await self._store.facts(self._bank, FactSelect(ids=missing))}
-            self._facts |= {id: loaded.get(id) for id in missing}
+            loaded = await self._store.facts(self._bank, FactSelect(ids=missing))
+            self._facts |= dict.fromkeys(missing)
+            self._facts |= {fact.id: fact for fact in loaded}
         return {id: fact for id in wanted if (fact := self._facts[id]) is not None}

@@ -16,6 +16,8 @@ from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.retain.revise import FactPair, is_current
 from vmemo.text.repeats import needs_context, wording
 
+_METADATA = json.JSONEncoder(sort_keys=True)
+
 
 @dataclass(frozen=True)
 class Repeats:
@@ -36,7 +38,7 @@ async def find_repeats(
     """
     statements = await asyncio.to_thread(_statements, [item.fact for item in new])
     hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
-    facts = list((await near.load(hit.id for found in hits for hit in found)).values())
+    facts = list((await near.load(id for found in hits for id in found.ids)).values())
     frames = {_frame(item.fact) for item in new}
     same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]
     known = await _known(bank, set(statements), same_frame, store, suspect)
@@ -85,7 +87,7 @@ def statement_of(fact: Fact) -> Hashable:
     """
     words = wording(fact.text.partition(": ")[2])
     context = wording(fact.context) if needs_context(words) else ()
-    return _frame(fact), words, context, json.dumps(fact.metadata, sort_keys=True)
+    return _frame(fact), words, context, _METADATA.encode(fact.metadata)
 
 
 def _frame(fact: Fact) -> Hashable:

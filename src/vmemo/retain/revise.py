@@ -105,9 +105,9 @@ async def _neighbours(
 ) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
     """Return the cosines of known facts near each new one, and the current known facts by id."""
     hits = await near.near(new, limit=limit, floor=floor)
-    loaded = await near.load(named | {hit.id for found in hits for hit in found})
+    loaded = await near.load(named.union(*(found.ids for found in hits)))
     known = {id: fact for id, fact in loaded.items() if is_current(fact)}
-    return [{hit.id: hit.score for hit in found} for found in hits], known
+    return [dict(zip(found.ids, found.scores, strict=True)) for found in hits], known
 
 
 def is_current(fact: Fact) -> bool:

@@ -8,21 +8,22 @@ are kept as a fact of their own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import islice, repeat
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.search import Scored, StatementPair, Vector
+from vmemo.models.search import StatementPair, Vector
 from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, encodings
 from vmemo.retain.neighbours import MAX_SIMILAR, Neighbours
 from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, times_of_rest
+from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.names.language import is_foreign
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
@@ -111,7 +112,7 @@ def among(probability: float, similar: int, few: int) -> float:
 
 def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair:
     """Return what the model compares: the newer fact with the text of the older one, or a part of it."""
-    days = (pair.newer.fact.mentioned_at.date() - pair.older.fact.mentioned_at.date()).days
+    days = pair.newer.fact.mentioned_at.toordinal() - pair.older.fact.mentioned_at.toordinal()
     return StatementPair(older, pair.newer.fact.text, days, cosine)
 
 
@@ -125,24 +126,27 @@ async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettin
     stored = await near.near(said, limit=MAX_SIMILAR, floor=settings.floor)
     # Replies of the assistant are among the nearest and are not compared.
     most = 2 * settings.candidates
-    similar = list(map(_merge, stored, _in_batch(said, settings.floor, most), repeat(most)))
+    in_batch = similar_in_batch(said, settings.floor, most)
+    similar = list(map(merge_similar, (hits[:most] for hits in stored), in_batch))
     known = {item.fact.id: item for item in said}
-    compared: list[list[Scored]] = [[] for _ in said]
+    compared: list[list[int]] = [[] for _ in said]
     for limit in (settings.candidates, 2 * most):
         short = [at for at, found in enumerate(compared) if len(found) < settings.candidates]
-        wanted = {hit.id for at in short for hit in similar[at].best[:limit]} - known.keys() - done.changed.keys()
+        wanted = set[FactId]().union(*(similar[at].ids[:limit] for at in short)) - known.keys() - done.changed.keys()
         known |= {id: _stored(fact) for id, fact in (await near.load(wanted)).items() if is_statement(fact)}
         for at in short:
-            compared[at] = _comparable_hits(said[at].fact, similar[at].best[:limit], known, settings.candidates)
+            compared[at] = _comparable(said[at].fact, similar[at].ids[:limit], known, settings.candidates)
     return [
-        in_order(item, known[hit.id], hit.score, each.number)
-        for item, each, hits in zip(said, similar, compared, strict=True)
-        for hit in hits
+        in_order(item, known[each.ids[place]], each.scores[place], len(hits) + each.number)
+        for item, hits, each, places in zip(said, stored, similar, compared, strict=True)
+        for place in places
     ]
 
 
-def _comparable_hits(fact: Fact, hits: Sequence[Scored], known: Mapping[FactId, NewFact], limit: int) -> list[Scored]:
-    return list(islice((hit for hit in hits if hit.id in known and comparable(fact, known[hit.id].fact)), limit))
+def _comparable(fact: Fact, ids: Sequence[FactId], known: Mapping[FactId, NewFact], limit: int) -> list[int]:
+    """Return the places of the first ids that are known and whose facts can be compared with a new one."""
+    places = (at for at, id in enumerate(ids) if id in known and comparable(fact, known[id].fact))
+    return list(islice(places, limit))
 
 
 def _stored(fact: Fact) -> NewFact:
@@ -150,27 +154,6 @@ def _stored(fact: Fact) -> NewFact:
 
 
 _NO_VECTOR = np.empty(0, np.float32)
-
-
-class Similar(NamedTuple):
-    """The facts most similar to a new one, best first, and the number of all that are similar."""
-
-    best: Sequence[Scored]
-    number: int
-
-
-def _in_batch(said: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
-    """Yield for each fact the similar ones that come before it in the batch."""
-    vectors = np.stack([item.embedding for item in said])
-    for at, row in enumerate(vectors @ vectors.T):
-        places = np.flatnonzero(row[:at] >= floor)
-        nearest: list[int] = places[np.argsort(-row[places], kind="stable")[:limit]].tolist()
-        yield Similar([Scored(said[n].fact.id, float(row[n]), 0) for n in nearest], len(places))
-
-
-def _merge(stored: Sequence[Scored], in_batch: Similar, limit: int) -> Similar:
-    best = sorted((*stored[:limit], *in_batch.best), key=lambda hit: hit.score, reverse=True)
-    return Similar(best, len(stored) + in_batch.number)
 
 
 def is_statement(fact: Fact) -> bool:

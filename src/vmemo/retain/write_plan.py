@@ -23,7 +23,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import AddedSource, Changes, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
-from vmemo.models.search import Encoding, Scored, Vector, Vectors
+from vmemo.models.search import Encoding, Vector, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.ports import encodings
 from vmemo.retain import revise
@@ -37,6 +37,7 @@ from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.retain.revise_instructions import replaced_instructions
+from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text, with_date
 
 MESSAGE_CHARACTERS = 1600
@@ -338,28 +339,15 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
     if not new:
         return []
     facts, settings = [item.fact for item in new], context.settings.links
-    vectors = stack_vectors([item.embedding for item in new], context.embedder.dimension)
     earlier = await context.store.facts(
         bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=settings.temporal)
     )
     # One more than needed: a fact that is written again finds itself.
     stored = await near.near(new, limit=settings.semantic + 1, floor=settings.cosine)
-    cosines = vectors @ vectors.T
+    in_batch = similar_in_batch(new, settings.cosine, settings.semantic, order="quicksort")
     semantic = [
         link
-        for i, fact in enumerate(facts)
-        for link in semantic_links(
-            fact.id, _by_score(stored[i], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
-        )
+        for fact, similar in zip(facts, map(merge_similar, stored, in_batch), strict=True)
+        for link in semantic_links(fact.id, similar, settings)
     ]
     return [*temporal_links(facts, earlier, settings), *semantic]
-
-
-def _similar_in_batch(facts: Sequence[Fact], cosines: Vector, limit: int) -> list[Scored]:
-    """Return the most similar earlier facts of the batch."""
-    closest: list[int] = np.argsort(-cosines)[:limit].tolist()
-    return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in closest]
-
-
-def _by_score(stored: Sequence[Scored], in_batch: Sequence[Scored]) -> list[Scored]:
-    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)

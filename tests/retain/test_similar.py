@@ -1,0 +1,43 @@
+"""Facts similar to each of a batch."""
+
+from __future__ import annotations
+
+from vmemo.models import FactId
+from vmemo.models.search import Hits, Scored
+from vmemo.retain.similar import Similar, merge_similar, similar_in_batch
+from vmemo.testing.samples import a_fact, at_cosine, with_vector
+
+
+def test_a_fact_is_similar_to_earlier_facts_of_its_batch_only() -> None:
+    first, other, last = (
+        with_vector(a_fact(name), at_cosine(cosine)) for name, cosine in (("first", 1.0), ("other", 0.1), ("last", 0.9))
+    )
+    found = list(similar_in_batch([first, other, last], 0.7, 5))
+    assert [each.ids for each in found] == [[], [], [first.fact.id]]
+    assert [each.number for each in found] == [0, 0, 1]
+
+
+def test_similar_facts_beyond_the_limit_are_counted() -> None:
+    batch = [with_vector(a_fact(name), at_cosine(1.0)) for name in "abcd"]
+    *_, last = similar_in_batch(batch, 0.5, 2)
+    # Of equal facts the earlier ones come first.
+    assert (last.ids, last.number) == ([batch[0].fact.id, batch[1].fact.id], 3)
+
+
+def test_an_empty_batch_has_no_similar_facts() -> None:
+    assert list(similar_in_batch([], 0.5, 2)) == []
+
+
+def test_stored_facts_come_before_equal_ones_of_the_batch() -> None:
+    near, far, new = FactId("near"), FactId("far"), FactId("new")
+    stored = Hits.of([Scored(near, 0.9, 1), Scored(far, 0.4, 1)])
+    merged = merge_similar(stored, Similar([new], [0.9], 7))
+    assert merged == Similar([near, new, far], [0.9, 0.9, 0.4], 7)
+
+
+def test_the_best_hits_have_at_least_the_floor() -> None:
+    hits = Hits([FactId("a"), FactId("b"), FactId("c")], [0.9, 0.5, 0.3], [1, 2, 3])
+    assert list(hits.best(2, 0.1)) == [Scored(FactId("a"), 0.9, 1), Scored(FactId("b"), 0.5, 2)]
+    assert list(hits.best(3, 0.5).ids) == ["a", "b"]
+    assert hits.best(3, 0.1) is hits
+    assert not hits.best(3, 0.95)
