@@ -21,6 +21,8 @@ _WEIGHTS = TypeAdapter(dict[str, float])
 _BIAS = "bias"
 MAX_EXAMINED = 8192
 """Statements whose properties stay in memory, about 1.5 kB each."""
+MAX_SUMS = 1024
+"""Sets of cues whose weights stay in memory: most statements share theirs with others."""
 
 
 class _Examined(NamedTuple):
@@ -38,6 +40,7 @@ class PackagedRevisionModel:
         self._files = files
         # A statement is compared with many others, in its own batch and in later ones.
         self._examined = lru_cache(maxsize=MAX_EXAMINED)(self._examine)
+        self._sums = lru_cache(maxsize=MAX_SUMS)(self._sums_of_weights)
 
     @property
     def name(self) -> str:
@@ -65,9 +68,13 @@ class PackagedRevisionModel:
 
     def _examine(self, text: str) -> _Examined:
         cues = examine(text)
+        return _Examined(cues, *self._sums(cues.cues))
+
+    def _sums_of_weights(self, cues: frozenset[str]) -> tuple[float, float]:
+        """Return the sums of the weights of cues, as those of the earlier statement and of the later one."""
         # The sum does not depend on the order of the set.
-        earlier, later = (math.fsum(of[cue] for cue in cues.cues if cue in of) for of in self._weights_of_cues)
-        return _Examined(cues, earlier, later)
+        earlier, later = (math.fsum(of[cue] for cue in cues if cue in of) for of in self._weights_of_cues)
+        return earlier, later
 
     @cached_property
     def _weights_of_cues(self) -> tuple[dict[str, float], dict[str, float]]:

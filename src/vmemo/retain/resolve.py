@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
@@ -143,7 +144,13 @@ def _index_keys(words: tuple[str, ...]) -> list[str]:
     return keys
 
 
-def _lookup_keys(words: tuple[str, ...]) -> Iterator[str]:
+@lru_cache(maxsize=16_384)
+def _lookup_keys(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the keys under which a name is looked up, in the bank and in its batch."""
+    return frozenset(_keys_of(words))
+
+
+def _keys_of(words: tuple[str, ...]) -> Iterator[str]:
     first, last, joined = words[0], words[-1], "".join(words)
     names = (first, *nicknames(first))
     if len(words) == 1:

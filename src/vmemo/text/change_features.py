@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -126,14 +126,13 @@ class _CueTable:
                 word, phrase = _required_word(each), _Phrase(name, _literal(each), LazyPattern(rf"\b(?:{each})\b"))
                 (self.phrases_by_word[word] if word else self.phrases).append(phrase)
 
-    def find(self, lowered: str, tokens: AbstractSet[str]) -> frozenset[str]:
+    def find(self, lowered: str, tokens: AbstractSet[str]) -> set[str]:
         """Return the cues in a text."""
-        found = {name for word in self.words.keys() & tokens for name in self.words[word]}
-        phrases = [phrase for word in self.phrases_by_word.keys() & tokens for phrase in self.phrases_by_word[word]]
-        for name, literal, pattern in (*phrases, *self.phrases):
-            if literal in lowered and name not in found and pattern.compiled.search(lowered) is not None:
-                found.add(name)
-        return frozenset(found)
+        found = set[str]().union(*[self.words[word] for word in self.words.keys() & tokens])
+        for word in self.phrases_by_word.keys() & tokens:
+            _search(self.phrases_by_word[word], lowered, found)
+        _search(self.phrases, lowered, found)
+        return found
 
 
 class _Phrase(NamedTuple):
@@ -142,6 +141,13 @@ class _Phrase(NamedTuple):
     cue: str
     literal: str
     pattern: LazyPattern
+
+
+def _search(phrases: Sequence[_Phrase], lowered: str, found: set[str]) -> None:
+    """Add the cues of the phrases that a text contains."""
+    for name, literal, pattern in phrases:
+        if literal in lowered and name not in found and pattern.compiled.search(lowered) is not None:
+            found.add(name)
 
 
 def _without_groups(alternative: str) -> str:
@@ -197,15 +203,16 @@ def examine(text: str) -> StatementCues:
     lowered = said.lower()
     tokens = frozenset(_TOKEN.compiled.findall(lowered))
     numbers = frozenset(_NUMBER.compiled.findall(said))
-    marks = {
-        "asks": said.rstrip().endswith("?"),
-        "holds a question": "?" in said,
-        "quotes": '"' in said or "“" in said,
-        "has a number": bool(numbers),
-    }
+    cues = _cue_table().find(lowered, tokens)
+    if "?" in said:
+        cues.update(("holds a question", "asks") if said.rstrip().endswith("?") else ("holds a question",))
+    if '"' in said or "“" in said:
+        cues.add("quotes")
+    if numbers:
+        cues.add("has a number")
     return StatementCues(
         speaker=speaker if colon else "",
-        cues=_cue_table().find(lowered, tokens).union(name for name, found in marks.items() if found),
+        cues=frozenset(cues),
         words=frozenset(map(_content_stem, _WORD.compiled.findall(lowered))) - _NO_WORD,
         names=frozenset(_NAME.compiled.findall(said)),
         numbers=numbers,

@@ -172,7 +172,7 @@ def redact_secrets(text: str) -> str:
     """Return the text with every secret replaced by a marker such as [redacted: api key]."""
     lowered = text.lower()
     for secret in _SECRETS:
-        if any(hint in lowered for hint in secret.hints):
+        if any(map(lowered.__contains__, secret.hints)):
             text = secret.pattern.compiled.sub(lambda match, secret=secret: _marked(match, secret), text)
     return text
 

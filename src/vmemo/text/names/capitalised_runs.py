@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from vmemo.text.names.lexicon import given_names, is_common_word, normalize_word, word_lists
 
@@ -22,8 +22,7 @@ _RUN = re.compile(
 _MONTH_NAMES = frozenset({"april", "may", "june", "august"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CapitalisedRun:
+class CapitalisedRun(NamedTuple):
     """Adjacent capitalised words, their offsets and their context."""
 
     words: tuple[str, ...]
@@ -84,7 +83,7 @@ def _split(text: str, match: re.Match[str]) -> Iterator[CapitalisedRun]:
             start, opening, pending = cursor, False, []
     if pending:
         run = CapitalisedRun(words=tuple(pending), start=start, end=match.end(1), opens_sentence=opening)
-        yield replace(run, number=match[2], end=match.end()) if match[2] and not _is_quantity(text, match) else run
+        yield run._replace(number=match[2], end=match.end()) if match[2] and not _is_quantity(text, match) else run
 
 
 def _is_quantity(text: str, match: re.Match[str]) -> bool:
@@ -107,8 +106,10 @@ def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | No
         words.pop()
     if not words:
         return None
+    if len(words) == len(run.words):
+        return run
     number = run.number if words[-1] == run.words[-1] else ""
-    return replace(run, words=tuple(words), opens_sentence=opening, greeted=greeted, number=number)
+    return run._replace(words=tuple(words), opens_sentence=opening, greeted=greeted, number=number)
 
 
 def _is_trailing(word: str, speakers: Collection[str]) -> bool:

@@ -28,8 +28,10 @@ def _contains(long: str, short: str) -> bool:
 
 
 def _beside(short: str, longer: Sequence[str], speaker: str, sentences: Sequence[str]) -> Iterator[str]:
+    if not longer:
+        return
     alone = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)")
-    for sentence in sentences if longer else ():
+    for sentence in sentences:
         rest = sentence
         for name in sorted(longer, key=len, reverse=True):
             rest = rest.replace(name, " ")

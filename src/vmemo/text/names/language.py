@@ -7,7 +7,7 @@ English.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from vmemo.text.names.language_ngrams import identify_language
 from vmemo.text.names.lexicon import normalize_word, word_lists
@@ -59,7 +59,7 @@ def _is_foreign(text: str) -> bool:
     # A line of names says nothing about its language.
     if not any(word[0].islower() for word in written):
         return False
-    share = sum(map(_is_english, words)) / len(words)
+    share = sum(map(_english_words().__contains__, words)) / len(words)
     if share >= _ENGLISH_SHARE:
         return False
     language, confidence = identify_language(text)
@@ -72,9 +72,10 @@ def _needed_confidence(words: int, share: float) -> float:
     return _CONFIDENCE_IN_DOUBT if share > _DOUBTFUL_SHARE else _CONFIDENCE
 
 
-def _is_english(word: str) -> bool:
+@cache
+def _english_words() -> frozenset[str]:
     lists = word_lists()
-    return word in lists["common"] or word in lists["function_word"] or word in _CHAT_WORDS
+    return lists["common"] | lists["function_word"] | _CHAT_WORDS
 
 
 def _is_foreign_function_word(word: str) -> bool:
