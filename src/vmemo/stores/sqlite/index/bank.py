@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import get_args
 
 import numpy as np
@@ -188,7 +189,7 @@ class BankIndex:
         """Return the mask of facts that a scope admits; `only` has the numbers that database filters admit."""
         mask = self._visible(scope, now)
         if not scope.past_expiry:
-            mask &= self.column("expires") > now
+            self._leave_out_expired(mask, now)
         if scope.networks:
             lets = np.array([network in scope.networks for network in NETWORKS])
             mask &= lets[self.column("network")]
@@ -201,10 +202,28 @@ class BankIndex:
 
     def current(self, now: int) -> Mask:
         """Facts that are believed and true now, and have not expired."""
-        return self._true(now) & (self.column("expires") > now)
+        mask = self._true(now)
+        self._leave_out_expired(mask, now)
+        return mask
 
     def _true(self, now: int) -> Mask:
-        return (self.column("expired") == LATEST) & (self.column("invalid") > now)
+        endless, ending = self._believed
+        mask = endless.copy()
+        mask[ending] = self.column("invalid")[ending] > now
+        return mask
+
+    @cached_property
+    def _believed(self) -> tuple[Mask, Rows]:
+        """The mask of facts that are believed and have no end, and the rows of those that have one: they are few."""
+        believed, ends = self.column("expired") == LATEST, self.column("invalid") < LATEST
+        return believed & ~ends, np.flatnonzero(believed & ends)
+
+    def _leave_out_expired(self, mask: Mask, now: int) -> None:
+        mask[self._expiring] &= self.column("expires")[self._expiring] > now
+
+    @cached_property
+    def _expiring(self) -> Rows:
+        return np.flatnonzero(self.column("expires") < LATEST)
 
     def _visible(self, scope: Scope, now: int) -> Mask:
         invalid, expired = self.column("invalid"), self.column("expired")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,18 +181,23 @@ class Postings:
         scores = np.zeros(self.count, np.float32)
         if not self.count:
             return scores
-        norms = K1 * (1 - B + B * self.lengths / max(float(self.lengths.mean()), 1.0))
         for term in sorted(set(terms)):
-            self._add(scores, norms, term_hash(term))
+            self._add(scores, term_hash(term))
         return scores
 
-    def _add(self, scores: NDArray[np.float32], norms: NDArray[np.float32], term: int) -> None:
+    @cached_property
+    def _mean_length(self) -> float:
+        return max(float(self.lengths.mean()), 1.0)
+
+    def _add(self, scores: NDArray[np.float32], term: int) -> None:
         found = [segment.of(term) for segment in self.segments]
         holders = sum(len(rows) for rows, _ in found)
         rarity = np.float32(np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)))
         for rows, counts in found:
-            often = counts.astype(np.float32)
-            scores[rows] += rarity * often * np.float32(K1 + 1) / (often + norms[rows])
+            # As numbers of the machine's own size, which numpy would convert them to twice.
+            at, often = rows.astype(np.intp), counts.astype(np.float32)
+            norms = K1 * (1 - B + B * self.lengths[at] / self._mean_length)
+            scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -34,6 +34,10 @@ GROUP = 32
 """Queries of one product in which no other thread takes part."""
 LEAST_TILE = 4
 """Rows of such a product, at least."""
+COUNTED = 16_384
+"""Rows that are sampled to estimate the distance of the candidates."""
+MARGIN = 16
+"""Rows of the sample beyond twice the estimate, because few of them are within that distance."""
 SAMPLE = 512
 """Rows that are sampled to estimate the similarity of unrelated facts."""
 
@@ -212,11 +216,20 @@ class ComparedVectors:
         return float(sample.mean() - 2 * sample.std())
 
     def _candidates(self, allowed: Mask, wanted: int) -> Rows:
-        rows = np.flatnonzero(allowed)
-        if len(rows) <= wanted:
-            return rows
+        count = int(np.count_nonzero(allowed))
+        if count <= wanted:
+            return np.flatnonzero(allowed)
         distances = self.distances
-        return rows[_smallest(distances[rows] if len(rows) < len(distances) else distances, wanted)]
+        near = np.flatnonzero(allowed & (distances <= self._surely_enough(allowed, wanted / count)))
+        rows = near if len(near) >= wanted else np.flatnonzero(allowed)
+        return rows[_smallest(distances[rows], wanted)]
+
+    def _surely_enough(self, allowed: Mask, share: float) -> int:
+        """Return a distance within which more than a share of the allowed rows are, by an even sample."""
+        step = -(-len(allowed) // COUNTED)
+        sample = self.distances[::step][allowed[::step]]
+        place = min(int(2 * share * len(sample)) + MARGIN, len(sample) - 1)
+        return int(np.partition(sample, place)[place]) if len(sample) else 0
 
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
