@@ -157,8 +157,13 @@ class Record(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return the validated record of these values."""
-        return cls(**values)
+        """Return the validated record of these values, as the constructor does, without a copy of them."""
+        record = cls.__new__(cls)
+        try:
+            cls.__pydantic_validator__.validate_python(values, self_instance=record)
+        except ValidationError as error:
+            raise InvalidInput(_explain(cls.__name__, error)) from error
+        return record
 
     @classmethod
     def trusted(cls, values: Mapping[str, object]) -> Self:

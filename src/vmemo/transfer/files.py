@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.models import (
-    Bank,
-    BankId,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Episode,
-    Fact,
-    FormerProfile,
-    Link,
-    Message,
-)
+from vmemo.models import Bank, BankId, Fact, Message
 from vmemo.models.base import Record
-from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
+from vmemo.models.changes import NewFact, RestoreRecord
 from vmemo.models.messages import line_key
-from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store, TokenCounter
-from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, head, line_of, records, ungrouped
+from vmemo.transfer.export_format import (
+    FORMAT,
+    ONE,
+    RECORD_TYPES,
+    VERSION,
+    PlainRecord,
+    head,
+    line_of,
+    records,
+    ungrouped,
+)
+from vmemo.transfer.references import References
 
 TRIES = 5
 """Times that a bank is read until it does not change meanwhile."""
@@ -44,6 +43,7 @@ HEAD_BYTES = 4096
 """Bytes in which an export names its format: keys are sorted, and only the dimension and times come before it."""
 MAX_LENGTH = 1.01
 """Length up to which a vector counts as one of length 1 that was rounded."""
+_RECORD_TYPES: Mapping[str, type[PlainRecord]] = {**RECORD_TYPES}
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
@@ -125,9 +125,9 @@ def is_export(path: Path) -> bool:
 
 
 def _counted(record: RestoreRecord, counter: TokenCounter) -> RestoreRecord:
-    if not isinstance(record, NewFact):
+    if not isinstance(record, NewFact) or (tokens := counter(record.fact.text)) == record.fact.tokens:
         return record
-    return replace(record, fact=record.fact.model_copy(update={"tokens": counter(record.fact.text)}))
+    return replace(record, fact=record.fact.model_copy(update={"tokens": tokens}))
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
@@ -141,11 +141,9 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
 
 def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     try:
-        value: JsonValue = json.loads(line.decode("utf-8"))
-        if b"\\ud" in line or b"\\uD" in line:
-            # An escape may be half of a surrogate pair, which no database accepts.
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except (ValueError, RecursionError) as error:
+        # This parser also refuses escaped halves of surrogate pairs, which no database accepts.
+        value: JsonValue = from_json(line)
+    except ValueError as error:
         raise InvalidInput(f"{path}: line {number} is not JSON in UTF-8. Nothing was imported.") from error
     if not isinstance(value, dict):
         raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
@@ -153,12 +151,12 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
 
 
 def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
-    references = _References()
+    references = References()
     for number, values in numbered:
         record = _record(values, bank, path, number)
         if problem := references.problem(record, number):
             raise InvalidInput(f"{path}: line {number} {problem}. Nothing was imported.")
-        yield _verified(record) if isinstance(record, Message) else record
+        yield _verified(record) if type(record) is Message else record
     for number, entity in references.missing_entities():
         raise InvalidInput(
             f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
@@ -182,80 +180,10 @@ def _record(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -
     kind = values.get("record")
     if kind == "fact":
         return _fact(values, bank, path, number)
-    for name, type in RECORD_TYPES.items():
-        if name == kind:
-            return _checked(type, values, path, number)
+    # A value that is not text may have no hash.
+    if isinstance(kind, str) and (known := _RECORD_TYPES.get(kind)) is not None:
+        return _checked(known, values, path, number)
     raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
-
-
-@dataclass
-class _References:
-    """The ids of the records read so far: each is unique, and a record refers only to earlier ones."""
-
-    known: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
-    absorbed: set[EntityId] = field(default_factory=set[EntityId])
-    merged_into: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
-    """Entities that merges joined something to, with the line; a later merge may have absorbed one of them."""
-
-    def problem(self, record: RestoreRecord, number: int) -> str | None:
-        """Return the problem of the record in this line; a valid record becomes known."""
-        own, needed = _ids(record)
-        missing = next((id for id in needed if id not in self.known), None)
-        if missing is not None:
-            return f"refers to {missing[0]} {missing[1]!r}, which no line before it holds"
-        if not self.known.isdisjoint(own):
-            return f"repeats {own[0][0]} {own[0][1]!r}"
-        if own and len(own[0]) == 2 and not str(own[0][1]).strip():
-            return f"is a {own[0][0]} without an id"
-        self.known.update(own)
-        if isinstance(record, MergeRecord):
-            self.merged_into.setdefault(record.entity, number)
-            self.absorbed.update([] if record.absorbed is None else [record.absorbed])
-        return None
-
-    def missing_entities(self) -> list[tuple[int, EntityId]]:
-        """Return the merges, by line, whose entity is neither in the file nor absorbed by another merge."""
-        found = self.absorbed | {id for id in self.merged_into if ("entity", id) in self.known}
-        return [(number, id) for id, number in self.merged_into.items() if id not in found]
-
-
-Ids = list[tuple[object, ...]]
-
-
-def _ids(record: RestoreRecord) -> tuple[Ids, Ids]:
-    """Return the ids of a record, and the ids that it refers to."""
-    match record:
-        case FormerProfile():
-            return [], []
-        case Message():
-            line: Ids = [("line", record.document, record.key)] if record.key is not None else []
-            return [("message", record.id), *line], []
-        case Entity():
-            return [("entity", record.id)], []
-        case Episode():
-            return [("episode", record.id)], [("message", id) for id in record.messages]
-        case NewFact():
-            return [("fact", record.fact.id)], _sources(record.fact)
-        case Link():
-            ends: Ids = [("fact", record.source), ("fact", record.target)]
-            return [("link", record.kind, record.source, record.target)], ends
-        case ConfidenceChange():
-            # The facts that changed an opinion's confidence may have been forgotten.
-            return [], [("fact", record.opinion)]
-        case MergeRecord():
-            return [("merge", record.id)], [("fact", mention.fact) for mention in record.mentions]
-        case Spending():
-            return [("spending", record.step, record.model)], []
-
-
-def _sources(fact: Fact) -> Ids:
-    messages = (*fact.messages, fact.context_from) if fact.context_from is not None else fact.messages
-    return [
-        *(("message", id) for id in messages),
-        *(("episode", id) for id in fact.episodes),
-        *(("entity", mention.id) for mention in fact.entities),
-        *(("fact", id) for id in fact.basis),
-    ]
 
 
 def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> NewFact:
@@ -268,7 +196,8 @@ def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> 
     tokens = _tokens(packed, width)
     if tokens is None and not (width is None and packed is None):
         raise InvalidInput(f"{path}: line {number} has token vectors that can't be read. Nothing was imported.")
-    fact = _checked(Fact, {**values, "bank": bank.id}, path, number)
+    values["bank"] = bank.id
+    fact = _checked(Fact, values, path, number)
     return NewFact(fact=fact, embedding=vector, tokens=tokens)
 
 
@@ -302,9 +231,10 @@ def _vector(packed: JsonValue, dimension: int) -> NDArray[np.float32] | None:
 Checked = TypeVar("Checked", bound=Record)
 
 
-def _checked(kind: type[Checked], values: Mapping[str, JsonValue], path: Path, number: int) -> Checked:
-    plain = {key: value for key, value in values.items() if key not in ("record", "format", "version")}
+def _checked(kind: type[Checked], values: dict[str, JsonValue], path: Path, number: int) -> Checked:
+    for key in ("record", "format", "version"):
+        values.pop(key, None)
     try:
-        return kind.of(plain)
+        return kind.of(values)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: line {number}: {error} Nothing was imported.") from error

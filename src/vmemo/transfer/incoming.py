@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -113,23 +114,26 @@ async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None
 
 def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
     """Return the changes that add records to a bank."""
+    by_type: dict[type[RestoreRecord], list[RestoreRecord]] = defaultdict(list)
+    for record in page:
+        by_type[type(record)].append(record)
     return Changes(
         bank=bank,
         note=progress,
-        former_profiles=_only(FormerProfile, page),
-        messages=_only(Message, page),
-        entities=_only(Entity, page),
-        episodes=_only(Episode, page),
-        facts=_only(NewFact, page),
-        links=_only(Link, page),
-        confidence_history=_only(ConfidenceChange, page),
-        merges=_only(MergeRecord, page),
-        spending=_only(Spending, page),
+        former_profiles=_only(FormerProfile, by_type[FormerProfile]),
+        messages=_only(Message, by_type[Message]),
+        entities=_only(Entity, by_type[Entity]),
+        episodes=_only(Episode, by_type[Episode]),
+        facts=_only(NewFact, by_type[NewFact]),
+        links=_only(Link, by_type[Link]),
+        confidence_history=_only(ConfidenceChange, by_type[ConfidenceChange]),
+        merges=_only(MergeRecord, by_type[MergeRecord]),
+        spending=_only(Spending, by_type[Spending]),
     )
 
 
-def _only(kind: type[Kind], page: Iterable[object]) -> list[Kind]:
-    return [item for item in page if isinstance(item, kind)]
+def _only(kind: type[Kind], records: Iterable[object]) -> list[Kind]:
+    return [record for record in records if isinstance(record, kind)]
 
 
 def pages(records: Iterable[RestoreRecord], size: int = PAGE) -> Iterator[list[RestoreRecord]]:
