@@ -36,6 +36,8 @@ from vmemo.ports import HIDDEN, HiddenBank, Store
 
 PAGE = 1000
 """Records that are committed together."""
+LINKS = 10
+"""Times as many links are committed together; a link is small."""
 Kind = TypeVar("Kind")
 
 
@@ -150,7 +152,11 @@ def pages(records: Iterable[RestoreRecord], size: int = PAGE) -> Iterator[list[R
 
 def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> bool:
     """Return True if a record belongs on the page; merges refer to one another, and stay together."""
-    return len(page) < size or (isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord))
+    if len(page) < size:
+        return True
+    if isinstance(record, Link):
+        return len(page) < size * LINKS
+    return isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord)
 
 
 async def activate(

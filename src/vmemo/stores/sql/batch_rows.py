@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, update
 from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId, RevisionKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.stores.sql import name_rows
-from vmemo.stores.sql.bulk import Seqs, insert_all, insert_rows, seqs_of, update_rows
+from vmemo.stores.sql.bulk import Seqs, insert_all, insert_cells, insert_rows, seqs_of, update_rows
 from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
@@ -34,6 +34,7 @@ from vmemo.stores.sql.schema import (
 from vmemo.stores.values import missing_reference
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+_LINK_NUMBERS: dict[LinkKind, int] = {kind: number for number, kind in enumerate(LINK_KINDS)}
 REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
 """Kinds of links from a newer fact to an older one, by number."""
 
@@ -99,12 +100,8 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
     members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
     if known:
         _WITHOUT_MESSAGES.execute(connection, {"of_bank": bank, "episodes": listed(known.values())})
-    rows = [
-        {"bank": bank, "episode": seqs[episode.id], "message": number_of(members, "message", id)}
-        for episode in new
-        for id in episode.messages
-    ]
-    insert_all(connection, episode_messages, rows)
+    rows = [(bank, seqs[episode.id], number_of(members, "message", id)) for episode in new for id in episode.messages]
+    insert_cells(connection, episode_messages, ("bank", "episode", "message"), rows)
     return seqs
 
 
@@ -118,7 +115,7 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
     said = seqs_of(connection, messages, bank, (id for fact in new for id in (*fact.messages, *_context(fact))))
     inside = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
     behind = seqs_of(connection, facts, bank, (id for fact in new for id in fact.basis))
-    rows: list[dict[str, int]] = []
+    rows: list[tuple[int, ...]] = []
     for fact in new:
         origins = (
             (MESSAGE, "message", said, fact.messages),
@@ -126,12 +123,9 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
             (EPISODE, "episode", inside, fact.episodes),
             (BASIS, "fact", behind, fact.basis),
         )
-        rows += [
-            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": number_of(known, what, id)}
-            for kind, what, known, ids in origins
-            for id in ids
-        ]
-    insert_all(connection, sources, rows)
+        number = seqs[fact.id]
+        rows += [(bank, number, kind, number_of(known, what, id)) for kind, what, known, ids in origins for id in ids]
+    insert_cells(connection, sources, ("bank", "fact", "kind", "source"), rows)
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -154,10 +148,8 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
         for fact in new
         for mention in fact.entities
     }
-    rows = [
-        {"bank": bank, "fact": fact, "entity": entity, "said": pairs[fact, entity]} for fact, entity in sorted(pairs)
-    ]
-    insert_all(connection, mentions, rows)
+    rows = [(bank, fact, entity, pairs[fact, entity]) for fact, entity in sorted(pairs)]
+    insert_cells(connection, mentions, ("bank", "fact", "entity", "said"), rows)
 
 
 def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> None:
@@ -203,12 +195,9 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
     ends = {end for link in new for end in (link.source, link.target)} - known.keys()
     numbers = {**known, **seqs_of(connection, facts, bank, ends)}
     rows = {
-        (numbers[link.source], numbers[link.target], LINK_KINDS.index(link.kind)): link.weight
+        (numbers[link.source], numbers[link.target], _LINK_NUMBERS[link.kind]): link.weight
         for link in new
         if link.source in numbers and link.target in numbers
     }
-    values = [
-        {"bank": bank, "source": source, "target": target, "kind": kind, "weight": weight}
-        for (source, target, kind), weight in sorted(rows.items())
-    ]
-    insert_all(connection, links, values)
+    values = [(bank, *key, weight) for key, weight in sorted(rows.items())]
+    insert_cells(connection, links, ("bank", "source", "target", "kind", "weight"), values)

@@ -7,7 +7,7 @@ goes to the driver. Other databases get it from SQLAlchemy, which prepares it.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from sqlite3 import Connection as RawConnection, Cursor
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Delete, Insert, Select, Update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
-from vmemo.stores.sql.rows import AnyRow
+from vmemo.stores.sql.rows import AnyRow, Cells
 
 Cell = str | int | float | bytes | None
 Statement = Select[*tuple[Any, ...]] | ReturningInsert[*tuple[Any, ...]] | Insert | Update | Delete
@@ -37,6 +37,12 @@ class Prepared:
         cursor = self._run(connection, parameters)
         # Rows of SQLAlchemy are named tuples as well.
         return cast("list[AnyRow]", list(map(self._row(cursor), cursor.fetchall())))
+
+    def cells(self, connection: Connection, parameters: Mapping[str, Cell]) -> Sequence[Cells]:
+        """Return all rows as their values in order, which on SQLite takes half the time."""
+        if connection.dialect.name != "sqlite":
+            return self.rows(connection, parameters)
+        return self._run(connection, parameters).fetchall()
 
     def first(self, connection: Connection, parameters: Mapping[str, Cell]) -> AnyRow | None:
         """Return the first row, or None."""

@@ -23,7 +23,6 @@ from sqlalchemy import (
     column,
     delete,
     func,
-    insert,
     literal_column,
     select,
     table as sql_table,
@@ -32,6 +31,7 @@ from sqlalchemy import (
 from vmemo.models import BankId, FactId, Interval, MessageId, utc_now
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import scope_conditions
+from vmemo.stores.sql.bulk import insert_cells
 from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.prepared import Cell, Prepared
 from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
@@ -119,12 +119,8 @@ def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors |
     """Store the token vectors of facts by number; a text without tokens has none."""
     known = [(seq, tokens) for seq, tokens in new if tokens is not None and tokens.size]
     packed = packed_tokens([tokens for _, tokens in known])
-    rows = [
-        {"fact": seq, "width": tokens.shape[1], "vectors": stored}
-        for (seq, tokens), stored in zip(known, packed, strict=True)
-    ]
-    if rows:
-        connection.execute(insert(token_vectors), rows)
+    rows = [(seq, int(tokens.shape[1]), stored) for (seq, tokens), stored in zip(known, packed, strict=True)]
+    insert_cells(connection, token_vectors, ("fact", "width", "vectors"), rows)
 
 
 def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
