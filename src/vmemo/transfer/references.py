@@ -32,10 +32,10 @@ class References:
                 missing = next(id for id in needed if id not in known)
                 return f"refers to {what} {missing!r}, which no line before it holds"
         own = _own(record)
-        if any(id in self.known[what] for what, id in own):
-            what, id = own[0]
-            return f"repeats {what} {id[0] if isinstance(id, tuple) else id!r}"
-        for what, id in own[:1]:
+        for what, id in own:
+            if id in self.known[what]:
+                named, first = own[0]
+                return f"repeats {named} {(first[0] if isinstance(first, tuple) else first)!r}"
             if isinstance(id, str) and not id.strip():
                 return f"is a {what} without an id"
         for what, id in own:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -66,39 +65,77 @@ def add(connection: Connection, bank: int, texts: Sequence[tuple[int, Sequence[s
 
 
 def _extend(connection: Connection, bank: int, texts: Sequence[tuple[int, Sequence[str]]], before: int) -> None:
-    postings = sorted(
-        (term, seq, min(len(words), MOST_LENGTH), min(count, MOST_COUNT))
-        for seq, words in texts
-        for term, count in Counter(map(signed, words)).items()
-    )
-    if not postings:
+    postings = _NewPostings.of(texts)
+    if not len(postings.terms):
         return
-    groups = [(term, list(group)) for term, group in groupby(postings, key=lambda posting: posting[0])]
-    asked = (bank, [term for term, _ in groups], before)
+    groups = postings.groups()
+    asked = (bank, [term for term, _, _ in groups], before)
     known = {term: (first, size) for term, first, size in connection.exec_driver_sql(_COVERING, asked)}
-    parts = [part for term, group in groups for part in _parts(group, known.get(term), extends=before == _LAST_SEQ)]
-    columns = zip(*((group[0][0], first, _packed(group, first)) for first, group in parts), strict=True)
-    connection.exec_driver_sql(_EXTEND, (bank, *(list(column) for column in columns)))
+    seqs, extends = postings.seqs.tolist(), before == _LAST_SEQ
+    parts = [
+        (term, *part)
+        for term, start, end in groups
+        for part in _parts(seqs, start, end, block=known.get(term), extends=extends)
+    ]
+    terms, firsts, starts, ends = (list(column) for column in zip(*parts, strict=True))
+    stored = postings.packed(firsts, np.subtract(ends, starts))
+    size = POSTING.itemsize
+    blocks = [stored[start * size : end * size] for start, end in zip(starts, ends, strict=True)]
+    connection.exec_driver_sql(_EXTEND, (bank, terms, firsts, blocks))
 
 
-_Posting = tuple[int, int, int, int]
+@dataclass(frozen=True)
+class _NewPostings:
+    """Postings as columns, by term and then by the number of the fact."""
+
+    terms: NDArray[np.int64]
+    seqs: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def of(texts: Sequence[tuple[int, Sequence[str]]]) -> _NewPostings:
+        """Return the postings of facts, given by number and terms."""
+        ordered = sorted(texts, key=lambda text: text[0])
+        sizes = np.array([len(words) for _, words in ordered], np.int64)
+        hashes = np.array([signed(word) for _, words in ordered for word in words], np.int64)
+        keys, counts = np.unique((hashes << 32) | np.repeat(np.arange(len(ordered)), sizes), return_counts=True)
+        places = keys & 0xFFFFFFFF
+        return _NewPostings(
+            terms=keys >> 32,
+            seqs=np.array([seq for seq, _ in ordered], np.int64)[places],
+            lengths=np.minimum(sizes, MOST_LENGTH)[places],
+            counts=np.minimum(counts, MOST_COUNT),
+        )
+
+    def groups(self) -> list[tuple[int, int, int]]:
+        """Return each term with the places of its first posting and of the one after its last."""
+        starts = np.flatnonzero(np.diff(self.terms, prepend=self.terms[0] - 1))
+        ends = np.append(starts[1:], len(self.terms))
+        return list(zip(self.terms[starts].tolist(), starts.tolist(), ends.tolist(), strict=True))
+
+    def packed(self, firsts: Sequence[int], sizes: NDArray[np.int64]) -> bytes:
+        """Return all postings as stored, in blocks of these first numbers and sizes."""
+        postings = np.empty(len(self.terms), POSTING)
+        postings["offset"] = self.seqs - np.repeat(np.array(firsts, np.int64), sizes)
+        postings["length"], postings["count"] = self.lengths, self.counts
+        return postings.tobytes()
 
 
 def _parts(
-    group: Sequence[_Posting], block: tuple[int, int] | None, *, extends: bool
-) -> Iterator[tuple[int, Sequence[_Posting]]]:
-    """Yield the postings of one term with the first number of their block: the known one while it has space."""
-    start = 0
-    if block is not None and group[-1][1] - block[0] <= FARTHEST:
-        start = max(BLOCK - block[1] // POSTING.itemsize, 0) if extends else len(group)
-        if start:
-            yield block[0], group[:start]
-    for place in range(start, len(group), BLOCK):
-        yield group[place][1], group[place : place + BLOCK]
+    seqs: Sequence[int], start: int, end: int, *, block: tuple[int, int] | None, extends: bool
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the first number of each block of one term, and where its postings start and end.
 
-
-def _packed(group: Sequence[_Posting], first: int) -> bytes:
-    return np.array([(seq - first, length, count) for _, seq, length, count in group], POSTING).tobytes()
+    Postings go to the known block while it has space.
+    """
+    if block is not None and seqs[end - 1] - block[0] <= FARTHEST:
+        space = max(BLOCK - block[1] // POSTING.itemsize, 0) if extends else end - start
+        if space:
+            known, start = start, min(start + space, end)
+            yield block[0], known, start
+    for place in range(start, end, BLOCK):
+        yield seqs[place], place, min(place + BLOCK, end)
 
 
 _TEXTS = """

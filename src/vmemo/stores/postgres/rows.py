@@ -15,6 +15,7 @@ from sqlalchemy import Connection, select
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.stores.postgres import posting_blocks
+from vmemo.stores.postgres.copy import LEAST, copy_rows, copy_vectors
 from vmemo.stores.postgres.driver import fetch
 from vmemo.stores.postgres.posting_blocks import signed, words_of
 from vmemo.stores.postgres.schema import fact_search, search
@@ -95,6 +96,13 @@ SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + exclud
 """
 
 
+_ADD_SIZES = """
+INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms) VALUES ($1, $2, $3, 0, 0)
+ON CONFLICT (bank) DO UPDATE
+SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
+"""
+
+
 def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
     """Store the vectors and terms of new facts."""
     if not batch:
@@ -104,7 +112,13 @@ def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> 
     vectors = np.stack([item.embedding for _, item in batch])
     widths, tokens = _token_columns([item.tokens for _, item in batch])
     lengths = [len(found) for found in words]
-    connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), lengths, widths, tokens))
+    if len(batch) < LEAST:
+        connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), lengths, widths, tokens))
+    else:
+        copy_vectors(connection, bank, seqs, vectors, lengths)
+        rows = [(bank, *row) for row in zip(seqs, widths, tokens, strict=True) if row[1] is not None]
+        copy_rows(connection, "fact_tokens", ("bank", "seq", "width", "vectors"), rows)
+        connection.exec_driver_sql(_ADD_SIZES, (bank, len(seqs), sum(lengths)))
     posting_blocks.add(connection, bank, list(zip(seqs, words, strict=True)))
 
 

@@ -35,16 +35,22 @@ def packed_tokens(texts: Sequence[TokenVectors]) -> list[bytes]:
 
 
 def _packed(tokens: TokenVectors) -> bytes:
-    peaks = np.maximum(np.abs(tokens).max(axis=1, keepdims=True, initial=0), 1e-12)
-    codes = np.zeros((len(tokens), tokens.shape[1] + -tokens.shape[1] % 8), np.uint16)
-    codes[:, : tokens.shape[1]] = _magnitudes(np.abs(tokens) / peaks) + 4 * (tokens < 0)
-    filled = codes.reshape(-1, 2, 4)
-    low, high = (filled << _FOUR).sum(axis=2, dtype=np.uint16).T
-    return np.stack([low & 255, (low >> 8) | ((high & 15) << 4), high >> 4], axis=1).astype(np.uint8).tobytes()
+    sizes = np.abs(tokens)
+    peaks = np.maximum(sizes.max(axis=1, keepdims=True, initial=0), 1e-12)
+    sizes /= peaks
+    codes = np.zeros((len(tokens), tokens.shape[1] + -tokens.shape[1] % 8), np.uint8)
+    codes[:, : tokens.shape[1]] = _magnitudes(sizes) | ((tokens < 0).view(np.uint8) << 2)
+    # The bits that a byte has no space for are shifted out of it, and are in the next.
+    a, b, c, d, e, f, g, h = np.ascontiguousarray(codes.reshape(-1, 8).T)
+    packed = np.empty((len(a), 3), np.uint8)
+    packed[:, 0] = a | (b << 3) | (c << 6)
+    packed[:, 1] = (c >> 2) | (d << 1) | (e << 4) | (f << 7)
+    packed[:, 2] = (f >> 1) | (g << 2) | (h << 5)
+    return packed.tobytes()
 
 
-def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint16]:
-    found = np.zeros(relative.shape, np.uint16)
+def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint8]:
+    found = np.zeros(relative.shape, np.uint8)
     for bound in _BOUNDS:
         found += relative >= bound
     return found
