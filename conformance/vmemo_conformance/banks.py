@@ -10,7 +10,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
-from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Profile, new_id
+from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Link, Profile, new_id
 from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest
@@ -28,10 +28,13 @@ from vmemo.testing.samples import (
     a_batch,
     a_fact,
     a_message,
+    an_entity,
+    an_episode,
     at_cosine,
     day,
     find_edges,
     matches,
+    mention_of,
     named_entities,
     near,
     quotes,
@@ -48,6 +51,8 @@ from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 COPY = BankId("copy")
+LARGE = 100
+"""Records of a kind in a large page."""
 WIDER = HashEmbedder("wider", 96)
 
 
@@ -144,6 +149,27 @@ class BankConformance(StoreSuite):
         ) == sorted(edges)
 
     @on_store
+    async def test_a_large_page_is_stored_as_several_small_ones_are(self, store: Store) -> None:
+        records = list(_large_page())
+        for bank, size in ((COPY, 1000), (OTHER, 30)):
+            await load_bank(store, a_bank(bank), iter(records), size=size)
+        large, small = await snapshot(store, COPY), await snapshot(store, OTHER)
+        assert _renamed(large) == _renamed(small)
+        assert (len(large.facts), len(large.links), len(large.messages)) == (LARGE, LARGE, LARGE)
+        for found in (matches, quotes):
+            first, second = [await found(store, "tulips number 7", Scope(bank=bank)) for bank in (COPY, OTHER)]
+            assert first == second
+        vector = EMBEDDER.vector("tulips number 7")
+        assert await near(store, vector, Scope(bank=COPY)) == await near(store, vector, Scope(bank=OTHER))
+
+    @on_store
+    async def test_a_large_page_with_an_unknown_reference_is_not_stored(self, store: Store) -> None:
+        unknown = with_vector(a_fact("tulips", messages=[new_id()]))
+        with refused(InvalidInput):
+            await load_bank(store, a_bank(COPY), chain(_large_page(), [unknown]))
+        assert await store.bank(COPY) is None
+
+    @on_store
     async def test_a_restored_bank_accepts_writes(self, store: Store) -> None:
         await store_story(store)
         [pending] = await store_messages(store, "tulips pending")
@@ -214,6 +240,28 @@ class BankConformance(StoreSuite):
                 await store.messages(COPY, MessageSelect())
         await load_bank(store, a_bank(COPY), iter([]))
         assert (await store.status(COPY)).messages == 0
+
+
+def _large_page() -> Iterator[RestoreRecord]:
+    """Yield messages, facts and links, more of each than stores write with the statements of small commits."""
+    said = [a_message(f"tulips number {number}", state="raw") for number in range(LARGE)]
+    ann = an_entity("Ann")
+    episode = an_episode("tulips", said)
+    facts = [
+        a_fact(
+            message.content,
+            messages=[message.id],
+            episodes=[episode.id],
+            entities=[mention_of(ann, "Annie" if number % 2 else "")],
+            importance=number / LARGE,
+        )
+        for number, message in enumerate(said)
+    ]
+    yield from (*said, ann, episode)
+    for number, fact in enumerate(facts):
+        yield with_vector(fact, tokens=some_tokens(number % 3 + 1) if number % 3 else None)
+    for one, next in zip(facts, [*facts[1:], facts[0]], strict=True):
+        yield Link(source=one.id, target=next.id, kind="semantic", weight=0.5)
 
 
 def _records(exported: Snapshot) -> Iterator[RestoreRecord]:

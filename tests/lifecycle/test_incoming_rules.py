@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vmemo.models import BankId, Link, Merge
+from vmemo.models import BankId, FactId, Link, Merge
 from vmemo.models.changes import MergeRecord, NoteChange, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.ports import HiddenBank
@@ -34,6 +34,14 @@ def test_records_are_paged_and_all_merges_share_a_page() -> None:
     assert [len(page) for page in pages(records, 2)] == [2, 5, 1]
     assert [record for page in pages(records, 2) for record in page] == records
     assert list(pages([], 2)) == []
+
+
+def test_a_page_takes_ten_times_as_many_links_as_other_records() -> None:
+    said = [a_message(str(n)) for n in range(3)]
+    links = [Link(source=FactId(str(n)), target=FactId("x"), kind="semantic", weight=1) for n in range(25)]
+    records: list[RestoreRecord] = [*said, *links, Spending(step="extract", model="m")]
+    assert [len(page) for page in pages(records, 2)] == [2, 20, 6, 1]
+    assert [record for page in pages(records, 2) for record in page] == records
 
 
 def test_progress_is_read_from_the_note_it_was_written_as() -> None:

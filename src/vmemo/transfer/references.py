@@ -26,6 +26,8 @@ class References:
 
     def problem(self, record: RestoreRecord, number: int) -> str | None:
         """Return the problem of the record in this line; a valid record becomes known."""
+        if isinstance(record, Link) and self._adds(record):
+            return None
         for what, needed in _needed(record):
             known = self.known[what]
             if not known.issuperset(needed):
@@ -44,6 +46,14 @@ class References:
             self.merged_into.setdefault(record.entity, number)
             self.absorbed.update([] if record.absorbed is None else [record.absorbed])
         return None
+
+    def _adds(self, link: Link) -> bool:
+        """Add a link without a problem, the record of most lines; return False for any other."""
+        facts, links = self.known["fact"], self.known["link"]
+        before = len(links)
+        if link.source in facts and link.target in facts:
+            links.add((link.kind, link.source, link.target))
+        return len(links) > before
 
     def missing_entities(self) -> list[tuple[int, EntityId]]:
         """Return the merges, by line, whose entity is neither in the file nor absorbed by another merge."""
