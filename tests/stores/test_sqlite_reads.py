@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
+from time import sleep
 
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.read_queue import ReadQueue
+from vmemo.stores.sqlite.read_queue import LATE, ReadQueue
 
 
 @asynccontextmanager
@@ -50,6 +51,23 @@ def test_a_long_read_does_not_delay_others_for_long(tmp_path: Path) -> None:
             assert await long
 
     asyncio.run(run())
+
+
+def test_a_read_does_not_wait_for_one_that_is_known_to_be_long() -> None:
+    queue, proceed = ReadQueue(3), Event()
+    with ThreadPoolExecutor(3) as threads:
+        long, waits = queue.submit(threads, lambda: proceed.wait(MAX_WAIT))
+        assert not waits
+        _, waits = queue.submit(threads, lambda: None)
+        assert waits
+        sleep(LATE)
+        queue.help(threads)
+        read, waits = queue.submit(threads, lambda: 1)
+        assert read.result(MAX_WAIT) == 1
+        read, waits = queue.submit(threads, lambda: 2)
+        assert read.result(MAX_WAIT) == 2
+        assert not long.done()
+        proceed.set()
 
 
 def test_an_error_is_that_of_its_own_read(tmp_path: Path) -> None:

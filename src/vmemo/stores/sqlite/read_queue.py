@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 R = TypeVar("R")
 LATE = 0.1
-"""Seconds after which a read that waits gets another thread, so that a long one does not delay it further."""
+"""Seconds after which a read is long, and others do not wait for it any more."""
 
 
 @dataclass(eq=False)
@@ -20,6 +20,11 @@ class _Read:
     run: Callable[[], Any]
     future: Future[Any] = field(default_factory=Future[Any])
     since: float = field(default_factory=monotonic)
+    """When it was queued, and later when it began."""
+
+    @property
+    def late(self) -> bool:
+        return monotonic() - self.since >= LATE
 
     def finish(self) -> None:
         try:
@@ -35,6 +40,7 @@ class ReadQueue:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._waiting: deque[_Read] = deque()
+        self._running: set[_Read] = set()
         self._lock = Lock()
         self._active = 0
 
@@ -42,8 +48,8 @@ class ReadQueue:
         """Queue a function; return the future of its result, and True if others are run before it."""
         read = _Read(run)
         with self._lock:
-            waits = self._active > 0
-            if not waits:
+            waits = self._active > sum(other.late for other in self._running)
+            if not waits and self._active < self._threads:
                 self._start(executor)
             self._waiting.append(read)
         return cast("Future[R]", read.future), waits
@@ -51,7 +57,7 @@ class ReadQueue:
     def help(self, executor: Executor) -> None:
         """Start another thread if the next read has waited for long."""
         with self._lock:
-            if self._waiting and self._active < self._threads and monotonic() - self._waiting[0].since >= LATE:
+            if self._waiting and self._active < self._threads and self._waiting[0].late:
                 self._start(executor)
 
     def _start(self, executor: Executor) -> None:
@@ -60,15 +66,19 @@ class ReadQueue:
         self._active += 1
 
     def _work(self) -> None:
-        while (read := self._next()) is not None:
+        read: _Read | None = None
+        while (read := self._next(read)) is not None:
             read.finish()
 
-    def _next(self) -> _Read | None:
+    def _next(self, done: _Read | None) -> _Read | None:
         """Return the next read that was not cancelled. Without any, the work of this thread ends."""
         with self._lock:
+            self._running -= {done}
             while self._waiting:
                 read = self._waiting.popleft()
                 if read.future.set_running_or_notify_cancel():
+                    read.since = monotonic()
+                    self._running.add(read)
                     return read
             self._active -= 1
             return None
