@@ -10,8 +10,11 @@ from pathlib import Path
 from threading import Event
 from time import sleep
 
+import pytest
+
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput
+from vmemo.stores.sqlite import read_queue
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.read_queue import LATE, ReadQueue
@@ -24,11 +27,13 @@ async def opened(folder: Path) -> AsyncGenerator[SqliteDatabase]:
     await database.close()
 
 
-def test_reads_run_one_after_the_other_in_their_order(tmp_path: Path) -> None:
+def test_reads_run_one_after_the_other_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_queue, "LATE", MAX_WAIT)
     steps: list[str] = []
 
     def read(name: str) -> None:
         steps.append(f"{name} begins")
+        sleep(0.01)
         steps.append(f"{name} ends")
 
     async def run() -> None:

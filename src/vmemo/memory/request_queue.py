@@ -149,7 +149,7 @@ class RequestQueue:
 
     @asynccontextmanager
     async def derivation(self, bank: str) -> AsyncGenerator[None]:
-        """Wait until the messages of a bank may be processed, which other processes would only do as well."""
+        """Wait until this process may process the messages of a bank, and no other process of the server does."""
         lock = nullcontext() if self._locks is None else self._locks.held(bank)
         async with lock, self._turn("derive", "", bank):
             yield
