@@ -224,26 +224,37 @@ def answers(index: BankIndex) -> tuple[Ranking, Ranking, list[Scored]]:
 
 
 steps_of_a_bank = st.lists(
-    st.tuples(st.lists(st.lists(st.sampled_from(WORDS), max_size=5), max_size=4), st.sets(st.integers(0, 60))),
+    st.tuples(
+        st.lists(st.lists(st.sampled_from(WORDS), max_size=5), max_size=4),
+        st.sets(st.integers(0, 60)),
+        st.sets(st.integers(0, 60), max_size=3),
+        st.dictionaries(st.integers(0, 60), st.lists(st.sampled_from(WORDS), max_size=5), max_size=2),
+    ),
     max_size=14,
 )
 
 
 @settings(max_examples=60)
 @given(steps_of_a_bank)
-def test_a_refreshed_index_equals_a_rebuilt_one(steps: list[tuple[list[list[str]], set[int]]]) -> None:
-    """Each step adds facts and closes some older ones, with gaps between their numbers as forgetting leaves them."""
+def test_a_refreshed_index_equals_a_rebuilt_one(
+    steps: list[tuple[list[list[str]], set[int], set[int], dict[int, list[str]]]],
+) -> None:
+    """Each step adds facts, closes and removes some older ones, and changes the words of others."""
     facts: dict[int, tuple[list[str], int]] = {}
     index = BankIndex.empty(8, number=1, purges=0)
-    for revision, (added, closed) in enumerate(steps):
+    first = 0
+    for revision, (added, closed, removed, reworded) in enumerate(steps):
+        facts = {seq: fact for seq, fact in facts.items() if seq not in removed}
+        other = {seq: (reworded[seq], facts[seq][1]) for seq in sorted(reworded.keys() & facts.keys())}
+        facts |= other
         shut = {seq: (facts[seq][0], revision) for seq in sorted(closed & facts.keys())}
-        first = max(facts, default=0) + 2
         new = {first + i: (words, LATEST) for i, words in enumerate(added)}
-        facts |= shut | new
-        before = answers(index)
-        refreshed = index.patched(a_block(shut).columns).extended(revision, [a_block(new)] if new else [])
+        first += len(added) + 2
+        before, changed = answers(index), a_block(other)
+        refreshed = index.kept(revision, np.array(list(facts), np.int64)).reworded(changed.seqs, changed.keys)
+        refreshed = refreshed.patched(a_block(shut).columns).extended(revision, [a_block(new)] if new else [])
         assert answers(index) == before
-        index = refreshed
+        index, facts = refreshed, facts | shut | new
     fresh = BankIndex.empty(8, number=1, purges=0).extended(len(steps), [a_block(facts)])
     assert answers(index) == answers(fresh)
     assert index.ids.all() == fresh.ids.all() == [an_id(seq) for seq in facts]

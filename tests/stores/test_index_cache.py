@@ -1,15 +1,33 @@
-"""The cache of in-memory indexes is bounded."""
+"""The cache of in-memory indexes is bounded, and follows removals without reading a bank again."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
-from vmemo.models import BankId
+import numpy as np
+import pytest
+
+from vmemo.models import BankId, Fact
+from vmemo.models.changes import Deletions
+from vmemo.models.search import Encoding
 from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.index import cache
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import a_bank, store_fact
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    a_bank,
+    a_batch,
+    a_fact,
+    matches,
+    near,
+    re_embedded,
+    store_fact,
+    with_vector,
+)
 
 NAMES = [BankId(name) for name in ("one", "two", "three")]
 
@@ -27,10 +45,72 @@ def test_the_index_that_was_not_used_for_longest_is_evicted(tmp_path: Path) -> N
     file = SqliteFile(tmp_path / "memory.db", busy_seconds=1)
     one, two, three = NAMES
     first = file.read(lambda c: IndexCache().get(c, one))
-    cache = IndexCache(most_bytes=2 * first.nbytes)
-    kept = {name: file.read(lambda c, name=name: cache.get(c, name)) for name in (one, two)}
-    assert file.read(lambda c: cache.get(c, one)) is kept[one]
-    file.read(lambda c: cache.get(c, three))
-    assert file.read(lambda c: cache.get(c, one)) is kept[one]
-    assert file.read(lambda c: cache.get(c, two)) is not kept[two]
+    limited = IndexCache(most_bytes=2 * first.nbytes)
+    kept = {name: file.read(lambda c, name=name: limited.get(c, name)) for name in (one, two)}
+    assert file.read(lambda c: limited.get(c, one)) is kept[one]
+    file.read(lambda c: limited.get(c, three))
+    assert file.read(lambda c: limited.get(c, one)) is kept[one]
+    assert file.read(lambda c: limited.get(c, two)) is not kept[two]
     file.close()
+
+
+async def found(store: SqliteStore) -> list[object]:
+    """Return what words, vectors and neighbours find, with the scores of neighbours."""
+    query = EMBEDDER.vector("tulips in the garden")
+    neighbours = await store.nearest(BANK, query[None, :], limit=20, floor=-1.0)
+    words = [await matches(store, word) for word in ("tulips", "garden", "market", "roses")]
+    return [*words, await near(store, query), neighbours[0].ids, neighbours[0].scores]
+
+
+def test_an_index_follows_removals_as_if_it_were_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{flower} {number} in the garden" for number in range(8) for flower in ("tulips", "roses")]
+    facts = [a_fact(text, context="sold at the market") for text in texts]
+
+    async def run() -> None:
+        store, other = SqliteStore(tmp_path / "memory.db"), SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.commit(await a_batch(store, facts))
+        await other.open()
+        assert await found(other) == await found(store)
+        with monkeypatch.context() as patched:
+            patched.delattr(cache, "_read")
+            await remove_some(store)
+            left = await found(store)
+            assert await found(other) == left
+        again = SqliteStore(tmp_path / "memory.db")
+        await again.open()
+        assert await found(again) == left
+        for each in (store, other, again):
+            await each.close()
+
+    async def remove_some(store: SqliteStore) -> None:
+        gone = Deletions(facts=[facts[3].id, facts[4].id, facts[15].id])
+        assert await store.commit(replace(await a_batch(store, [a_fact("tulips again")]), deleted=gone))
+        await found(store)
+        bare = [with_vector(facts[0]), with_vector(facts[9])]
+        assert await store.commit(replace(await a_batch(store), without_context=bare))
+        removed = {facts[at].id for at in (0, 3, 4, 9, 15)}
+        assert set(await matches(store, "market")) == {fact.id for fact in facts} - removed
+
+    asyncio.run(run())
+
+
+def test_new_vectors_of_a_bank_are_read(tmp_path: Path) -> None:
+    async def run() -> tuple[list[str], list[str], list[Fact]]:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        facts = [await store_fact(store, text) for text in ("tulips", "roses")]
+        query = EMBEDDER.vector("tulips")
+        before = await near(store, query)
+        swapped = {facts[0].id: EMBEDDER.vector("roses"), facts[1].id: query}
+        vectors = {id: Encoding(np.asarray(vector)) for id, vector in swapped.items()}
+        assert await store.commit(re_embedded(BANK, EMBEDDER.name, vectors, dimension=EMBEDDER.dimension))
+        after = await near(store, query)
+        await store.close()
+        return list(before), list(after), facts
+
+    before, after, facts = asyncio.run(run())
+    assert before == [fact.id for fact in facts]
+    assert after == before[::-1]

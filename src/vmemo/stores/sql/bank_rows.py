@@ -84,7 +84,7 @@ def rename(connection: Connection, state: BankState, change: Rename, index: Sear
         for number in (*_derived_from(connection, replaced.seq, but=state.seq), replaced.seq):
             _clear(connection, number, index)
     connection.execute(update(banks).where(banks.c.seq == state.seq).values(values))
-    message_rows.bump(connection, state.seq, purge=True)
+    message_rows.bump(connection, state.seq, purges=1)
     return True
 
 

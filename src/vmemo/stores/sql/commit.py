@@ -108,8 +108,8 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     demand_vectors((item.encoding for item in changes.facts), state.dimension)
     deleted = changes.deleted
     removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
-    purges = bool(removed or changes.embeddings or changes.erase)
-    revision = message_rows.bump(connection, bank, purge=purges)
+    purges = message_rows.NEW_VECTORS if changes.embeddings else int(bool(removed or changes.erase))
+    revision = message_rows.bump(connection, bank, purges=purges)
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = merge_rows.reserved(connection, bank) if undone else {}
     known = batch_rows.save_entities(connection, bank, changes.entities, numbers)
@@ -130,7 +130,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
         deletions.erase_copies(connection, bank, changes, index)
     _delete(connection, bank, changes, index)
     deletions.requeue(connection, bank, changes.requeued, index)
-    deletions.drop_context(connection, bank, changes.without_context, index)
+    deletions.drop_context(connection, bank, changes.without_context, revision, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         unrepeated = frozenset(changes.unrepeated)

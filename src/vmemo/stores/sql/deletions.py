@@ -68,7 +68,9 @@ def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: 
     connection.execute(update(messages).where(*found, processed).values(state="pending"))
 
 
-def drop_context(connection: Connection, bank: int, changed: Sequence[NewFact], index: SearchIndex) -> None:
+def drop_context(
+    connection: Connection, bank: int, changed: Sequence[NewFact], revision: int, index: SearchIndex
+) -> None:
     """Remove the context of facts, from their rows and from the word index."""
     known = seqs_of(connection, facts, bank, (item.fact.id for item in changed))
     if not known:
@@ -76,7 +78,8 @@ def drop_context(connection: Connection, bank: int, changed: Sequence[NewFact], 
     index.drop_facts(connection, bank, list(known.values()))
     own = sources.c.bank == bank, sources.c.kind == CONTEXT, among(sources.c.fact, known.values())
     connection.execute(delete(sources).where(*own))
-    connection.execute(update(facts).where(conditions.rows(facts, bank, known.values())).values(context=""))
+    own_rows = conditions.rows(facts, bank, known.values())
+    connection.execute(update(facts).where(own_rows).values(context="", revision=revision))
     bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
     index.add_facts(connection, bank, [(known[item.fact.id], item) for item in bare if item.fact.id in known])
 

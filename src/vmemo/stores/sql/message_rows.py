@@ -24,11 +24,16 @@ SCRUB = "scrub"
 """Name of the note that deleted rows are still to be scrubbed from the file."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
+NEW_VECTORS = 1 << 16
+"""Added to `purges` when the vectors of all facts are replaced, so that no number of removals is taken for it."""
 
 
 @dataclass(frozen=True)
 class BankState:
-    """A bank's number and identity, and its change counters: `purges` grows with every removal."""
+    """A bank's number and identity, and its change counters.
+
+    `purges` grows by one with every removal, and by `NEW_VECTORS` when all vectors are replaced.
+    """
 
     seq: int
     identity: str
@@ -130,9 +135,9 @@ def demand_scrub(connection: Connection) -> None:
         connection.execute(demand.on_conflict_do_update(["name"], set_={"value": demand.excluded.value}))
 
 
-def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
+def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:
     """Count a change of the bank's facts and return the new revision."""
-    _BUMP.execute(connection, {"number": bank, "purged": int(purge)})
+    _BUMP.execute(connection, {"number": bank, "purged": purges})
     [(revision,)] = _REVISION.rows(connection, {"number": bank})
     return revision
 

@@ -33,7 +33,7 @@ from vmemo.stores.sqlite.index.blocks import (
     unpack_vectors,
 )
 from vmemo.stores.sqlite.index.ids import FactIds
-from vmemo.stores.sqlite.index.postings import Hashes, keys_of
+from vmemo.stores.sqlite.index.postings import Hashes, Keys, keys_of, with_rows
 from vmemo.stores.sqlite.index.vectors import quantised
 from vmemo.stores.sqlite.raw import execute, fetch
 
@@ -53,6 +53,7 @@ SELECT first, count, numbers, vectors, terms, properties
 FROM fact_blocks CROSS JOIN block_properties ON block = id WHERE id = ?
 """
 _VECTORS = "SELECT first, count, numbers, vectors FROM fact_blocks WHERE id = ?"
+_NUMBERS = "SELECT first, count, numbers FROM fact_blocks WHERE bank = ? AND first <= ? ORDER BY first"
 _OF_BANK = "SELECT id FROM fact_blocks WHERE bank = ?"
 _CHANGED = """
 SELECT seq FROM facts INDEXED BY facts_revision
@@ -211,6 +212,22 @@ def read(connection: Connection, bank: int, *, after: int = -1) -> Iterator[Fact
     for span in _spans(connection, bank, after + 1, LATEST):
         block = _read(connection, span.id)
         yield block if span.first > after else block.at(np.flatnonzero(block.seqs > after))
+
+
+def numbers(connection: Connection, bank: int, *, last: int) -> NDArray[np.int64]:
+    """Return the numbers of the facts in blocks that begin no later than with `last`, ascending."""
+    blocks = [unpack_numbers(*row) for row in fetch(connection, _NUMBERS, bank, last)]
+    return np.concatenate([*blocks, np.zeros(0, np.int64)])
+
+
+def words(connection: Connection, bank: int, seqs: NDArray[np.int64]) -> Keys:
+    """Return the postings of facts by number, with their places among the numbers as rows."""
+    found = [np.zeros(0, np.uint64)]
+    for span, wanted in _by_span(connection, bank, seqs.tolist()).items():
+        block = _read(connection, span.id)
+        own = block.at(np.flatnonzero(np.isin(block.seqs, wanted)))
+        found.append(with_rows(own.keys, np.searchsorted(seqs, own.seqs)))
+    return np.concatenate(found)
 
 
 def mentions(connection: Connection, bank: int, *, after: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from vmemo.models.search import Hits, Ranking, Scope, TemporalSearch
 from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock
 from vmemo.stores.sqlite.index.cells import Cells, SharedCells
 from vmemo.stores.sqlite.index.ids import FactIds
-from vmemo.stores.sqlite.index.postings import NewPostings, Postings
+from vmemo.stores.sqlite.index.postings import Keys, NewPostings, Postings
 from vmemo.stores.sqlite.index.vectors import MULTIPLIED, SEVERAL, ComparedVectors, Mask, Rows, Vectors, best
 from vmemo.stores.values import micros
 
@@ -107,6 +107,26 @@ class BankIndex:
         table = self.table.copy()
         table[:, np.searchsorted(self.column("seq"), columns[0])] = columns
         return replace(self, table=table)
+
+    def kept(self, purges: int, seqs: NDArray[np.int64]) -> BankIndex:
+        """Return the view after removals that left the facts of some numbers, without mentions."""
+        rows = np.flatnonzero(np.isin(self.column("seq"), seqs))
+        if len(rows) == self.count:
+            return replace(self, purges=purges, mentions={})
+        return BankIndex(
+            self.number,
+            self.revision,
+            purges,
+            self.vectors.at(rows),
+            self.postings.at(rows),
+            self.ids.at(rows),
+            self.table[:, rows],
+            cells=self.cells.at(rows, self.count),
+        )
+
+    def reworded(self, seqs: NDArray[np.int64], keys: Keys) -> BankIndex:
+        """Return the view with other postings of some of its facts, whose places among the numbers are their rows."""
+        return replace(self, postings=self.postings.replaced(np.searchsorted(self.column("seq"), seqs), keys))
 
     def numbers(self, ids: Iterable[FactId]) -> dict[int, FactId]:
         """Facts of this view by number; others are left out."""

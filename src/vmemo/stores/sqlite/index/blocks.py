@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.stores.sqlite.index.ids import FactIds
-from vmemo.stores.sqlite.index.postings import COUNT_BITS, TERM_SHIFT, Keys, moved
+from vmemo.stores.sqlite.index.postings import COUNT_BITS, TERM_SHIFT, Keys, counts_of, moved, rows_of, with_rows
 
 BLOCK = 256
 """Facts of a block at most, so that a byte numbers them."""
 Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Columns = NDArray[np.int64]
-_COUNT = np.uint64((1 << COUNT_BITS) - 1)
 _WITH_IDS = b"\x00"
 """Begins properties with ids in bytes; those that are compressed as a whole begin otherwise."""
 
@@ -74,15 +73,12 @@ class FactBlock:
         """Return the facts at some places, in that order."""
         target = np.full(len(self.ids), -1, np.int64)
         target[places] = np.arange(len(places))
-        rows = target[rows_of(self.keys)]
-        kept = self.keys[rows >= 0]
-        low = (rows[rows >= 0].astype(np.uint64) << np.uint64(COUNT_BITS)) | (kept & _COUNT)
         return FactBlock(
             self.ids.at(places),
             self.columns[:, places],
             self.components[places],
             self.scales[places],
-            np.sort((kept >> TERM_SHIFT << TERM_SHIFT) | low),
+            np.sort(with_rows(self.keys, target)),
         )
 
     def parts(self) -> list[FactBlock]:
@@ -157,14 +153,9 @@ def _unpack_columns(plain: bytes, count: int) -> Columns:
     return np.ascontiguousarray(planes.T).view("<i8").reshape(len(COLUMNS) - 1, count)
 
 
-def rows_of(keys: Keys) -> NDArray[np.int64]:
-    """Return the rows of postings."""
-    return ((keys & np.uint64(0xFFFFFFFF)) >> np.uint64(COUNT_BITS)).astype(np.int64)
-
-
 def _pack_terms(keys: Keys) -> bytes:
     terms, holders = np.unique((keys >> TERM_SHIFT).astype("<u4"), return_counts=True)
-    rows, counts = rows_of(keys).astype(np.uint8), (keys & _COUNT).astype(np.uint8)
+    rows, counts = rows_of(keys).astype(np.uint8), counts_of(keys)
     holders = (holders - 1).astype(np.uint8)
     packed = (len(terms).to_bytes(4, "little"), terms.tobytes(), holders.tobytes(), rows.tobytes(), counts.tobytes())
     return zlib.compress(b"".join(packed), level=1)

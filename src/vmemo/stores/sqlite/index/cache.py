@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId
 from vmemo.ports import BankNotFound
-from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.message_rows import NEW_VECTORS, BankState, bank_state
 from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
@@ -60,7 +60,7 @@ class IndexCache:
     def _refreshed(self, connection: Connection, bank: BankId) -> BankIndex:
         state = bank_state(connection, bank)
         index = self._indexes.get(bank)
-        if index is None or (index.number, index.purges) != (state.seq, state.purges):
+        if index is not None and (index.number != state.seq or not 0 <= state.purges - index.purges < NEW_VECTORS):
             index = None
         if index is None or index.revision < state.revision:
             index = _read(connection, state) if index is None else _updated(connection, state, index)
@@ -85,12 +85,18 @@ def _read(connection: Connection, state: BankState) -> BankIndex:
 
 
 def _updated(connection: Connection, state: BankState, index: BankIndex) -> BankIndex:
-    """Return an index with the facts that were added and closed since."""
-    changed = block_rows.changed_columns(connection, state.seq, after=index.revision, last=index.last)
+    """Return an index with the facts that were added and closed since, and without those that were removed."""
+    last, removes = index.last, index.purges != state.purges
+    if removes:
+        index = index.kept(state.purges, block_rows.numbers(connection, state.seq, last=last))
+    changed = block_rows.changed_columns(connection, state.seq, after=index.revision, last=last)
     if changed.size:
         index = index.patched(changed)
-    grown = index.extended(state.revision, block_rows.read(connection, state.seq, after=index.last))
-    return grown.mentioned(block_rows.mentions(connection, state.seq, after=index.last))
+        if removes:
+            # A fact whose context was removed has fewer words.
+            index = index.reworded(changed[0], block_rows.words(connection, state.seq, changed[0]))
+    grown = index.extended(state.revision, block_rows.read(connection, state.seq, after=last))
+    return grown.mentioned(block_rows.mentions(connection, state.seq, after=last))
 
 
 def _state(connection: Connection, bank: BankId) -> BankState:

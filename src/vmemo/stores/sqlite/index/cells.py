@@ -77,6 +77,17 @@ class Cells:
         rows[size:total] = new
         self._rows[cell], self._sizes[cell] = rows, total
 
+    def at(self, target: Rows) -> Cells:
+        """Return the cells with the new numbers of their rows; -1 leaves a row out."""
+        moved = Cells(self._centres)
+        for cell in range(len(self._rows)):
+            rows = self._rows_of(cell)
+            rows = target[rows[rows < len(target)]]
+            moved._rows[cell] = rows[rows >= 0].astype(np.int32)
+        moved._sizes = np.array([len(rows) for rows in moved._rows], np.int64)
+        moved.count = int(moved._sizes.sum())
+        return moved
+
     def near(self, query: NDArray[np.float32]) -> Rows:
         """Return the rows of the cells nearest to a query, in no order."""
         return np.concatenate([self._rows_of(cell) for cell in self._nearest_cells(self._centres @ query)])
@@ -136,6 +147,14 @@ class SharedCells:
     def nbytes(self) -> int:
         """Bytes of memory."""
         return sum(cells.nbytes for cells in (self._ready, self._next) if cells is not None)
+
+    def at(self, rows: Rows, count: int) -> SharedCells:
+        """Return the cells of some of the first `count` rows, which ascend. Later ones are assigned again."""
+        target = np.full(count, -1, np.int64)
+        target[rows] = np.arange(len(rows))
+        with self._lock:
+            ready = None if self._ready is None else self._ready.at(target)
+            return SharedCells(self._queries, ready, _found_at=self._found_at)
 
     def get(self, vectors: Vectors, queries: int) -> Cells | None:
         """Return the cells of all rows for some queries, or None while reading all rows takes less time.

@@ -67,11 +67,26 @@ def moved(keys: Keys, rows: int) -> Keys:
     return keys + np.uint64(rows << COUNT_BITS)
 
 
+def rows_of(keys: Keys) -> NDArray[np.uint32]:
+    """Return the rows of postings."""
+    return keys.astype(np.uint32) >> np.uint32(COUNT_BITS)
+
+
+def counts_of(keys: Keys) -> NDArray[np.uint8]:
+    """Return the repetitions of postings."""
+    return (keys & np.uint64(MOST_REPEATED)).astype(np.uint8)
+
+
+def with_rows(keys: Keys, target: NDArray[np.int64]) -> Keys:
+    """Return postings with the new numbers of their rows; those of rows with the number -1 are left out."""
+    rows = target[rows_of(keys)]
+    kept, rows = keys[rows >= 0], rows[rows >= 0].astype(np.uint64)
+    return (kept >> TERM_SHIFT << TERM_SHIFT) | (rows << np.uint64(COUNT_BITS)) | counts_of(kept)
+
+
 def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
     """Return the words of each of `count` rows, with repetition."""
-    low = keys.astype(np.uint32)
-    repeated = low & np.uint32(MOST_REPEATED)
-    return np.bincount(low >> np.uint32(COUNT_BITS), repeated, minlength=count).astype(np.float32)
+    return np.bincount(rows_of(keys), counts_of(keys), minlength=count).astype(np.float32)
 
 
 class NewPostings:
@@ -105,11 +120,6 @@ class NewPostings:
             self._joined_rows = self._rows
 
 
-def _halves(keys: Keys) -> tuple[Hashes, NDArray[np.uint32]]:
-    """Return the hashes of postings, and their rows with repetitions."""
-    return (keys >> TERM_SHIFT).astype(np.uint32), keys.astype(np.uint32)
-
-
 @dataclass(frozen=True)
 class Segment:
     """Postings of some rows, sorted by term and then by row."""
@@ -122,11 +132,10 @@ class Segment:
     @staticmethod
     def of_sorted(keys: Keys) -> Segment:
         """Return the segment of sorted postings."""
-        hashes, low = _halves(keys)
+        hashes = (keys >> TERM_SHIFT).astype(np.uint32)
         starts = np.append(np.flatnonzero(hashes[1:] != hashes[:-1]) + 1, len(keys))
         starts = np.insert(starts, 0, 0) if len(keys) else starts
-        counts = (low & np.uint32(MOST_REPEATED)).astype(np.uint8)
-        return Segment(hashes[starts[:-1]], starts, low >> np.uint32(COUNT_BITS), counts)
+        return Segment(hashes[starts[:-1]], starts, rows_of(keys), counts_of(keys))
 
     @property
     def nbytes(self) -> int:
@@ -138,6 +147,13 @@ class Segment:
         hashes = np.repeat(self.terms.astype(np.uint64), np.diff(self.starts))
         low = (self.rows.astype(np.uint64) << np.uint64(COUNT_BITS)) | self.counts
         return (hashes << TERM_SHIFT) | low
+
+    def with_rows(self, target: NDArray[np.int64]) -> Segment:
+        """Return the postings with the new numbers of their rows, which ascend; -1 leaves those of a row out."""
+        rows = target[self.rows]
+        kept = rows >= 0
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Segment(self.terms, before[self.starts], rows[kept].astype(np.uint32), self.counts[kept])
 
     def of(self, term: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         """Rows that hold the term, and how often."""
@@ -175,6 +191,22 @@ class Postings:
         keys.sort()
         segments = _merged([*self.segments, Segment.of_sorted(keys)])
         return Postings(self.count + len(lengths), segments, np.concatenate([self.lengths, lengths]))
+
+    def at(self, rows: NDArray[np.int64]) -> Postings:
+        """Return the index of some rows, which ascend."""
+        target = np.full(self.count, -1, np.int64)
+        target[rows] = np.arange(len(rows))
+        segments = tuple(segment.with_rows(target) for segment in self.segments)
+        return Postings(len(rows), segments, self.lengths[rows])
+
+    def replaced(self, rows: NDArray[np.int64], keys: Keys) -> Postings:
+        """Return the index with other postings of some rows, whose places among `rows` are the rows of the keys."""
+        target = np.arange(self.count)
+        target[rows] = -1
+        lengths = self.lengths.copy()
+        lengths[rows] = lengths_of(keys, len(rows))
+        others = [segment.with_rows(target) for segment in self.segments]
+        return Postings(self.count, _merged([*others, Segment.of_sorted(np.sort(with_rows(keys, rows)))]), lengths)
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""

@@ -7,7 +7,7 @@ only the rows they choose are scored. Up to `EXACT` rows every row is scored.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,6 +77,14 @@ class Vectors:
         grown.scales[self.count : total] = scales
         grown.bits[:, self.count : total] = _sign_bits(components, len(grown.bits)).T
         return Vectors(total, grown.components, grown.scales, grown.bits)
+
+    def at(self, rows: Rows) -> Vectors:
+        """Return some rows, in that order, with memory for as many as these vectors have."""
+        kept = Vectors.empty(self.components.shape[1], len(self.scales))
+        kept.components[: len(rows)] = self.components[rows]
+        kept.scales[: len(rows)] = self.scales[rows]
+        kept.bits[:, : len(rows)] = self.bits[:, rows]
+        return replace(kept, count=len(rows))
 
     def _with_capacity(self, total: int) -> Vectors:
         capacity = max(total, len(self.scales) + len(self.scales) // 2)
