@@ -234,18 +234,22 @@ class ForgetReader:
         )
         wanted = records.wanted_names()
         left = records.remaining({id: await self._used(id, names, reach.facts) for id, names in wanted.items()})
-        separated = left.current(await self.store.entities(self.bank, EntitySelect(with_not_aliases=True)))
+        separated = left.current(
+            await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
+        )
         names = left.not_aliases(separated)
         if not names:
             return left
-        owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names)))
+        owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names), counted=False))
         names -= owned_names(names, left.current(owners))
         return left.without_not_aliases(separated, names - await self._held(names, reach.gone))
 
     async def _living(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
         """Return the entities of merges that exist."""
         ids = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
-        return {entity.id for entity in await self.store.entities(self.bank, EntitySelect(ids=sorted(ids)))}
+        return {
+            entity.id for entity in await self.store.entities(self.bank, EntitySelect(ids=sorted(ids), counted=False))
+        }
 
     async def _used(self, entity: EntityId, names: Iterable[str], lost: Mapping[FactId, Fact]) -> set[str]:
         """Return the names that the remaining facts about an entity use, case-folded."""

@@ -135,6 +135,8 @@ class EntitySelect:
     """Only entities with names that were found to be another's."""
     most_mentioned: bool = False
     """Order by the number of facts that mention the entities; a page starts at `offset`."""
+    counted: bool = True
+    """With the number of facts that mention the entities; if False, a store may leave out what takes time to count."""
     offset: int = 0
     limit: int | None = None
 

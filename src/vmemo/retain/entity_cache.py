@@ -89,7 +89,7 @@ class EntityCache:
     async def _entities(self, bank: BankId, revision: BankRevision) -> _BankEntities:
         known = self._known.get(bank)
         if known is None or known.revision != revision:
-            every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, limit=PAGE)))
+            every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, counted=False, limit=PAGE)))
             known = self._known[bank] = _BankEntities(revision, EntityIndex([entity async for entity in every]))
         return known
 

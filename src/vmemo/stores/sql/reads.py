@@ -155,18 +155,23 @@ def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) 
 
 
 def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list[Entity]:
-    """Return the entities of a selection with the number of facts that mention each."""
+    """Return the entities of a selection, with the number of facts that mention each unless it is not wanted."""
     if wanted.ids is not None:
         rows = _rows_by_id(connection, entities, bank, wanted.ids)
     else:
         rows = list(connection.execute(selects.entity_statement(bank, wanted)))
+    counts = _mentioning(connection, bank, [row.seq for row in rows]) if wanted.counted else {}
+    return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
+
+
+def _mentioning(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, int]:
+    """Return the number of facts that mention each entity, by number."""
     statement = (
         select(mentions.c.entity, func.count())
-        .where(mentions.c.bank == bank, among(mentions.c.entity, [row.seq for row in rows]))
+        .where(mentions.c.bank == bank, among(mentions.c.entity, numbers))
         .group_by(mentions.c.entity)
     )
-    counts = dict(connection.execute(statement).all())
-    return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
+    return dict(connection.execute(statement).all())
 
 
 def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) -> list[Link]:
