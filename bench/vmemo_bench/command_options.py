@@ -328,6 +328,9 @@ class ScaleCommandOptions(OutputOptions):
     facts: Annotated[int, typer.Option(min=0, help="Facts of one large bank; 0 for none.")] = ScaleOptions.facts
     banks: Annotated[int, typer.Option(min=0, help="Small banks in one store; 0 for none.")] = ScaleOptions.banks
     facts_per_bank: Annotated[int, typer.Option(min=1, help="Facts in each small bank.")] = ScaleOptions.facts_per_bank
+    keep_banks: Annotated[
+        Path | None, typer.Option(help="Keep the filled large bank in this folder, and use one that it contains.")
+    ] = None
     tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of joined LongMemEval conversations in one bank; 0 for none.")
     ] = ScaleOptions.tokens

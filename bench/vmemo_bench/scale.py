@@ -73,13 +73,13 @@ def _numbers(cells: Row) -> Iterator[tuple[str, float]]:
 
 
 async def _large_bank(run: SpeedRun, embedder: SyntheticEmbedder, facts: int) -> Row:
-    """Fill one bank; on PostgreSQL it is filled in a file and imported."""
-    async with run.store.files.bank("scale") as prepared:
-        ms = await run.fill(embedder, prepared, 0, facts)
+    """Fill one bank, or use one that is kept; on PostgreSQL it is filled in a file and imported."""
+    async with run.store.files.bank("speed") as prepared:
+        ms = await run.grow(embedder, prepared, 0, facts)
         database = run.store.database
         if database is None:
             return await _measure_bank(run, embedder, prepared, facts, ms)
-        async with run.store.bank("scale") as location:
+        async with run.store.bank("speed") as location:
             ms = await run.copy_bank(embedder, prepared, location)
             await database.vacuum()
             await run.optimise(embedder, location)
@@ -87,7 +87,7 @@ async def _large_bank(run: SpeedRun, embedder: SyntheticEmbedder, facts: int) ->
 
 
 async def _measure_bank(
-    run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, facts: int, fill_ms: float
+    run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, facts: int, fill_ms: float | None
 ) -> Row:
     disk = await run.disk_bytes(location)
     result = await measure_recall(run, embedder, location, facts, texts.queries(run.options.speed.queries + 1))
@@ -100,7 +100,7 @@ async def _measure_bank(
         "embed p50 ms": result.metrics[f"embed_p50_ms@{facts}"],
         "p50 over embed": result.metrics[f"recall_p50_over_embed@{facts}"],
         "first recall ms": result.timings[f"first_recall@{facts}"]["p50_ms"],
-        "filled facts/s": facts / fill_ms * 1000,
+        **({} if fill_ms is None else {"filled facts/s": facts / fill_ms * 1000}),
         "memory MB": peak_mb(),
         **_disk(disk),
         "found@10": found,

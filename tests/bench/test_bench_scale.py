@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,5 +36,13 @@ def test_every_part_prints_latency_memory_disk_and_quality(tmp_path: Path) -> No
 def test_parts_of_size_zero_are_left_out_and_negative_sizes_refused(tmp_path: Path) -> None:
     scale = ScaleOptions(facts=0, banks=2, facts_per_bank=5, tokens=0, queries=2, base_sentences=8)
     assert [*run(small(tmp_path, scale)).tables["scale"]] == ["2 banks of 5 facts"]
+
+
+def test_a_large_bank_is_filled_once_and_kept(tmp_path: Path) -> None:
+    scale = ScaleOptions(facts=30, banks=0, tokens=0, queries=3, base_sentences=8)
+    asked = replace(small(tmp_path, scale), keep_banks=tmp_path / "kept")
+    [filled], [copied] = (run(asked).tables["scale"].values() for _ in range(2))
+    assert filled.keys() - copied.keys() == {"filled facts/s"}
+    assert copied["found@10"] == filled["found@10"]
     with pytest.raises(InvalidInput, match="must not be negative"):
         run(small(tmp_path, ScaleOptions(facts=-1)))
