@@ -63,6 +63,13 @@ def fetch(connection: Connection, statement: str, *values: object) -> list[Seque
         return await_only(driver.fetch(statement, *values))
 
 
+def execute(connection: Connection, statement: str) -> None:
+    """Run a statement without values in the connection's transaction, which has begun."""
+    driver = driver_of(connection.connection.driver_connection)
+    with losses(driver):
+        await_only(driver.execute(statement))
+
+
 class Parameters:
     """The values of a statement, numbered as they are added."""
 

@@ -119,7 +119,7 @@ class EdgeSearch:
         entities = values.add([id for id in query.entities if storable(id)], "text[]")
         known = values.add(list(self._led), "bigint[]")
         # Facts beyond these make the edges only lighter that are too light already.
-        enough = min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1)
+        enough = values.add(min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1), "bigint")
         near = self._near_enough(values, "newest.fact", query)
         parts += [_MET_ROWS, _led(bank, known, near, cosine(values, query.vector), query)]
         return f"WITH {given}, {_met(bank, entities, least, enough)} {' UNION ALL '.join(parts)}"
@@ -151,7 +151,7 @@ WHERE {condition} AND found.other <> given.seq AND found.weight >= {least}
 """
 
 
-def _met(bank: str, entities: str, least: str, enough: int) -> str:
+def _met(bank: str, entities: str, least: str, enough: str) -> str:
     """The entities of the nodes, each with its name and how much sharing it says: the rarer, the more.
 
     Of one that says less than `least`, hardly more than that is found out.

@@ -24,7 +24,7 @@ from vmemo.models.search import (
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import graph, load, rows, vectors as vector_rows, words
-from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
+from vmemo.stores.postgres.driver import Parameters, execute, fetch, fetch_built
 from vmemo.stores.postgres.filters import ScopeFilter
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.sql import name_rows, reads
@@ -56,12 +56,29 @@ class PostgresBankSearch:
         self._filter: ScopeFilter | None = None
         self._nearest: graph.NearestFacts | None = None
         self._edges: list[graph.EdgeSearch] = []
+        self._plans_once = False
         self.searched = Searched(
             bank=self._bank,
             dimension=self._state.dimension,
             count=self._sizes.facts,
             indexed=2 * self._sizes.facts >= index_from,
         )
+
+    @property
+    def _by_search(self) -> Connection:
+        """The connection for searches through a bank, whose plan depends on the bank and its size."""
+        return self._planned(once=False)
+
+    @property
+    def _by_key(self) -> Connection:
+        """The connection for rows that are looked up by key: planning takes longer, and one plan is good for all."""
+        return self._planned(once=True)
+
+    def _planned(self, *, once: bool) -> Connection:
+        if once != self._plans_once:
+            execute(self._connection, f"SET LOCAL plan_cache_mode = {'force_generic_plan' if once else 'auto'}")
+            self._plans_once = once
+        return self._connection
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
@@ -72,28 +89,28 @@ class PostgresBankSearch:
     def filter(self, scope: Scope) -> ScopeFilter:
         """Return the filter of a scope; that of the last scope is kept, for it may take a query."""
         if self._filter is None or self._filter.scope is not scope:
-            self._filter = ScopeFilter.of(self._connection, self._bank, scope)
+            self._filter = ScopeFilter.of(self._by_search, self._bank, scope)
         return self._filter
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
         candidates = vector_rows.fact_candidates(self.filter(scope))
-        found = vector_rows.nearest(self._connection, self.searched, candidates, vector, limit=limit, floor=floor)
+        found = vector_rows.nearest(self._by_search, self.searched, candidates, vector, limit=limit, floor=floor)
         # The first search is the one for the whole question, which following the graph compares with.
         self._nearest = self._nearest or graph.NearestFacts(scope, vector, found)
         return found.ranking(limit, floor)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        return words.matching_facts(self._connection, self._sizes, self.filter(scope), text, limit=limit)
+        return words.matching_facts(self._by_search, self._sizes, self.filter(scope), text, limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank messages by BM25."""
-        return words.matching_messages(self._connection, self._sizes, self.filter(scope), text, limit=limit)
+        return words.matching_messages(self._by_search, self._sizes, self.filter(scope), text, limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""
-        return vector_rows.during(self._connection, self.searched, self.filter(scope), query, limit=limit)
+        return vector_rows.during(self._by_search, self.searched, self.filter(scope), query, limit=limit)
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
@@ -120,25 +137,25 @@ class PostgresBankSearch:
         if found is None:
             found = graph.EdgeSearch(self.filter(query.scope), query, self._nearest)
             self._edges.append(found)
-        return found.find(self._connection, query)
+        return found.find(self._by_key, query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        return rows.token_vectors(self._connection, self._bank, facts)
+        return rows.token_vectors(self._by_key, self._bank, facts)
 
     def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return graph.revisions(self._connection, self.filter(query.scope), query.facts)
+        return graph.revisions(self._by_key, self.filter(query.scope), query.facts)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        found, titles = load.facts_with_titles(self._connection, self._bank, self._name, facts)
+        found, titles = load.facts_with_titles(self._by_key, self._bank, self._name, facts)
         said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(facts=found, messages=said, titles=titles)
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
-        return load.outlines(self._connection, self._bank, facts)
+        return load.outlines(self._by_key, self._bank, facts)
 
 
 def nearest(
