@@ -121,6 +121,18 @@ def test_upgrading_again_changes_nothing(postgres_url: str) -> None:
     write(postgres_url, run)
 
 
+def test_the_index_of_mentions_is_built_again_with_the_facts(postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        connection.execute(text("DROP INDEX mentions_entity"))
+        connection.execute(text("CREATE INDEX mentions_entity ON mentions (bank, entity)"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0014'"))
+        upgraded(connection)
+        columns = {index["name"]: index["column_names"] for index in inspect(connection).get_indexes("mentions")}
+        assert columns["mentions_entity"] == ["bank", "entity", "fact"]
+
+    write(postgres_url, run)
+
+
 def test_processes_that_open_a_new_database_concurrently_create_its_schema_once(empty_postgres_url: str) -> None:
     failed: list[BaseException] = []
     ready = threading.Barrier(3)

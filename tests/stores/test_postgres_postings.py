@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+import pytest
+from hypothesis import given, strategies as st
 from sqlalchemy import Connection, text
 
 from vmemo.models import FactId
@@ -13,7 +15,7 @@ from vmemo.models.changes import Deletions, NewFact
 from vmemo.models.search import SearchRequest
 from vmemo.ports import Store
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.postgres.posting_blocks import BLOCK
+from vmemo.stores.postgres.posting_blocks import BLOCK, POSTING, Collection, best, scores
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.store import SqliteStore
@@ -157,3 +159,24 @@ def test_a_database_of_rows_of_postings_is_converted_and_finds_the_same(postgres
         await store.close()
 
     asyncio.run(run())
+
+
+@given(st.lists(st.integers(0, 5)), st.integers(1, 12))
+def test_the_best_places_are_those_of_a_stable_sort(points: list[int], count: int) -> None:
+    totals = np.array(points, np.float64)
+    assert best(totals, count).tolist() == np.argsort(-totals, kind="stable")[:count].tolist()
+
+
+@pytest.mark.parametrize("step", [1, 1000], ids=["dense", "sparse"])
+def test_facts_have_the_points_of_all_their_terms(step: int) -> None:
+    def block(term: int, first: int, places: list[int]) -> tuple[int, int, bytes]:
+        rows = np.array([(place * step, 5, 1) for place in places], POSTING)
+        return term, first, rows.tobytes()
+
+    collection = Collection(facts=100, fact_terms=500)
+    [once], [other] = (scores([block(term, 40, [0])], collection)[1] for term in (1, 2))
+    blocks = [block(1, 40, [0]), block(2, 40, [0, 7])]
+    facts, totals = scores(blocks, collection)
+    assert facts.tolist() == [40, 40 + 7 * step]
+    assert totals[0] > max(once, totals[1])
+    assert totals[1] < other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,8 @@ LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
 COMPARED = 2048
 """Facts of an entity that are compared, of those that the nearest facts do not decide."""
+LIKELY = 3
+"""Times more of an entity's most similar facts than wanted that are looked up, of which most are in the scope."""
 LIGHTEST = 1e-4
 """Weights below this one are not distinguished."""
 
@@ -87,14 +89,29 @@ class EdgeSearch:
             self._led = self._nearest.leading(connection, self._filter.bank, query.fan)
             self._nearest = None
         rows = fetch_built(connection, lambda values: self._statement(values, query))
-        led: dict[int, list[tuple[FactId, int]]] = defaultdict(list)
-        for kind, _, target, tokens, _, _, entity, _ in rows:
-            if kind == _LED:
-                led[entity].append((FactId(target), tokens))
+        led = self._leading(connection, rows, query)
         for kind, _, _, _, _, _, entity, _ in rows:
             if kind == _MET:
                 self._led.setdefault(entity, led[entity])
         return list(self._edges(rows, query.kinds or _ALL))
+
+    def _leading(
+        self, connection: Connection, rows: Sequence[Sequence[Any]], query: EdgeQuery
+    ) -> dict[int, list[tuple[FactId, int]]]:
+        """Return the facts that entities lead to; where too few of the likely ones pass, all of them are asked."""
+        led: dict[int, list[tuple[FactId, int]]] = defaultdict(list)
+        seen = Counter[int]()
+        for kind, _, target, tokens, passes, _, entity, _ in rows:
+            if kind == _LED:
+                seen[entity] += 1
+                if passes and len(led[entity]) < query.fan:
+                    led[entity].append((FactId(target), tokens))
+        unsure = [id for id, count in seen.items() if count == LIKELY * query.fan and len(led[id]) < query.fan]
+        if unsure:
+            led |= {entity: [] for entity in unsure}
+            for entity, fact, tokens in fetch_built(connection, lambda values: self._all_led(values, unsure, query)):
+                led[entity].append((FactId(fact), tokens))
+        return led
 
     def _edges(self, rows: Sequence[Sequence[Any]], kinds: frozenset[LinkKind]) -> Iterator[Edge]:
         for number, source, target, tokens, onward, weight, entity, name in rows:
@@ -120,9 +137,22 @@ class EdgeSearch:
         known = values.add(list(self._led), "bigint[]")
         # Facts beyond these make the edges only lighter that are too light already.
         enough = values.add(min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1), "bigint")
-        near = self._near_enough(values, "newest.fact", query)
+        near = self._near_enough(values, "likely.fact", query)
         parts += [_MET_ROWS, _led(bank, known, near, cosine(values, query.vector), query)]
         return f"WITH {given}, {_met(bank, entities, least, enough)} {' UNION ALL '.join(parts)}"
+
+    def _all_led(self, values: Parameters, entities: Sequence[int], query: EdgeQuery) -> str:
+        """The facts that some entities lead to, chosen among all that may be reached."""
+        bank, given = values.add(self._filter.bank, "bigint"), values.add(entities, "bigint[]")
+        return f"""
+SELECT each.entity, reached.id, reached.tokens FROM unnest({given}) AS each(entity) CROSS JOIN LATERAL (
+    SELECT facts.id, facts.tokens FROM ({_newest(bank, "each.entity", query)}) AS newest
+    JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
+    JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
+    WHERE {self._near_enough(values, "newest.fact", query)}
+    ORDER BY {cosine(values, query.vector)} DESC, facts.seq LIMIT {query.fan}
+) AS reached
+"""
 
     def _near_enough(self, values: Parameters, fact: str, query: EdgeQuery) -> str:
         """The condition of a fact that may be reached."""
@@ -180,18 +210,28 @@ SELECT {_MET}, met.id, NULL, NULL, NULL, heavy.weight, entity, heavy.name FROM m
 
 
 def _led(bank: str, known: str, condition: str, cosine: str, query: EdgeQuery) -> str:
-    """The facts that an entity leads to, the most similar ones first, of entities that are not known."""
+    """The facts that an entity may lead to, the most similar ones first, of entities that are not known.
+
+    The rows of a few are looked up to see if they may be reached, which takes longer than comparing their vectors.
+    """
     return f"""
-SELECT {_LED}, NULL, reached.id, reached.tokens, NULL, NULL, heavy.entity, NULL
+SELECT {_LED}, NULL, reached.id, reached.tokens, reached.passes, NULL, heavy.entity, NULL
 FROM heavy CROSS JOIN LATERAL (
-    SELECT facts.id, facts.tokens FROM (
-        SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = heavy.entity
-        ORDER BY fact DESC LIMIT {query.compared}
-    ) AS newest JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
-    JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
-    WHERE {condition} ORDER BY {cosine} DESC, facts.seq LIMIT {query.fan}
+    SELECT facts.id, facts.tokens, {condition} AS passes FROM (
+        SELECT newest.fact, {cosine} AS score FROM ({_newest(bank, "heavy.entity", query)}) AS newest
+        JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
+        ORDER BY score DESC, newest.fact LIMIT {LIKELY * query.fan}
+    ) AS likely JOIN facts ON facts.bank = {bank} AND facts.seq = likely.fact
+    ORDER BY likely.score DESC, likely.fact
 ) AS reached WHERE heavy.entity <> ALL({known})
 """
+
+
+def _newest(bank: str, entity: str, query: EdgeQuery) -> str:
+    return (
+        f"SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = {entity} "
+        f"ORDER BY fact DESC LIMIT {query.compared}"
+    )
 
 
 def revisions(connection: Connection, filter: ScopeFilter, ids: Sequence[FactId]) -> list[RevisionEdge]:

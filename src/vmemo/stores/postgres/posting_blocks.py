@@ -26,6 +26,8 @@ BLOCK = 128
 MOST_LENGTH, MOST_COUNT, FARTHEST = 2**15 - 1, 2**8 - 1, 2**31 - 1
 PAGE = 1000
 """Blocks that are read at a time where all of a bank are."""
+SPARSE = 16
+"""Numbers for each posting, up to which the points of facts are counted in an array of all numbers."""
 _LAST_SEQ = 2**63 - 1
 
 _COVERING = """
@@ -214,7 +216,7 @@ class Collection:
 
 
 def scores(blocks: Sequence[Sequence[Any]], collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return facts by BM25, best first, those of equal score in order; blocks have term, first number and postings."""
+    """Return the facts that have a term, in order, and their BM25; blocks have term, first number and postings."""
     if not blocks:
         return np.zeros(0, np.int64), np.zeros(0)
     postings = np.frombuffer(b"".join([stored for _, _, stored in blocks]), POSTING)
@@ -225,10 +227,26 @@ def scores(blocks: Sequence[Sequence[Any]], collection: Collection) -> tuple[NDA
     often = postings["count"].astype(np.float64)
     norms = K1 * (1 - B) + postings["length"].astype(np.float64) * (K1 * B / average)
     points = np.repeat(rarity, sizes) * often / (often + norms)
-    facts, places = np.unique(seqs, return_inverse=True)
-    totals = np.bincount(places, points).astype(np.float64)
-    order = np.argsort(-totals, kind="stable")
-    return facts[order], totals[order]
+    first = int(seqs.min())
+    if int(seqs.max()) - first > SPARSE * len(seqs):
+        facts, places = np.unique(seqs, return_inverse=True)
+        return facts, np.bincount(places, points).astype(np.float64)
+    # Sorting takes several times longer than counting in an array of all numbers. Every posting has points.
+    totals = np.bincount(seqs - first, points).astype(np.float64)
+    held = np.flatnonzero(totals)
+    return held + first, totals[held]
+
+
+def best(totals: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the places of the highest points, best first, those of equal points in order."""
+    if count < len(totals):
+        least = np.partition(totals, len(totals) - count)[len(totals) - count]
+        above = np.flatnonzero(totals > least)
+        equal = np.flatnonzero(totals == least)[: count - len(above)]
+        places = np.sort(np.concatenate([above, equal]))
+    else:
+        places = np.arange(len(totals))
+    return places[np.argsort(-totals[places], kind="stable")]
 
 
 def _rarities(blocks: Sequence[int], sizes: Sequence[int], facts: int) -> NDArray[np.float64]:

@@ -41,6 +41,8 @@ from sqlalchemy.types import TypeDecorator, UserDefinedType
 from vmemo.errors import StoreError
 from vmemo.stores.sql import schema
 
+MENTIONS = "mentions_entity"
+"""The index of mentions by entity. It ends with the fact here: an entity's newest facts are read from it alone."""
 WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes", "webhooks"})
 """Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
 
@@ -198,6 +200,10 @@ def _tables() -> MetaData:
 
 
 def _adapt(table: Table) -> None:
+    for index in [index for index in table.indexes if index.name == MENTIONS]:
+        # On SQLite an index of a table without row numbers holds the whole key.
+        table.indexes.discard(index)
+        Index(MENTIONS, table.c.bank, table.c.entity, table.c.fact)
     for column in table.columns:
         if isinstance(column.type, String):
             # Text is compared and ordered byte by byte, as SQLite does, whatever the server's language is.

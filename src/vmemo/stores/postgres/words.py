@@ -70,9 +70,10 @@ def matching_facts(connection: Connection, sizes: Sizes, filter: ScopeFilter, te
     facts, scores = posting_blocks.scores(blocks, posting_blocks.Collection(sizes.facts, sizes.fact_terms))
     hits, start, length = list[Scored](), 0, limit + limit // GROWTH
     while start < len(facts) and len(hits) < limit:
-        seqs = facts[start : start + length].tolist()
+        places = posting_blocks.best(scores, start + length)[start:]
+        seqs = facts[places].tolist()
         found = _in_scope(connection, filter, seqs)
-        points = zip(seqs, scores[start : start + length].tolist(), strict=True)
+        points = zip(seqs, scores[places].tolist(), strict=True)
         hits += [Scored(found[seq][0], score, found[seq][1]) for seq, score in points if seq in found]
         start, length = start + length, GROWTH * length
     return Ranking.of(hits[:limit])
