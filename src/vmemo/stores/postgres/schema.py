@@ -41,8 +41,12 @@ from sqlalchemy.types import TypeDecorator, UserDefinedType
 from vmemo.errors import StoreError
 from vmemo.stores.sql import schema
 
-MENTIONS = "mentions_entity"
-"""The index of mentions by entity. It ends with the fact here: an entity's newest facts are read from it alone."""
+MENTIONS_KEY = ("bank", "entity", "fact")
+"""The newest facts of an entity are read from the key of mentions, in order."""
+MENTIONS_BY_FACT = "mentions_fact"
+"""The index in place of SQLite's by entity. It takes half of the space that one by entity and fact would."""
+FACTS_FILLED = 90
+"""Percent of a page that new facts fill."""
 WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes", "webhooks"})
 """Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
 
@@ -200,10 +204,10 @@ def _tables() -> MetaData:
 
 
 def _adapt(table: Table) -> None:
-    for index in [index for index in table.indexes if index.name == MENTIONS]:
-        # On SQLite an index of a table without row numbers holds the whole key.
-        table.indexes.discard(index)
-        Index(MENTIONS, table.c.bank, table.c.entity, table.c.fact)
+    if table.name == schema.mentions.name:
+        table.indexes.clear()
+        Index(MENTIONS_BY_FACT, table.c.bank, table.c.fact)
+        table.append_constraint(PrimaryKeyConstraint(*(table.c[name] for name in MENTIONS_KEY)))
     for column in table.columns:
         if isinstance(column.type, String):
             # Text is compared and ordered byte by byte, as SQLite does, whatever the server's language is.
@@ -226,6 +230,18 @@ def _divide(connection: Connection, name: str, partitions: int) -> None:
                 f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
             )
         )
+    if name == "facts":
+        leave_space(connection)
+
+
+def leave_space(connection: Connection) -> None:
+    """Let new pages of facts keep some space: a row whose access count changes within its page needs no index entries.
+
+    Every recall changes the counts of the facts that it returns.
+    """
+    parts = text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'facts'::regclass")
+    for part in connection.execute(parts).scalars().all():
+        connection.execute(text(f"ALTER TABLE {part} SET (fillfactor = {FACTS_FILLED})"))
 
 
 def _demand_vectors(connection: Connection) -> None:
