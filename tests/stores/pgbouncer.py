@@ -33,6 +33,7 @@ pool_mode = transaction
 default_pool_size = {sessions}
 max_client_conn = 500
 server_login_retry = 0.1
+query_wait_timeout = 0
 logfile = {folder}/pgbouncer.log
 """
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))

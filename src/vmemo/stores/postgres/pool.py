@@ -31,6 +31,8 @@ from vmemo.stores.transient import Step, persistent
 R = TypeVar("R")
 STALLED = "120s"
 """Idle time in a transaction after which the server ends it and releases its locks."""
+ENDING_SECONDS = 5.0
+"""Seconds that the end of a transaction of reads may take, which changes nothing."""
 _LIMITS = (
     # Compiling a statement takes longer than to run it: many rows are expected, few are read.
     "SELECT set_config('jit', 'off', true), "
@@ -219,7 +221,9 @@ async def _end(connection: AsyncConnection, driver: Driver) -> None:
     if connection.invalidated:
         return
     try:
-        await driver.execute("ROLLBACK")
+        # A pooler that waits for its server would answer minutes later.
+        async with asyncio.timeout(ENDING_SECONDS):
+            await driver.execute("ROLLBACK")
     except (OSError, PostgresError, InterfaceError, InternalClientError):
         await connection.invalidate()
     except BaseException:
