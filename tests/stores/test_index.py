@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.stores.sqlite.index import ids as ids_module
+from vmemo.stores.sqlite.index import ids as ids_module, postings
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex
 from vmemo.stores.sqlite.index.blocks import BLOCK, FactBlock
 from vmemo.stores.sqlite.index.ids import FactIds
@@ -172,6 +172,16 @@ def test_merged_segments_score_like_a_single_build(rows: list[list[str]], steps:
     whole = Postings.empty().extended(*keyed(rows))
     for query in (WORDS, WORDS[:1], ("oak", "oak", "unknown"), ()):
         assert np.array_equal(grown.scores(query), whole.scores(query))
+
+
+@given(texts)
+def test_postings_that_two_threads_sort_score_like_others(rows: list[list[str]]) -> None:
+    whole = Postings.empty().extended(*keyed(rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "HALVED", 2)
+        halved = Postings.empty().extended(*keyed(rows))
+    assert np.array_equal(halved.scores(WORDS), whole.scores(WORDS))
+    assert halved.extended(*keyed(rows)).count == 2 * len(rows)
 
 
 @given(texts)

@@ -7,10 +7,12 @@ transaction that changes the facts' rows, so a block never contradicts them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +39,14 @@ from vmemo.stores.sqlite.index.postings import Hashes, Keys, keys_of, with_rows
 from vmemo.stores.sqlite.index.vectors import quantised
 from vmemo.stores.sqlite.raw import execute, fetch
 
+StoredRow = tuple[Any, ...]
+"""A block as `_READ` returns it."""
 SMALL = 32
 """Small blocks at the end of a bank, or facts of a commit, from which on they are merged."""
+MANY = 64
+"""Blocks from which on a second thread unpacks them."""
+TOGETHER = 16
+"""Blocks that it unpacks at a time."""
 
 _INSERT = "INSERT INTO fact_blocks (bank, first, last, count, numbers, vectors, terms) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _UPDATE = """
@@ -209,9 +217,22 @@ def count(connection: Connection, bank: int) -> int:
 
 def read(connection: Connection, bank: int, *, after: int = -1) -> Iterator[FactBlock]:
     """Yield the facts of a bank with greater numbers than `after`, in order."""
-    for span in _spans(connection, bank, after + 1, LATEST):
-        block = _read(connection, span.id)
-        yield block if span.first > after else block.at(np.flatnonzero(block.seqs > after))
+    spans = _spans(connection, bank, after + 1, LATEST)
+    rows = (_row(connection, span.id) for span in spans)
+    for block in map(_unpacked, rows) if len(spans) < MANY else _unpacked_ahead(rows):
+        yield block if block.seqs[0] > after else block.at(np.flatnonzero(block.seqs > after))
+
+
+def _unpacked_ahead(rows: Iterator[StoredRow]) -> Iterator[FactBlock]:
+    """Yield blocks that another thread unpacks while the caller reads and adds others."""
+    with ThreadPoolExecutor(1, thread_name_prefix="vmemo-blocks") as thread:
+        waiting = deque[Future[list[FactBlock]]]()
+        while some := list(islice(rows, TOGETHER)):
+            waiting.append(thread.submit(_all_unpacked, some))
+            if len(waiting) > 1:
+                yield from waiting.popleft().result()
+        for last in waiting:
+            yield from last.result()
 
 
 def numbers(connection: Connection, bank: int, *, last: int) -> NDArray[np.int64]:
@@ -257,10 +278,22 @@ def _covering(spans: Sequence[Span], seq: int) -> Span | None:
 
 
 def _read(connection: Connection, id: int) -> FactBlock:
+    return _unpacked(_row(connection, id))
+
+
+def _row(connection: Connection, id: int) -> StoredRow:
     found = fetch(connection, _READ, id)
     if not found:
         raise ValueError("a block of facts has no properties")
-    [(first, count, *stored)] = found
+    return found[0]
+
+
+def _all_unpacked(rows: Iterable[StoredRow]) -> list[FactBlock]:
+    return list(map(_unpacked, rows))
+
+
+def _unpacked(row: StoredRow) -> FactBlock:
+    first, count, *stored = row
     return FactBlock.read(first, count, StoredBlock(*stored))
 
 

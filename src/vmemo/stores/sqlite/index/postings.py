@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -24,6 +25,8 @@ SEGMENTS = 8
 """Segments up to which new facts are only appended; then the last ones become one."""
 GROWTH = 4
 """A segment is left alone by a merge that is smaller by this factor."""
+HALVED = 1 << 21
+"""Postings that are sorted in two halves."""
 CHUNK = 64
 """Blocks whose postings are joined at once."""
 COUNT_BITS = 6
@@ -188,8 +191,7 @@ class Postings:
         if not len(lengths):
             return self
         keys += np.uint64(self.count << COUNT_BITS)
-        keys.sort()
-        segments = _merged([*self.segments, Segment.of_sorted(keys)])
+        segments = _merged([*self.segments, *_sorted_segments(keys)])
         return Postings(self.count + len(lengths), segments, np.concatenate([self.lengths, lengths]))
 
     def at(self, rows: NDArray[np.int64]) -> Postings:
@@ -230,6 +232,20 @@ class Postings:
             at, often = rows.astype(np.intp), counts.astype(np.float32)
             norms = K1 * (1 - B + B * self.lengths[at] / self._mean_length)
             scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
+
+
+def _sorted_segments(keys: Keys) -> list[Segment]:
+    """Return the segment of postings, or if they are many, those of their halves, which two threads sort."""
+    if len(keys) < HALVED:
+        return [_sorted_segment(keys)]
+    with ThreadPoolExecutor(1, thread_name_prefix="vmemo-sort") as thread:
+        second = thread.submit(_sorted_segment, keys[len(keys) // 2 :])
+        return [_sorted_segment(keys[: len(keys) // 2]), second.result()]
+
+
+def _sorted_segment(keys: Keys) -> Segment:
+    keys.sort()
+    return Segment.of_sorted(keys)
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
