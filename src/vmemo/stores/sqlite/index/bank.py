@@ -88,7 +88,7 @@ class BankIndex:
             self,
             revision=revision,
             vectors=vectors,
-            postings=self.postings.extended(*postings.joined()),
+            postings=self.postings.extended(postings.rows, postings.parts()),
             ids=ids,
             table=table,
         )

@@ -27,8 +27,8 @@ GROWTH = 4
 """A segment is left alone by a merge that is smaller by this factor."""
 HALVED = 1 << 21
 """Postings that are sorted in two halves."""
-CHUNK = 64
-"""Blocks whose postings are joined at once."""
+JOINED = 16_384
+"""Rows whose postings are joined at once."""
 COUNT_BITS = 6
 MOST_REPEATED = (1 << COUNT_BITS) - 1
 """Repetitions of a word that are counted: more of them hardly change a score."""
@@ -89,38 +89,40 @@ def with_rows(keys: Keys, target: NDArray[np.int64]) -> Keys:
 
 def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
     """Return the words of each of `count` rows, with repetition."""
-    return np.bincount(rows_of(keys), counts_of(keys), minlength=count).astype(np.float32)
+    rows, counts = rows_of(keys), counts_of(keys)
+    # Few words are repeated, and adding up the counts of all takes longer.
+    more = np.flatnonzero(counts > 1)
+    repeated = np.bincount(rows[more], counts[more] - 1, minlength=count)
+    return (np.bincount(rows, minlength=count) + repeated).astype(np.float32)
 
 
 class NewPostings:
     """The postings of further rows, block by block."""
 
     def __init__(self) -> None:
-        self._rows = self._joined_rows = 0
+        self.rows = 0
+        self._joined_rows = 0
         self._blocks: list[Keys] = []
-        self._keys: list[Keys] = [np.zeros(0, np.uint64)]
-        self._lengths: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
+        self._parts: list[Keys] = []
 
     def add(self, keys: Keys, rows: int) -> None:
         """Add the postings of so many rows, which have numbers from 0 on."""
-        self._blocks.append(moved(keys, self._rows - self._joined_rows))
-        self._rows += rows
-        if len(self._blocks) == CHUNK:
+        self._blocks.append(moved(keys, self.rows))
+        self.rows += rows
+        if self.rows - self._joined_rows >= JOINED:
             self._join()
 
-    def joined(self) -> tuple[NDArray[np.float32], Keys]:
-        """Return the words of each row, with repetition, and all postings. Nothing can be added any more."""
+    def parts(self) -> list[Keys]:
+        """Return all postings in parts. Nothing can be added any more."""
         self._join()
-        keys, self._keys = self._keys, []
-        return np.concatenate(self._lengths), np.concatenate(keys)
+        parts, self._parts = self._parts, []
+        return parts
 
     def _join(self) -> None:
         # Thousands of small arrays would leave gaps in memory that stay.
         if self._blocks:
-            keys, self._blocks = np.concatenate(self._blocks), []
-            self._lengths.append(lengths_of(keys, self._rows - self._joined_rows))
-            self._keys.append(moved(keys, self._joined_rows))
-            self._joined_rows = self._rows
+            self._parts.append(np.concatenate(self._blocks))
+            self._blocks, self._joined_rows = [], self.rows
 
 
 @dataclass(frozen=True)
@@ -186,13 +188,14 @@ class Postings:
         """Bytes of memory."""
         return self.lengths.nbytes + sum(segment.nbytes for segment in self.segments)
 
-    def extended(self, lengths: NDArray[np.float32], keys: Keys) -> Postings:
-        """Return this index with more rows, whose postings have rows from 0 on. The keys are used up."""
-        if not len(lengths):
+    def extended(self, rows: int, parts: list[Keys]) -> Postings:
+        """Return this index with so many more rows, whose postings have rows from 0 on. The list is used up."""
+        if not rows:
             return self
-        keys += np.uint64(self.count << COUNT_BITS)
-        segments = _merged([*self.segments, *_sorted_segments(keys)])
-        return Postings(self.count + len(lengths), segments, np.concatenate([self.lengths, lengths]))
+        new = _new_segments(parts, rows, self.count)
+        segments = _merged([*self.segments, *(segment for segment, _ in new)])
+        lengths = sum((lengths for _, lengths in new), np.zeros(rows, np.float32))
+        return Postings(self.count + rows, segments, np.concatenate([self.lengths, lengths]))
 
     def at(self, rows: NDArray[np.int64]) -> Postings:
         """Return the index of some rows, which ascend."""
@@ -234,18 +237,29 @@ class Postings:
             scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
 
 
-def _sorted_segments(keys: Keys) -> list[Segment]:
-    """Return the segment of postings, or if they are many, those of their halves, which two threads sort."""
-    if len(keys) < HALVED:
-        return [_sorted_segment(keys)]
+_NewSegment = tuple[Segment, NDArray[np.float32]]
+"""A segment, and the words of all rows in it."""
+
+
+def _new_segments(parts: list[Keys], rows: int, first_row: int) -> list[_NewSegment]:
+    """Return the segment of some postings, or if they are many, those of their halves, which two threads sort."""
+    if sum(map(len, parts)) < HALVED or len(parts) < 2:
+        return [_new_segment(parts, rows, first_row)]
+    first, second = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    parts.clear()
     with ThreadPoolExecutor(1, thread_name_prefix="vmemo-sort") as thread:
-        second = thread.submit(_sorted_segment, keys[len(keys) // 2 :])
-        return [_sorted_segment(keys[: len(keys) // 2]), second.result()]
+        other = thread.submit(_new_segment, second, rows, first_row)
+        return [_new_segment(first, rows, first_row), other.result()]
 
 
-def _sorted_segment(keys: Keys) -> Segment:
+def _new_segment(parts: list[Keys], rows: int, first_row: int) -> _NewSegment:
+    keys = np.concatenate(parts)
+    # Their memory is free before the segment takes more.
+    parts.clear()
+    lengths = lengths_of(keys, rows)
+    keys += np.uint64(first_row << COUNT_BITS)
     keys.sort()
-    return Segment.of_sorted(keys)
+    return Segment.of_sorted(keys), lengths
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
