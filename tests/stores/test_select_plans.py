@@ -1,4 +1,4 @@
-"""The reads of forgetting and of short ids find their rows by index, so that their work does not grow with the bank."""
+"""Reads by reference and of pages find their rows by index, so that their work does not grow with the bank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.dialects import sqlite
 
-from vmemo.models import BankId, EntityId, FactId, Message, MessageId
+from vmemo.models import BankId, EntityId, EpisodeId, FactId, Message, MessageId
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import ShortId
@@ -75,13 +75,41 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
 def test_a_selection_by_reference_reads_no_other_rows_of_the_bank(
     database: sqlite3.Connection, statement: AnySelect
 ) -> None:
-    compiled = statement.compile(dialect=sqlite.dialect(), compile_kwargs={"render_postcompile": True})
-    values = [compiled.params[name] for name in compiled.positiontup or ()]
-    plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {compiled}", values)]
+    plan = plan_of(database, statement)
     tables = [step for step in plan if step.startswith(("SEARCH", "SCAN")) and "json_each" not in step]
     assert tables
     wide = ("(bank=?)", "(bank=? AND kind=?)")
     assert [step for step in tables if step.startswith("SCAN") or step.endswith(wide)] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        selects.message_statement(1, MessageSelect(limit=9)),
+        selects.message_statement(1, MessageSelect(after=MESSAGES[0], limit=9)),
+        selects.message_statement(1, MessageSelect(after=MESSAGES[0], last_first=True, limit=9)),
+        selects.fact_statement(1, FactSelect(limit=9)),
+        selects.fact_statement(1, FactSelect(after=FACTS[0], limit=9)),
+        selects.fact_statement(1, FactSelect(after=FACTS[0], newest_first=True, limit=9)),
+        selects.fact_statement(1, FactSelect(after=FACTS[0], networks=("opinion",), limit=9)),
+        selects.episode_statement(1, EpisodeSelect(limit=9)),
+        selects.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), limit=9)),
+        selects.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), last_first=True, limit=9)),
+        selects.entity_statement(1, EntitySelect(counted=False, limit=9)),
+        selects.entity_statement(1, EntitySelect(after=ENTITIES[0], counted=False, limit=9)),
+    ],
+)
+def test_a_page_is_read_in_the_order_of_an_index(database: sqlite3.Connection, statement: AnySelect) -> None:
+    plan = plan_of(database, statement)
+    assert plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+def plan_of(database: sqlite3.Connection, statement: AnySelect) -> list[str]:
+    """Return the steps of SQLite's plan."""
+    compiled = statement.compile(dialect=sqlite.dialect(), compile_kwargs={"render_postcompile": True})
+    values = [compiled.params[name] for name in compiled.positiontup or ()]
+    return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {compiled}", values)]
 
 
 def test_postgres_reads_each_table_once_although_its_statistics_miss_the_bank(postgres_url: str) -> None:

@@ -16,7 +16,18 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from sqlalchemy import BigInteger, BindParameter, ColumnElement, FromClause, Integer, Select, Text, and_, bindparam
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Integer,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    literal_column,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -124,6 +135,19 @@ def _bank_in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more
 def bank_of(table: FromClause) -> ColumnElement[int]:
     """Return the bank column of rows that are found by their numbers."""
     return _Bank(table.c.bank)
+
+
+OF_PAGES = "bank > 0"
+"""True for every row. SQLite uses the index of pages only for statements that say so."""
+
+
+def in_pages(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition by which SQLite reads the rows of a bank in the order of their numbers.
+
+    Without it, it sorts all of them for each page; with an index for every statement, it would prefer that one to
+    those with further columns, in order not to sort a few rows.
+    """
+    return table.c.bank > literal_column("0")
 
 
 def row(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:

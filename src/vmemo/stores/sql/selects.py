@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -58,15 +58,21 @@ def by_ids(table: Table) -> Prepared:
     return Prepared(select(table).where(own, among(table.c.id, later("ids"))))
 
 
+FoundBy = Literal["number", "page", "other columns"]
+"""Rows are found by their numbers, in the order of these, or by an index of other columns."""
+
+
 def _stored_after(
-    table: Table, bank: BankNumber, after: str | None, *, by_number: bool = False, last_first: bool = False
+    table: Table, bank: BankNumber, after: str | None, *, found_by: FoundBy = "other columns", last_first: bool = False
 ) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
-    of_bank = (conditions.bank_of(table) if by_number else table.c.bank) == bank
+    of_bank = [(conditions.bank_of(table) if found_by == "number" else table.c.bank) == bank]
+    if found_by == "page":
+        of_bank.append(conditions.in_pages(table))
     if after is None:
-        return [of_bank]
+        return of_bank
     start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
-    return [of_bank, table.c.seq < start if last_first else table.c.seq > func.coalesce(start, -1)]
+    return [*of_bank, table.c.seq < start if last_first else table.c.seq > func.coalesce(start, -1)]
 
 
 def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
@@ -79,7 +85,10 @@ def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
 
 def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
     """Return the statement of a selection of messages without ids."""
-    stored = _stored_after(messages, bank, wanted.after, last_first=wanted.last_first)
+    # An id, a document, a state or times are found by indexes of their own.
+    plain = wanted == MessageSelect(after=wanted.after, limit=wanted.limit, last_first=wanted.last_first)
+    found_by = "page" if plain else "other columns"
+    stored = _stored_after(messages, bank, wanted.after, found_by=found_by, last_first=wanted.last_first)
     statement = select(messages).where(*stored).limit(wanted.limit)
     if wanted.document is not None:
         statement = statement.where(messages.c.document == wanted.document)
@@ -119,7 +128,7 @@ _BANK, _MOST = bindparam("bank", type_=BigInteger), bindparam("most", type_=BigI
 OLDEST_PENDING = Prepared(message_statement(_BANK, MessageSelect(state="pending", by_time=True)).limit(_MOST))
 PRECEDING_MESSAGE = Prepared(
     _preceding(
-        message_statement(_BANK, MessageSelect()).order_by(None),
+        select(messages).where(messages.c.bank == _BANK),
         _BANK,
         bindparam("id", type_=Text),
         bindparam("time", type_=BigInteger),
@@ -132,7 +141,7 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
     """Return the statement of a selection of facts without ids."""
     linked = _linked_facts(bank, wanted)
     after = None if wanted.newest_first else wanted.after
-    stored = _stored_after(facts, bank, after, by_number=bool(linked))
+    stored = _stored_after(facts, bank, after, found_by="number" if linked else _found_by(wanted))
     statement = select(facts).where(*stored, *(within(facts.c.seq, numbers) for numbers in linked)).limit(wanted.limit)
     if wanted.networks:
         statement = statement.where(facts.c.network.in_(wanted.networks))
@@ -151,6 +160,13 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(*_earlier(facts, "mentioned_at", bank, wanted.after))
         return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
     return statement if wanted.around is not None else statement.order_by(facts.c.seq)
+
+
+def _found_by(wanted: FactSelect) -> FoundBy:
+    """Return "page" for facts in the order of storage; indexes of other columns find the others."""
+    in_order = not wanted.newest_first and wanted.around is None and wanted.mentioned_before is None
+    few = wanted.instructions or wanted.pinned or wanted.supersedes is not None or wanted.short_id is not None
+    return "page" if in_order and not few else "other columns"
 
 
 def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
@@ -244,7 +260,9 @@ def formed(bank: int) -> ColumnElement[bool]:
 def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
     """Return the statement of a selection of episodes without ids."""
     after = None if wanted.last_first else wanted.after
-    stored = _stored_after(episodes, bank, after, by_number=wanted.messages is not None)
+    plain = wanted == EpisodeSelect(after=wanted.after, limit=wanted.limit)
+    found_by = "number" if wanted.messages is not None else "page" if plain else "other columns"
+    stored = _stored_after(episodes, bank, after, found_by=found_by)
     statement = select(episodes).where(*stored).limit(wanted.limit)
     if wanted.messages is not None:
         inside = within(episode_messages.c.message, _numbers(messages, bank, wanted.messages))
@@ -266,7 +284,7 @@ LAST_EPISODE = Prepared(episode_statement(_BANK, EpisodeSelect(last_first=True, 
 
 def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
     """Return the statement of a selection of entities without ids."""
-    stored = _stored_after(entities, bank, wanted.after, by_number=wanted.names is not None)
+    stored = _stored_after(entities, bank, wanted.after, found_by="page" if wanted.names is None else "number")
     statement = select(entities).where(*stored).order_by(entities.c.seq).limit(wanted.limit)
     if wanted.names is not None:
         named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
