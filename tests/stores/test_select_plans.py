@@ -19,7 +19,7 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.models.short_ids import ShortId
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.stores.sql import scope_conditions, selects
+from vmemo.stores.sql import reads, scope_conditions, selects
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
@@ -56,6 +56,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
         selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
         selects.entity_statement(1, EntitySelect(names=["Ann"])),
+        reads.link_statement(1, FACTS),
     ],
     ids=[
         "messages",
@@ -70,6 +71,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         "message",
         "episodes",
         "names",
+        "links",
     ],
 )
 def test_a_selection_by_reference_reads_no_other_rows_of_the_bank(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -118,12 +119,11 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
         if (processed := await pending.removed_from(episode)) is not None:
             yield processed
     order = _FactOrder()
-    async for item in _facts(store, bank):
-        for fact in order.add(item):
-            yield fact
+    async for fact in _ordered_facts(store, bank, order):
+        yield fact
+    async for link in _links(store, bank, order):
+        yield link
     for record in (
-        *order.incomplete(),
-        *order.links(await store.links(bank)),
         *await store.confidence_changes(bank),
         *order.merges(await store.merges(bank)),
         *(await store.status(bank)).spending,
@@ -198,8 +198,14 @@ class _FactOrder:
         """Return the facts whose basis is not in the bank."""
         return [self._placed(item) for items in self.waiting.values() for item in items]
 
+    def pages(self) -> Iterator[list[FactId]]:
+        """Yield the facts in order, some at a time."""
+        ids = iter(self.places)
+        while page := list(islice(ids, PAGE)):
+            yield page
+
     def links(self, found: Sequence[Link]) -> Sequence[Link]:
-        """Return the links in the order of their facts."""
+        """Return the links of a page in the order of their facts."""
         if not self.changed:
             return found
         return sorted(found, key=lambda link: (self._place(link.source), self._place(link.target)))
@@ -221,6 +227,21 @@ class _FactOrder:
 
     def _place(self, fact: FactId) -> int:
         return self.places.get(fact, len(self.places))
+
+
+async def _ordered_facts(store: Store, bank: BankId, order: _FactOrder) -> AsyncIterator[NewFact]:
+    async for item in _facts(store, bank):
+        for fact in order.add(item):
+            yield fact
+    for fact in order.incomplete():
+        yield fact
+
+
+async def _links(store: Store, bank: BankId, order: _FactOrder) -> AsyncIterator[Link]:
+    """Yield the links in the order of their facts, those of some facts at a time."""
+    for page in order.pages():
+        for link in order.links(await store.links(bank, page)):
+            yield link
 
 
 async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:

@@ -12,7 +12,7 @@ from vmemo.models.changes import EntityMention
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import conditions, selects
 from vmemo.stores.sql.batch_rows import LINK_KINDS
-from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.conditions import among, later, listed, within
 from vmemo.stores.sql.prepared import Prepared
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of, message_of
 from vmemo.stores.sql.schema import (
@@ -176,6 +176,11 @@ def _mentioning(connection: Connection, bank: int, numbers: Sequence[int]) -> di
 
 def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) -> list[Link]:
     """Return the stored links that leave these facts, or all."""
+    return [_link(*row) for row in connection.execute(link_statement(bank, ids)).all()]
+
+
+def link_statement(bank: int, ids: Sequence[FactId] | None) -> selects.AnySelect:
+    """Return the statement of the links that leave some facts, or all, in the order of their facts."""
     origin, target = facts.alias("origin"), facts.alias("target")
     statement = (
         select(origin.c.id, target.c.id, links.c.kind, links.c.weight)
@@ -185,8 +190,8 @@ def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) ->
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
     if ids is not None:
-        statement = statement.where(origin.c.bank == bank, among(origin.c.id, ids))
-    return [_link(*row) for row in connection.execute(statement).all()]
+        statement = statement.where(within(links.c.source, selects.numbers_of(facts, bank, ids)))
+    return statement
 
 
 def _link(source: str, target: str, kind: int, weight: float) -> Link:

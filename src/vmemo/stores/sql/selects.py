@@ -202,15 +202,15 @@ def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
         (BASIS, facts, wanted.basis),
     ):
         if ids is not None:
-            resting = within(sources.c.source, _numbers(table, bank, ids))
+            resting = within(sources.c.source, numbers_of(table, bank, ids))
             found.append(select(sources.c.fact).where(sources.c.bank == bank, sources.c.kind == kind, resting))
     if wanted.entities is not None:
-        mentioned = within(mentions.c.entity, _numbers(entities, bank, wanted.entities))
+        mentioned = within(mentions.c.entity, numbers_of(entities, bank, wanted.entities))
         found.append(select(mentions.c.fact).where(mentions.c.bank == bank, mentioned))
     return found
 
 
-def _numbers(table: Table, bank: BankNumber, ids: Sequence[str]) -> Select[int]:
+def numbers_of(table: Table, bank: BankNumber, ids: Sequence[str]) -> Select[int]:
     """Return the numbers of rows by id. Nested, not joined: SQLite would begin a join with all rows of the bank."""
     own = table.alias()
     return select(own.c.seq).where(own.c.bank == bank, among(own.c.id, ids))
@@ -265,7 +265,7 @@ def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
     stored = _stored_after(episodes, bank, after, found_by=found_by)
     statement = select(episodes).where(*stored).limit(wanted.limit)
     if wanted.messages is not None:
-        inside = within(episode_messages.c.message, _numbers(messages, bank, wanted.messages))
+        inside = within(episode_messages.c.message, numbers_of(messages, bank, wanted.messages))
         held = select(episode_messages.c.episode).where(episode_messages.c.bank == bank, inside)
         statement = statement.where(within(episodes.c.seq, held))
     if wanted.condensable is not None:
