@@ -17,7 +17,7 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 from databases import NewDatabase
 from vmemo import EmbedderMismatch, InvalidInput, Memory, StoreBusy
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models import Entity, MessageId
+from vmemo.models import BankId, Entity, FactId, Link, MessageId
 from vmemo.models.messages import line_key
 from vmemo.ports.paging import Item
 from vmemo.testing.samples import TokenHashEmbedder
@@ -47,6 +47,28 @@ def test_an_imported_bank_exports_to_the_same_bytes(file: Path, url: str, tmp_pa
         assert memory.import_bank_sync(file) == 5
         assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+
+
+def test_links_are_exported_in_pages_of_facts_to_the_same_bytes(
+    file: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_format, "PAGE", 2)
+    pages: list[int] = []
+    with open_memory(url) as memory:
+        memory.import_bank_sync(file)
+        store = memory.lookup.store
+        links = store.links
+
+        async def counted(bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+            assert facts is not None
+            pages.append(len(facts))
+            return await links(bank, facts)
+
+        monkeypatch.setattr(store, "links", counted)
+        memory.export_sync(tmp_path / "pages.jsonl")
+    assert len(pages) > 1
+    assert max(pages) == 2
+    assert (tmp_path / "pages.jsonl").read_bytes() == file.read_bytes()
 
 
 def test_a_bank_moves_to_the_other_store_and_back_unchanged(postgres_url: str, sqlite_url: str, tmp_path: Path) -> None:
