@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import httpx2
@@ -48,12 +49,31 @@ def test_sign_in_returns_to_the_page_of_this_console_only(server: LiveServer) ->
     with server.http() as client:
         for given, expected in [
             ("/console/banks/ana", "/console/banks/ana"),
+            ("/console/banks/a%2Fb/facts?q=50%25+of+tea&state=current", None),
+            ("/console?q=ana", None),
+            ("/console/banks/ana/recall?query=//evil.example", None),
+            ("/console/banks/ana/recall?query=" + "x" * 3_000, "/console"),
+            ("/consolex", "/console"),
+            ("/console?q=ana\r\nSet-Cookie: a=b", "/console"),
             ("https://evil.example/console/", "/console"),
             ("//evil.example/console/", "/console"),
             ("/console/\\evil.example", "/console"),
         ]:
             data = {"key": server.key("read"), "csrf_token": form_token(client), "next": given}
-            assert client.post("/console/sign-in", data=data).headers["location"] == expected
+            assert client.post("/console/sign-in", data=data).headers["location"] == (expected or given)
+
+
+def test_sign_in_comes_back_with_the_query(server: LiveServer) -> None:
+    address = "/console/banks/ana/recall?query=Where+does+Anna+live%3F&at_time=2024-09-01"
+    with server.http() as client:
+        form = client.get(client.get(address).headers["location"]).text
+        back = unescape(form.split('name="next" value="')[1].split('"')[0])
+        assert back == address
+        data = {"key": server.key("read"), "csrf_token": form_token(client), "next": back}
+        assert client.post("/console/sign-in", data=data).headers["location"] == address
+    with server.http() as client:
+        posted = client.post("/console/banks/ana/process?query=x", data={})
+        assert posted.headers["location"] == "/console/sign-in?next=%2Fconsole"
 
 
 def test_wrong_key_and_large_forms_are_refused(server: LiveServer) -> None:
@@ -79,8 +99,10 @@ def test_session_ends_with_sign_out_and_with_the_key(server: LiveServer) -> None
         assert client.get("/console").status_code == 200
         portal.run(server.auth.revoke(id))
         assert client.get("/console").status_code == 303
-        fragment = client.get("/console/banks/ana/facts", headers={"HX-Request": "true"})
-        assert (fragment.status_code, fragment.headers["hx-redirect"]) == (204, "/console/sign-in")
+        shown = {"HX-Request": "true", "HX-Current-URL": f"{server.url}/console/banks/ana/facts?state=closed"}
+        fragment = client.get("/console/banks/ana/queue", headers=shown)
+        back = "/console/sign-in?next=%2Fconsole%2Fbanks%2Fana%2Ffacts%3Fstate%3Dclosed"
+        assert (fragment.status_code, fragment.headers["hx-redirect"]) == (204, back)
 
 
 def test_sessions_expire_and_are_bounded() -> None:

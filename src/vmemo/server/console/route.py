@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -94,11 +94,16 @@ def _described(error: Exception) -> tuple[int, str]:
 
 
 def sign_in_redirect(request: Request) -> Response:
-    """Return a redirect to the sign-in page, which comes back to this page."""
-    page = path_to("sign-in")
-    if is_fragment(request):
-        # htmx would follow a redirect itself and put the page into a part of this one.
-        return Response(status_code=204, headers={"HX-Redirect": page})
+    """Return a redirect to the sign-in page, which comes back to the page that the browser shows."""
     raw: bytes = request.scope.get("raw_path") or b""
-    back = raw.decode("ascii", "replace") if request.method == "GET" else path_to()
-    return RedirectResponse(f"{page}?{urlencode({'next': back})}", 303)
+    back = f"{raw.decode('ascii', 'replace')}?{request.url.query}" if request.method == "GET" else path_to()
+    if is_fragment(request):
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        back = f"{shown.path}?{shown.query}"
+    page = f"{path_to('sign-in')}?{urlencode({'next': back.removesuffix('?')})}"
+    # htmx would follow a redirect itself and put the page into a part of this one.
+    return (
+        Response(status_code=204, headers={"HX-Redirect": page})
+        if is_fragment(request)
+        else RedirectResponse(page, 303)
+    )

@@ -16,6 +16,8 @@ from vmemo.server.problems import HttpProblem
 router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
 MAX_BODY = 8192
 """Bytes of the form, which is read before anybody is authenticated."""
+MAX_NEXT = 2000
+"""Characters of the address to continue with; the form encodes each in at most 3 bytes."""
 
 
 @router.get("/sign-in")
@@ -58,5 +60,6 @@ def _check_size(request: Request) -> None:
 
 
 def _local(next: str) -> str:
-    """Return the page to continue with if it is one of this console."""
-    return next if next.startswith("/console/") and "\\" not in next and next.isprintable() else ""
+    """Return the page to continue with, and its query, if it is one of this console and fits into the form."""
+    own = next.startswith(("/console/", "/console?")) and "\\" not in next and next.isprintable()
+    return next if own and len(next) <= MAX_NEXT else ""
