@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from inspect import signature
@@ -23,6 +24,19 @@ def test_the_settings_page_lists_every_setting_with_its_default_and_variable(mon
     table: Any = import_module("settings_table")
     page = (ROOT / "docs" / "settings.md").read_text()
     assert page.endswith(table.START + table.render()), "run: python scripts/settings_table.py"
+
+
+def test_a_number_beside_the_name_of_a_setting_is_its_default() -> None:
+    table = (ROOT / "docs" / "settings.md").read_text()
+    rows = re.findall(r"^\| `([\w.]+)` \| `([\d.]+)` \| (?:`(\w+)`)?", table, re.MULTILINE)
+    defaults = {name: float(value) for setting, value, variable in rows for name in (setting, variable) if name}
+    stated = [
+        (page.name, name, float(value.replace(",", "")))
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        for name, value in re.findall(r"`([\w.]+)` \((\.?\d[\d.,]*)\)", page.read_text())
+    ]
+    assert len([name for _, name, _ in stated if name in defaults]) > 10
+    assert [each for each in stated if each[2] != defaults.get(each[1], each[2])] == []
 
 
 def test_no_two_settings_share_an_environment_variable() -> None:
