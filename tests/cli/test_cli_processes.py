@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,10 +28,71 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", *arguments]
-    around = {**os.environ, "COLUMNS": "100"}
+    # Without the variables of this process: telemetry is off where tests or a continuous integration service run.
+    around = {"PATH": os.environ["PATH"], "COLUMNS": "100", "HOME": str(folder)}
     return subprocess.run(
         command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder, env=around
     )
+
+
+# Telemetry of a dependency looks its host up only after a while.
+FIRST_USE = """
+import json, subprocess, sys, time
+from vmemo import Memory
+from vmemo.client import Client
+
+started = time.monotonic()
+command = [sys.executable, "-m", "vmemo", "serve", "--port", "0", "--db", "served.db", "--json"]
+server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+with Memory("memory.db") as memory:
+    memory.retain_sync("I moved to Oslo in March.")
+    assert memory.recall_sync("Where do I live?").hits
+    url = next(line["url"] for line in map(json.loads, server.stderr) if line["event"] == "listening")
+    with Client(url) as client:
+        client.retain_sync("I moved to Oslo in March.")
+        assert client.recall_sync("Where do I live?").hits
+    print("used", flush=True)
+    time.sleep(max(0.0, started + 20 - time.monotonic()))
+server.terminate()
+assert server.wait() == 0
+"""
+
+
+@dataclass(frozen=True)
+class FirstUse:
+    """A process that uses the library and a server, with an empty home folder and environment."""
+
+    process: subprocess.Popen[str]
+    home: Path
+    trace: Path | None
+    """The file of the system calls that send something, where `strace` is installed."""
+
+
+@pytest.fixture(scope="module")
+def first_use(tmp_path_factory: pytest.TempPathFactory) -> Generator[FirstUse]:
+    folder, home = tmp_path_factory.mktemp("used"), tmp_path_factory.mktemp("home")
+    trace = folder / "trace" if shutil.which("strace") else None
+    calls = "connect,sendto,sendmsg,sendmmsg"
+    traced = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={calls}"] if trace else []
+    with subprocess.Popen(
+        [*traced, sys.executable, "-c", FIRST_USE],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield FirstUse(process, home, trace)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_the_home_folder_stays_empty(first_use: FirstUse) -> None:
+    assert first_use.process.stdout is not None
+    assert first_use.process.stdout.readline() == "used\n"
+    assert list(first_use.home.rglob("*")) == []
 
 
 def test_the_demo_shows_every_section_within_100_columns(tmp_path: Path) -> None:
@@ -139,3 +203,16 @@ def test_an_example_runs(
     output = capsys.readouterr()
     assert output.err == ""
     assert shown in output.out
+
+
+# The last test, because it waits for a process that the first one started.
+def test_no_process_looks_a_host_up_or_connects_to_another_machine(first_use: FirstUse) -> None:
+    assert first_use.process.wait(MAX_WAIT) == 0
+    assert list(first_use.home.rglob("*")) == []
+    if first_use.trace is None:
+        pytest.skip("strace is not installed: connections were not recorded.")
+    calls = first_use.trace.read_text(encoding="utf-8")
+    addresses = set(re.findall(r'(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"', calls))
+    assert addresses == {"127.0.0.1"}
+    assert "htons(53)" not in calls
+    assert "resolve" not in calls

@@ -17,7 +17,11 @@ ADAPTERS = Path(__file__).parent / "adapters"
 MAX_LINE = 64 * 1024**2
 ENVIRONMENTS = {
     "mem0": {"MEM0_TELEMETRY": "False", "OPENAI_API_KEY": "unused"},
-    "mempalace": {"MEMPALACE_EMBEDDING_MODEL": "openai-compat", "MEMPALACE_EMBEDDING_API_MODEL": "document"},
+    "mempalace": {
+        "ANONYMIZED_TELEMETRY": "False",
+        "MEMPALACE_EMBEDDING_MODEL": "openai-compat",
+        "MEMPALACE_EMBEDDING_API_MODEL": "document",
+    },
 }
 """Variables that a product reads when it is imported."""
 
@@ -62,6 +66,7 @@ async def start_product(name: str, python: Path, folder: Path, endpoint: str) ->
         limit=MAX_LINE,
         env={
             **os.environ,
+            "ORT_DISABLE_TELEMETRY": "1",
             **ENVIRONMENTS.get(name, {}),
             "MEMPALACE_EMBEDDING_API_URL": endpoint,
             "HOME": str(folder),

@@ -78,6 +78,8 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
         lifespan=lambda app: lifespan(state.memory, observer, worker=worker, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
+        # FastAPI's own spans hold the query of a URL, and its logs the messages of exceptions.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastapi import Request
 from opentelemetry import trace
 from opentelemetry.propagate import extract
-from opentelemetry.trace import SpanKind, StatusCode, TracerProvider
+from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vmemo.server.observability import method_label
@@ -17,9 +17,9 @@ from vmemo.server.observability import method_label
 class TracingMiddleware:
     """Creates a span for every request; its attributes hold no memory text."""
 
-    def __init__(self, app: ASGIApp, provider: TracerProvider | None = None) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._tracer = trace.get_tracer("vmemo.server", tracer_provider=provider)
+        self._tracer = trace.get_tracer("vmemo.server")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request inside a span."""
