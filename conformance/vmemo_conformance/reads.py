@@ -78,6 +78,30 @@ class ReadConformance(StoreSuite):
         assert await names(containing="_50%") == ["Ben"]
 
     @on_store
+    async def test_facts_and_messages_are_found_by_parts_of_their_text(self, store: Store) -> None:
+        texts = ("Ana likes Ölçay's tea", "Ben paid 50% for a_b", "Ana paid 500 for a/b\\c", "ANA: ÖLÇAY called")
+        messages = await store_messages(store, *texts)
+        for number, text in enumerate(texts):
+            await store_fact(store, text, mentioned_at=day(number))
+
+        for parts, expected in (
+            (["ana"], [0, 2, 3]),
+            (["PAID", "ana"], [2]),
+            (["ölçay"], [0, 3]),
+            (["50%"], [1]),
+            (["a_b"], [1]),
+            (["b\\c"], [2]),
+            (["tea", "50%"], []),
+        ):
+            found = await store.facts(BANK, FactSelect(containing=parts, newest_first=True))
+            assert [fact.text for fact in found] == [texts[number] for number in reversed(expected)], parts
+            archived = await store.messages(BANK, MessageSelect(containing=parts, last_first=True))
+            stated = [message.content for message in archived if message.id in {each.id for each in messages}]
+            assert stated == [texts[number] for number in reversed(expected)], parts
+        page = MessageSelect(containing=["ana"], last_first=True, after=messages[3].id, limit=1)
+        assert [message.content for message in await store.messages(BANK, page)] == [texts[2]]
+
+    @on_store
     async def test_daily_counts_add_up(self, store: Store) -> None:
         assert await store.daily_counts(BANK) == []
         await store_messages(store, "one", "two", timestamp=day(4))

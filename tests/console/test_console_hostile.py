@@ -85,7 +85,15 @@ def test_stored_script_is_text_on_every_page(hostile: LiveServer) -> None:
 def test_hostile_query_is_text(hostile: LiveServer) -> None:
     with hostile.http() as http:
         client = ConsoleClient(http, BANK)
-        for page in ("/recall?query=", "/facts?entity=", "/entities?q=", "/messages?document=", "/forget?entity="):
+        for page in (
+            "/recall?query=",
+            "/facts?entity=",
+            "/facts?q=",
+            "/messages?q=",
+            "/entities?q=",
+            "/messages?document=",
+            "/forget?entity=",
+        ):
             response = http.get(client.path(page) + "%3Cscript%3Ealert(1)%3C/script%3E")
             assert "<script>alert" not in response.text
         assert "<script>alert" not in http.get("/console?q=%3Cscript%3Ealert(1)").text

@@ -11,7 +11,7 @@ import pytest
 
 from console_client import BANK, ConsoleClient
 from live_server import LiveServer, live_server
-from vmemo import Memory
+from vmemo import Memory, Message
 from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes
 from vmemo.models.results import Answer, Citation, Spending
@@ -68,6 +68,34 @@ def test_facts_are_listed_newest_first_with_filters(reader: ConsoleClient, memor
     assert set(shown(entity="biscuit")) == about
     assert set(shown(until="2024-03-01")) == {fact.id for fact in facts if fact.mentioned_at.isoformat() < "2024-03"}
     assert "No facts here" in reader.get("/facts", entity="nobody")
+
+
+def test_facts_and_messages_are_searched_by_their_words(reader: ConsoleClient, memory: Memory) -> None:
+    def shown(page: str, **filters: str) -> list[str]:
+        return re.findall(rf'class="fact-link" href="[^"]*{page}/([^"]+)"', reader.get(page, **filters))
+
+    facts, messages = portal.run(memory.facts(limit=1000)), portal.run(memory.messages(limit=1000))
+    for q in ("biscuit", "BISCUIT stairs", "half  marathon", "100%", "\x00", "zzzz"):
+        words = q.replace("\x00", "").casefold().split()
+        assert set(shown("/facts", q=q)) == {f.id for f in facts if all(word in f.text.casefold() for word in words)}
+        stated = [m.id for m in messages if all(word in m.content.casefold() for word in words)]
+        assert shown("/messages", q=q) == stated[::-1], q
+    current = set(shown("/facts", q="maya", state="current"))
+    assert current < set(shown("/facts", q="maya"))
+    assert "<mark>Biscuit</mark>" in reader.get("/messages", q="biscuit")
+    assert "Change the filters" in reader.get("/messages", q="zzzz")
+    assert reader.http.get(reader.path("/facts"), params={"q": "x" * 201}).status_code == 422
+
+
+def test_search_shows_the_part_of_a_long_text_that_has_the_word(sample: LiveServer, reader: ConsoleClient) -> None:
+    memory = sample.memory.bank("searched")
+    texts = [Message(content=f"{'tea ' * 200}<b>needle</b> {n}", speaker="Ana") for n in range(60)]
+    portal.run(memory.retain(texts, infer=False))
+    found = ConsoleClient(reader.http, "searched")
+    first = found.get("/messages", q="NEEDLE")
+    assert first.count("&lt;b&gt;<mark>needle</mark>&lt;/b&gt;") == 50
+    more = unescape(re.findall(r'href="([^"]+)"[^>]*>Earlier messages', first)[0])
+    assert reader.http.get(more, headers={"HX-Request": "true"}).text.count("<mark>needle</mark>") == 10
 
 
 def test_pages_of_facts_continue_where_the_last_one_ended(memory: Memory) -> None:

@@ -25,6 +25,8 @@ class MessageSelect:
     after: MessageId | None = None
     document: str | None = None
     state: MessageState | None = None
+    containing: Sequence[str] = ()
+    """Only messages that contain each of these texts, in upper or lower case."""
     preceding: Message | None = None
     """Only messages earlier than this one in its document, the latest first."""
     short_id: ShortId | None = None
@@ -63,6 +65,8 @@ class FactSelect:
     short_id: ShortId | None = None
     """Only facts whose ids have this short id."""
     networks: Sequence[Network] = ()
+    containing: Sequence[str] = ()
+    """Only facts that contain each of these texts, in upper or lower case."""
     current: bool = False
     """Only facts that are believed and true now."""
     closed: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from vmemo import Memory
 from vmemo.auth import Principal
@@ -26,6 +26,8 @@ async def _signed_in(request: Request) -> Principal:
 
 
 SignedIn = Annotated[Principal, Depends(_signed_in)]
+SearchText = Annotated[str, Query(max_length=200)]
+"""Words of a search, separated by spaces."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from vmemo.auth import Principal
 from vmemo.models import Fact, Interval, utc_now
@@ -40,6 +41,22 @@ def bank_path(bank: str, *parts: str) -> str:
 def short(text: str, limit: int = SHORT) -> str:
     """Return the beginning of a text, with an ellipsis if it is longer."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def search_words(text: str) -> list[str]:
+    """Return the words of a search, without the character that no text of a memory has."""
+    return text.replace("\x00", " ").split()
+
+
+def marked(text: str, words: Sequence[str], limit: int = SHORT) -> Markup:
+    """Return the part of a text with the first word that is found in it, in which all words are marked."""
+    if not words:
+        return escape(short(text, limit))
+    found = re.compile(f"({'|'.join(map(re.escape, words))})", re.IGNORECASE)
+    first = found.search(text)
+    start = max(0, first.start() - limit // 2) if first is not None and first.end() > limit else 0
+    parts = found.split(("…" if start else "") + short(text[start:], limit))
+    return Markup("").join(Markup("<mark>{}</mark>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def when(time: datetime | None, *, clock: bool = False) -> Markup:
@@ -83,7 +100,7 @@ def environment() -> Environment:
     )
     # Both are declared with the types of Jinja's own values.
     filters, values = cast("dict[str, Any]", made.filters), cast("dict[str, Any]", made.globals)
-    filters.update(short=short, when=when, happened=happened, plural=plural)
+    filters.update(short=short, marked=marked, when=when, happened=happened, plural=plural)
     values.update(is_over=is_over, path_to=path_to, bank_path=bank_path, LONG=LONG, version=version("vmemo"))
     return made
 

@@ -67,6 +67,13 @@ def _abbreviate(query: CypherSelect, short: ShortId) -> None:
     )
 
 
+def _contain(query: CypherSelect, property: LiteralString, parts: Sequence[str]) -> None:
+    """Add the condition that a property contains each of these texts, in upper or lower case."""
+    if parts:
+        text: LiteralString = f"toLower({query.variable}.{property})"
+        query.require(f"all(part IN $parts WHERE {text} CONTAINS toLower(part))", parts=list(parts))
+
+
 def _follow(query: CypherSelect, after: PageStart | None, time: LiteralString | None = None) -> None:
     """Continue after a record; with the name of a time, in the order of that time, newest first."""
     seq: LiteralString = f"{query.variable}.seq"
@@ -88,6 +95,7 @@ def messages(wanted: MessageSelect, after: PageStart | None) -> CypherSelect:
         query.require("m.seq < $start" if wanted.last_first else "m.seq > $start", start=after.seq)
     if wanted.document is not None:
         query.require("m.document = $document", document=wanted.document)
+    _contain(query, "content", wanted.containing)
     if wanted.state is not None:
         query.require("m.state = $state AND m.timestamp IS NOT NULL", state=wanted.state)
     if wanted.short_id is not None:
@@ -115,6 +123,7 @@ def facts(wanted: FactSelect, after: PageStart | None) -> CypherSelect:
     """Return the query of a selection of facts without ids."""
     query = CypherSelect("f", "MATCH (f:Fact {bank: $bank})", "f.seq")
     _refer(query, wanted)
+    _contain(query, "text", wanted.containing)
     if wanted.networks:
         query.require("f.network IN $networks", networks=list(wanted.networks))
     if wanted.supersedes is not None:

@@ -83,13 +83,25 @@ def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
     return [*inside, version.in_(TIME_ORDERED) if short.end else version.not_in(TIME_ORDERED), id.endswith(short.end)]
 
 
+def _containing(column: ColumnElement[str], parts: Sequence[str]) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions that a column contains each of these texts, in upper or lower case.
+
+    SQLite and databases of the locale C fold the case of ASCII letters only.
+    """
+    for part in parts:
+        cases = {part} if part.isascii() else {part.lower(), part.upper(), part.capitalize()}
+        yield or_(*(column.icontains(case, autoescape=True) for case in cases))
+
+
 def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
     """Return the statement of a selection of messages without ids."""
     # An id, a document, a state or times are found by indexes of their own.
-    plain = wanted == MessageSelect(after=wanted.after, limit=wanted.limit, last_first=wanted.last_first)
+    plain = wanted == MessageSelect(
+        containing=wanted.containing, after=wanted.after, limit=wanted.limit, last_first=wanted.last_first
+    )
     found_by = "page" if plain else "other columns"
     stored = _stored_after(messages, bank, wanted.after, found_by=found_by, last_first=wanted.last_first)
-    statement = select(messages).where(*stored).limit(wanted.limit)
+    statement = select(messages).where(*stored, *_containing(messages.c.content, wanted.containing)).limit(wanted.limit)
     if wanted.document is not None:
         statement = statement.where(messages.c.document == wanted.document)
     if wanted.state is not None:
@@ -143,6 +155,7 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
     after = None if wanted.newest_first else wanted.after
     stored = _stored_after(facts, bank, after, found_by="number" if linked else _found_by(wanted))
     statement = select(facts).where(*stored, *(within(facts.c.seq, numbers) for numbers in linked)).limit(wanted.limit)
+    statement = statement.where(*_containing(facts.c.text, wanted.containing))
     if wanted.networks:
         statement = statement.where(facts.c.network.in_(wanted.networks))
     if wanted.supersedes is not None:

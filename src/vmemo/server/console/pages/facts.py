@@ -13,9 +13,9 @@ from vmemo.models import Entity, FactId, Network, utc_now
 from vmemo.models.base import Name, parse_time
 from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
 from vmemo.models.select import EntitySelect, FactSelect
-from vmemo.server.console.dependencies import BankPage, ReadPage, WriteForm, WritePage
+from vmemo.server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage
 from vmemo.server.console.flash import redirect
-from vmemo.server.console.render import is_fragment
+from vmemo.server.console.render import is_fragment, search_words
 from vmemo.server.console.route import ConsoleRoute
 from vmemo.server.console.timeline import Timeline
 
@@ -28,6 +28,7 @@ FactState = Literal["", "current", "closed", "pinned", "instructions"]
 @router.get("")
 async def facts(
     page: ReadPage,
+    q: SearchText = "",
     network: Network | Literal[""] = "",
     state: FactState = "",
     entity: str = "",
@@ -36,9 +37,10 @@ async def facts(
 ) -> Response:
     """List facts by the time of their mention, newest first."""
     about = await _entities(page, entity)
-    before = _day(until)
+    words, before = search_words(q), _day(until)
     select = FactSelect(
         networks=(network,) if network else (),
+        containing=words,
         current=state == "current",
         closed=state == "closed",
         pinned=state == "pinned",
@@ -50,13 +52,13 @@ async def facts(
         limit=PAGE + 1,
     )
     found = [] if entity.strip() and not about else await page.memory.lookup.select_facts(select)
-    filters = {"network": network, "state": state, "entity": entity, "until": until}
+    filters = {"q": q, "network": network, "state": state, "entity": entity, "until": until}
     given = {name: value for name, value in filters.items() if value}
     more = urlencode({**given, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
     shown = found[:PAGE]
     template = ("facts_rows.html" if after else "facts_list.html") if is_fragment(page.request) else "facts.html"
     timeline = await _timeline(page)
-    return page.render(template, facts=shown, timeline=timeline, more=more, filters=filters)
+    return page.render(template, facts=shown, timeline=timeline, more=more, filters=filters, words=words)
 
 
 @router.get("/{fact}")

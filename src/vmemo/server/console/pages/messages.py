@@ -10,8 +10,8 @@ from vmemo.errors import NotFound
 from vmemo.models import EpisodeId, MessageId
 from vmemo.models.base import Name
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
-from vmemo.server.console.dependencies import ReadPage
-from vmemo.server.console.render import is_fragment
+from vmemo.server.console.dependencies import ReadPage, SearchText
+from vmemo.server.console.render import is_fragment, search_words
 from vmemo.server.console.route import ConsoleRoute
 
 router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
@@ -19,14 +19,20 @@ PAGE = 50
 
 
 @router.get("/messages")
-async def messages(page: ReadPage, document: str = "", after: str = "") -> Response:
+async def messages(page: ReadPage, q: SearchText = "", document: str = "", after: str = "") -> Response:
     """List messages, those that were stored last first."""
-    cursor = MessageId(after) if after else None
-    select = MessageSelect(document=document.strip() or None, after=cursor, last_first=True, limit=PAGE + 1)
+    words = search_words(q)
+    select = MessageSelect(
+        containing=words,
+        document=document.strip() or None,
+        after=MessageId(after) if after else None,
+        last_first=True,
+        limit=PAGE + 1,
+    )
     found = await page.memory.lookup.select_messages(select)
-    more = urlencode({"document": document, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
+    more = urlencode({"q": q, "document": document, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
     template = "messages_rows.html" if is_fragment(page.request) else "messages.html"
-    return page.render(template, messages=found[:PAGE], more=more, document=document)
+    return page.render(template, messages=found[:PAGE], more=more, q=q, document=document, words=words)
 
 
 @router.get("/messages/{message}")
