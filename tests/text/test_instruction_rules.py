@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vmemo.text.instruction_topics import replaces_instruction
+from vmemo.text.instruction_topics import instruction_topic, replaces_instruction
 from vmemo.text.instructions import find_instructions, is_instruction
 
 SENTENCES = [
@@ -94,4 +94,4 @@ def test_an_instruction_is_found_inside_a_message() -> None:
     ],
 )
 def test_an_instruction_replaces_one_about_the_same_property(new: str, old: str, replaces: bool) -> None:
-    assert replaces_instruction(new, old) is replaces
+    assert replaces_instruction(instruction_topic(new), instruction_topic(old)) is replaces

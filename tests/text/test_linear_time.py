@@ -109,7 +109,7 @@ RULES: dict[str, Rule] = {
     "text.injection.overrides_rules": injection.overrides_rules,
     "text.injection.remove_instructions": injection.remove_instructions,
     "text.injection.repeats_prompt": lambda text: injection.repeats_prompt(text, text, allowed=text),
-    "text.instruction_topics.replaces_instruction": lambda text: instruction_topics.replaces_instruction(text, text),
+    "text.instruction_topics.instruction_topic": instruction_topics.instruction_topic,
     "text.instructions.find_instructions": instructions.find_instructions,
     "text.instructions.is_instruction": instructions.is_instruction,
     "text.names.capitalised_runs.find_runs": lambda text: list(capitalised_runs.find_runs(text, SPEAKERS)),

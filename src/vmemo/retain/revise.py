@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -77,7 +78,10 @@ async def similar_pairs(
 
 
 async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: RevisionSettings) -> list[FactPair]:
-    """Pair each new fact that makes a claim with known and earlier facts that make claims."""
+    """Pair each new fact that makes a claim with known and earlier facts that make claims.
+
+    Each is paired with the nearest known facts and the last ones of the batch, so that the work grows with the batch.
+    """
     if settings.claims <= 0:
         return []
     parsed = await asyncio.to_thread(lambda: [parse_claim(item.fact.text) for item in new])
@@ -91,12 +95,12 @@ async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: Revisi
         for id in found
         if id in known and id != new[at].fact.id
     ]
-    inside = [
-        FactPair(at, new[other].fact)
-        for at, claim in claims.items()
-        for other, earlier in claims.items()
-        if other < at and (claim.subject, claim.attribute) == (earlier.subject, earlier.attribute)
-    ]
+    earlier: defaultdict[tuple[str, str], deque[Fact]] = defaultdict(lambda: deque(maxlen=limit))
+    inside: list[FactPair] = []
+    for at, claim in claims.items():
+        same_kind = earlier[claim.subject, claim.attribute]
+        inside += [FactPair(at, fact) for fact in same_kind]
+        same_kind.append(new[at].fact)
     return [*stored, *inside]
 
 

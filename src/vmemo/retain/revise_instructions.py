@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from vmemo.models import BankId, Fact
@@ -10,7 +11,10 @@ from vmemo.models.drafts import Judgement
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.retain.revise import FactPair
-from vmemo.text.instruction_topics import replaces_instruction
+from vmemo.text.instruction_topics import InstructionTopic, instruction_topic, replaces_instruction
+
+MAX_COMPARED = 100
+"""Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
 
 
 async def replaced_instructions(
@@ -20,25 +24,31 @@ async def replaced_instructions(
     given = {at: item.fact for at, item in enumerate(new) if item.fact.instruction}
     if not given:
         return [], {}
-    known = await store.facts(bank, FactSelect(instructions=True, current=True))
-    pairs = [
-        FactPair(at, earlier)
-        for at, fact in given.items()
-        for earlier in (*known, *(other for place, other in given.items() if place < at))
-        if _replaces(fact, earlier)
-    ]
+    newest = FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_COMPARED)
+    known = [(fact, instruction_topic(_said(fact))) for fact in reversed(await store.facts(bank, newest))]
+    in_batch: deque[tuple[Fact, InstructionTopic]] = deque(maxlen=MAX_COMPARED)
+    pairs: list[FactPair] = []
+    for at, fact in given.items():
+        topic = instruction_topic(_said(fact))
+        pairs += [
+            FactPair(at, earlier)
+            for earlier, settled in (*known, *in_batch)
+            if _are_of_one_user(fact, earlier) and replaces_instruction(topic, settled)
+        ]
+        in_batch.append((fact, topic))
     verdicts: dict[int, list[Judgement]] = {}
     for pair in pairs:
         verdicts.setdefault(pair.new, []).append(Judgement(verdict="supersede", fact=pair.known.id))
     return pairs, verdicts
 
 
-def _replaces(new: Fact, earlier: Fact) -> bool:
-    """Return True for two instructions of one user on the same subject; tags may separate users."""
-    if new.id == earlier.id or set(new.tags) != set(earlier.tags) or not set(new.messages).isdisjoint(earlier.messages):
+def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
+    """Return True for instructions of different messages of one user; tags may separate users."""
+    if new.id == earlier.id or set(new.tags) != set(earlier.tags):
         return False
-    return replaces_instruction(_said(new), _said(earlier))
+    return set(new.messages).isdisjoint(earlier.messages)
 
 
 def _said(fact: Fact) -> str:
+    """Return what was said, without the speaker in front of it."""
     return fact.text.partition(": ")[2] or fact.text

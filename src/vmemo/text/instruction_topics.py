@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
@@ -41,36 +43,41 @@ SAME_WORDING = 0.75
 """Share of the terms of two instructions that say the same, or the opposite."""
 
 
-def replaces_instruction(new: str, old: str) -> bool:
+class InstructionTopic(NamedTuple):
+    """The occasion on which an instruction applies, the properties of an answer that it sets, and its other terms."""
+
+    occasion: frozenset[str]
+    aspects: frozenset[int]
+    content: frozenset[str]
+
+
+def instruction_topic(text: str) -> InstructionTopic:
+    """Return the topic of an instruction."""
+    lower = text.lower()
+    aspects = frozenset(number for number, aspect in enumerate(_ASPECTS) if aspect.search(lower))
+    return InstructionTopic(_occasion(text), aspects, frozenset(terms(text)) - _MANNER)
+
+
+def replaces_instruction(new: InstructionTopic, old: InstructionTopic) -> bool:
     """Return True if an instruction is about the same as an earlier one: the same occasion, and the same property.
 
     What differs in any property stays beside the new one, where the newer of two takes precedence.
     """
-    if not _similar(_occasion(new), _occasion(old), SAME_OCCASION):
+    if not _similar(new.occasion, old.occasion, SAME_OCCASION):
         return False
-    settled = _aspects(old)
-    return bool(settled and settled <= _aspects(new)) or _similar(_content(new), _content(old), SAME_WORDING)
+    return bool(old.aspects and old.aspects <= new.aspects) or _similar(new.content, old.content, SAME_WORDING)
 
 
-def occasion_terms(text: str) -> set[str]:
+def occasion_terms(text: str) -> frozenset[str]:
     """Return the terms of the subject on which an instruction applies: "when I ask about taxes"; empty for any."""
     return _occasion(text) - _ASKING
 
 
-def _content(text: str) -> set[str]:
-    return set(terms(text)) - _MANNER
-
-
-def _aspects(text: str) -> set[int]:
-    lower = text.lower()
-    return {number for number, aspect in enumerate(_ASPECTS) if aspect.search(lower)}
-
-
-def _occasion(text: str) -> set[str]:
+def _occasion(text: str) -> frozenset[str]:
     match = _WHEN.search(text.lower())
-    return set(terms(match[1])) if match else set()
+    return frozenset(terms(match[1])) if match else frozenset()
 
 
-def _similar(one: set[str], other: set[str], least: float) -> bool:
+def _similar(one: frozenset[str], other: frozenset[str], least: float) -> bool:
     """Return True if two sets of terms are both empty, or share this part of all their terms."""
     return (not one and not other) or len(one & other) >= least * len(one | other)

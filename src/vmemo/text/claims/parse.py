@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import NamedTuple
 
 from vmemo.text.claims.compare import Claim
@@ -16,6 +17,8 @@ from vmemo.text.names.language import is_foreign
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
 
 _MAX_CHARS = 300
+_MAX_PARSED = 8192
+"""Texts whose claims stay in memory: each is compared with many others."""
 _MAX_WORDS = 16
 _SPEAKER_PREFIX = re.compile(r"([^\s:!?][^:!?\n]{0,60}): ")
 _NON_HUMAN_SPEAKERS = frozenset(("assistant", "tool", "system"))
@@ -76,8 +79,11 @@ class _Subject(NamedTuple):
 
 def parse_claim(text: str) -> Claim | None:
     """Return the claim of an English text that states one present, certain and affirmative value and nothing else."""
-    if len(text) > _MAX_CHARS:
-        return None
+    return _parse(text) if len(text) <= _MAX_CHARS else None
+
+
+@lru_cache(maxsize=_MAX_PARSED)
+def _parse(text: str) -> Claim | None:
     text = unicodedata.normalize("NFKC", text).replace("’", "'").strip()
     prefix = _SPEAKER_PREFIX.match(text)
     speaker = fold_value(prefix[1]) if prefix else ""
