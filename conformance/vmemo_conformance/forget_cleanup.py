@@ -185,7 +185,9 @@ class ForgetCleanupConformance(StoreSuite):
                 bank=BANK,
                 failed=[
                     JobFailure(
-                        lease=Lease(job=job.id, owner="me", asked=job.asked), error="no sense in: one", retry_at=day(1)
+                        lease=Lease(job=job.id, owner="me", requests=job.requests),
+                        error="no sense in: one",
+                        retry_at=day(1),
                     )
                 ],
             )
@@ -263,4 +265,4 @@ async def _move(store: Store, opinion: FactId, evidence: Sequence[FactId], reaso
 
 async def _finish_all(store: Store) -> None:
     for job in await store.lease("me", 60, bank=BANK, limit=99):
-        assert await store.commit(Changes(bank=BANK, finished=[Lease(job=job.id, owner="me", asked=job.asked)]))
+        assert await store.commit(Changes(bank=BANK, finished=[Lease(job=job.id, owner="me", requests=job.requests)]))

@@ -48,14 +48,14 @@ class QueueConformance(StoreSuite):
         begun = utc_now()
         said = await store_messages(store, "tulips")
         [job] = await store.jobs(BANK)
-        assert (job.bank, job.kind, job.key, job.asked, job.attempts) == (BANK, "process", "", 1, 0)
+        assert (job.bank, job.kind, job.key, job.requests, job.attempts) == (BANK, "process", "", 1, 0)
         assert (job.error, job.owner, job.until, dict(job.detail)) == (None, None, None, {})
         assert begun <= job.due <= utc_now()
         assert begun <= job.created_at <= utc_now()
         await store.append(BANK, said)
         assert await store.jobs(BANK) == [job]
         await store_messages(store, "roses")
-        assert [job.asked for job in await store.jobs(BANK)] == [2]
+        assert [job.requests for job in await store.jobs(BANK)] == [2]
 
     @on_store
     async def test_workers_leave_pending_messages_to_their_caller_until_a_given_time(self, store: Store) -> None:
@@ -78,10 +78,10 @@ class QueueConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann", detail=detail, due=soon)]))
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann", detail={"n": 2}, due=later)]))
         [job] = await store.jobs(BANK)
-        assert (job.asked, dict(job.detail), job.due) == (2, detail, soon)
+        assert (job.requests, dict(job.detail), job.due) == (2, detail, soon)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann")] * 2))
         [job] = await store.jobs(BANK)
-        assert (job.asked, dict(job.detail)) == (4, detail)
+        assert (job.requests, dict(job.detail)) == (4, detail)
         assert job.due < soon
 
     @on_store
@@ -220,7 +220,7 @@ class QueueConformance(StoreSuite):
         await queue_jobs(store, "observe", "ann")
         assert await store.commit(Changes(bank=BANK, finished=[lease]))
         [job] = await store.jobs(BANK)
-        assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 0, None, None, None)
+        assert (job.requests, job.attempts, job.error, job.owner, job.until) == (2, 0, None, None, None)
         assert day(1) < job.due <= utc_now()
         assert not await store.commit(Changes(bank=BANK, finished=[lease]))
         assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store)]))
@@ -260,7 +260,7 @@ class QueueConformance(StoreSuite):
         )
         await queue_jobs(store, "observe", "ann")
         [job] = await store.jobs(BANK)
-        assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 1, "timed out", None, None)
+        assert (job.requests, job.attempts, job.error, job.owner, job.until) == (2, 1, "timed out", None, None)
         assert job.due == retry
         assert await store.lease("worker", LONG) == []
         [again] = await store.lease("worker", LONG, due=False)
@@ -391,4 +391,4 @@ async def a_lease(
 def lease_of(job: Job) -> Lease:
     """Return the lease of a leased job."""
     assert job.owner is not None
-    return Lease(job=job.id, owner=job.owner, asked=job.asked)
+    return Lease(job=job.id, owner=job.owner, requests=job.requests)

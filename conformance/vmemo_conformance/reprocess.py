@@ -78,7 +78,9 @@ def _fact_of(message: Message, bank: BankId, entities: Sequence[Entity]) -> Fact
 async def finish_all(store: Store, bank: BankId) -> None:
     """Finish the extraction job of a bank."""
     for job in await store.lease("reader", 60, bank=bank, kinds=["process", "extract"], limit=100, due=False):
-        assert await store.commit(Changes(bank=bank, finished=[Lease(job=job.id, owner="reader", asked=job.asked)]))
+        assert await store.commit(
+            Changes(bank=bank, finished=[Lease(job=job.id, owner="reader", requests=job.requests)])
+        )
 
 
 class ReprocessConformance(StoreSuite):

@@ -125,7 +125,7 @@ def come(target: str) -> int:
         return 0
     with closing(sqlite3.connect(f"file:{target}?mode=ro", uri=True, timeout=MAX_WAIT)) as connection:
         try:
-            found = connection.execute("SELECT engine FROM banks WHERE shadow_of = 0").fetchone()
+            found = connection.execute("SELECT engine FROM banks WHERE replaces = 0").fetchone()
         except sqlite3.OperationalError:
             return 0
     return 0 if found is None else json.loads(found[0])["records"]

@@ -7,7 +7,7 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,25 +99,6 @@ def tokens_file(new_database: NewDatabase, tmp_path_factory: pytest.TempPathFact
             memory.retain_sync("The kettle is red.", timestamp=NOON)
             memory.export_sync(path)
     return path
-
-
-def first_release(lines: list[Line]) -> list[Line]:
-    """An export's lines as the first release would have written them."""
-    old = [line for line in lines if line["record"] not in ("profile", "move", "merge", "spending")]
-    for line in old:
-        line.pop("strangers", None)
-        for mention in cast("list[Line]", line.get("entities", [])):
-            del mention["said"]
-    return old
-
-
-def test_an_export_of_the_first_release_is_imported(file: Path, url: str, tmp_path: Path) -> None:
-    old = first_release([json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()])
-    path = tmp_path / "old.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
-    with open_memory(url) as memory:
-        memory.import_bank_sync(path)
-        assert first_release([json.loads(line) for line in exported(memory, tmp_path)]) == old
 
 
 def test_token_vectors_are_exported_with_their_facts_and_imported_to_the_same_bytes(

@@ -106,7 +106,7 @@ def test_confidence_changes_merges_and_costs_are_imported_to_the_same_bytes(
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in lines][-4:] == ["merge", "merge", "merge", "spending"]
-    assert [line["after"] for line in lines if line["record"] == "move"] == [0.7, 0.6]
+    assert [line["after"] for line in lines if line["record"] == "confidence_change"] == [0.7, 0.6]
     with open_memory(url) as memory:
         memory.import_bank_sync(revised_file)
         memory.export_sync(tmp_path / "again.jsonl")
@@ -182,8 +182,8 @@ def test_grouped_pending_messages_are_exported_as_pending_and_processed_after_im
 
 
 REVISIONS: list[tuple[str, Callable[[list[Line]], int], str]] = [
-    ("a move of no opinion", replaced("move", opinion="nobody"), "refers to fact 'nobody'"),
-    ("a move beyond certainty", replaced("move", after=1.5), "after"),
+    ("a change of no opinion", replaced("confidence_change", opinion="nobody"), "refers to fact 'nobody'"),
+    ("a change beyond certainty", replaced("confidence_change", after=1.5), "after"),
     ("a merge into nobody", replaced("merge", entity="nobody"), "refers to entity 'nobody'"),
     ("a merge of unknown facts", replaced("merge", mentions=[{"fact": "none"}]), "refers to fact 'none'"),
     ("a merge of nothing", replaced("merge", names=[]), "names"),

@@ -113,7 +113,7 @@ def _fact(message: Message, episode: Episode) -> Fact:
 
 async def lease(store: Store, owner: str = "worker", *, seconds: float = 600) -> Lease:
     [job] = await store.lease(owner, seconds, bank=BANK, kinds=["maintain"])
-    return Lease(job=job.id, owner=owner, asked=job.asked)
+    return Lease(job=job.id, owner=owner, requests=job.requests)
 
 
 async def narratives(store: Store) -> list[str]:

@@ -60,7 +60,7 @@ async def _append(store: Neo4jStore) -> None:
     assert await store.append(BANK, [one, two]) == {one.id, two.id}
     assert [message.id for message in await store.messages(BANK, MessageSelect())] == [one.id, two.id]
     [job] = await store.jobs(BANK)
-    assert (job.kind, job.asked) == ("process", 1)
+    assert (job.kind, job.requests) == ("process", 1)
 
 
 async def _commit(store: Neo4jStore) -> None:

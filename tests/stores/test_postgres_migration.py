@@ -122,28 +122,6 @@ def test_upgrading_again_changes_nothing(postgres_url: str) -> None:
     write(postgres_url, run)
 
 
-def test_the_key_of_mentions_begins_with_the_entity_after_an_upgrade(postgres_url: str) -> None:
-    def keys(connection: Connection) -> list[object]:
-        found = inspect(connection)
-        return [found.get_pk_constraint("mentions")["constrained_columns"], found.get_indexes("mentions")]
-
-    def run(connection: Connection) -> None:
-        present = keys(connection)
-        for statement in (
-            "ALTER TABLE mentions DROP CONSTRAINT mentions_pkey",
-            "ALTER TABLE mentions ADD CONSTRAINT mentions_pkey PRIMARY KEY (bank, fact, entity)",
-            "DROP INDEX mentions_fact",
-            "CREATE INDEX mentions_entity ON mentions (bank, entity)",
-            "UPDATE alembic_version SET version_num = '0014'",
-        ):
-            connection.execute(text(statement))
-        assert keys(connection) != present
-        upgraded(connection)
-        assert keys(connection) == present
-
-    write(postgres_url, run)
-
-
 def test_processes_that_open_a_new_database_concurrently_create_its_schema_once(empty_postgres_url: str) -> None:
     failed: list[BaseException] = []
     ready = threading.Barrier(3)

@@ -52,7 +52,7 @@ def test_messages_are_stored_once_and_counted_as_stored(postgres_url: str) -> No
         assert await store.append(BANK, [one, two]) == {one.id, two.id}
         assert [message.id for message in await store.messages(BANK, MessageSelect())] == [one.id, two.id]
         [job] = await store.jobs(BANK)
-        assert (job.kind, job.asked) == ("process", 1)
+        assert (job.kind, job.requests) == ("process", 1)
 
     with_store(postgres_url, work)
 

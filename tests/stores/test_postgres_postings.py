@@ -17,10 +17,8 @@ from vmemo.ports import Store
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.posting_blocks import BLOCK, POSTING, Collection, best, scores
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
-    BANK,
     EVERYTHING,
     a_bank,
     a_batch,
@@ -28,7 +26,6 @@ from vmemo.testing.samples import (
     matches,
     search,
     some_tokens,
-    token_vectors,
     with_vector,
 )
 
@@ -104,58 +101,6 @@ def test_a_deleted_fact_loses_postings_of_words_that_its_text_does_not_give_any_
         assert await store.commit(replace(await a_batch(store), deleted=Deletions(facts=[FactId("f5")])))
         assert await _postings(postgres_url) == before - 5
         assert "f5" not in await matches(store, "tulips", limit=COUNT)
-        await store.close()
-
-    asyncio.run(run())
-
-
-_FORMER = (
-    """CREATE TABLE postings (bank bigint, term integer, fact bigint, length integer NOT NULL, count smallint NOT NULL,
-    PRIMARY KEY (bank, term, fact) INCLUDE (length, count)) PARTITION BY HASH (bank)""",
-    *(
-        f"CREATE TABLE postings_{number:02} PARTITION OF postings FOR VALUES WITH (MODULUS 2, REMAINDER {number})"
-        for number in range(2)
-    ),
-    """INSERT INTO postings SELECT bank, term,
-    first + get_byte(postings, 7 * n + 3) + 256 * get_byte(postings, 7 * n + 2),
-    get_byte(postings, 7 * n + 5), get_byte(postings, 7 * n + 6)
-    FROM posting_blocks CROSS JOIN generate_series(0, octet_length(postings) / 7 - 1) AS n""",
-    "ALTER TABLE fact_search ADD COLUMN token_width integer, ADD COLUMN token_vectors bytea",
-    "DROP TABLE posting_blocks",
-    "DROP TABLE fact_tokens",
-    "UPDATE alembic_version SET version_num = '0013'",
-)
-
-
-def _as_before(connection: Connection) -> None:
-    """Give the tables the form of the earlier release: a row per posting, and a byte per component of token vectors."""
-    for statement in _FORMER:
-        connection.execute(text(statement))
-    keep = text("UPDATE fact_search SET token_width = 8, token_vectors = :vectors WHERE seq = :seq")
-    for seq, id in connection.execute(text("SELECT seq, id FROM facts")).all():
-        tokens = _item(int(id[1:])).tokens
-        if tokens is not None:
-            connection.execute(keep, {"seq": seq, "vectors": np.rint(tokens * 127).astype(np.int8).tobytes()})
-
-
-def test_a_database_of_rows_of_postings_is_converted_and_finds_the_same(postgres_url: str) -> None:
-    async def run() -> None:
-        store = PostgresStore(postgres_url)
-        await _filled(store)
-        ids = [FactId(f"f{number}") for number in range(COUNT)]
-        ranked, tokens = await _found(store), await token_vectors(store, BANK, ids)
-        postings = await _postings(postgres_url)
-        await store.close()
-        await _on(postgres_url, _as_before)
-        await store.open()
-        assert await store.schema_version() == migrate.HEAD
-        assert await _found(store) == ranked
-        assert await _postings(postgres_url) == postings
-        for now, then in zip(await token_vectors(store, BANK, ids), tokens, strict=True):
-            assert (now is None) == (then is None)
-            assert now is None or then is None or (now * then).sum(axis=1).min() > 0.97
-        assert await store.commit(await a_batch(store, [with_vector(a_fact("New tulips.", id="new"))]))
-        assert "new" in await matches(store, "tulips", limit=2 * COUNT)
         await store.close()
 
     asyncio.run(run())

@@ -46,7 +46,7 @@ def meeting(url: str, test: Callable[[PostgresStore], Awaitable[None]]) -> None:
 
 
 def leases(jobs: Sequence[Job], owner: str) -> list[Lease]:
-    return [Lease(job=job.id, owner=owner, asked=job.asked) for job in jobs]
+    return [Lease(job=job.id, owner=owner, requests=job.requests) for job in jobs]
 
 
 def test_concurrent_creators_of_a_bank_all_get_the_stored_one(postgres_url: str) -> None:
@@ -74,7 +74,7 @@ def test_concurrent_requests_for_the_same_job_queue_it_once(postgres_url: str) -
             *(store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="alice")])) for _ in range(MANY))
         )
         [job] = await store.jobs(BANK)
-        assert job.asked == MANY
+        assert job.requests == MANY
 
     meeting(postgres_url, test)
 

@@ -91,7 +91,7 @@ def test_a_transaction_notifies_once_and_only_for_new_due_jobs(postgres_url: str
         while seen < heard + 2:
             seen = await store.wait_for_work(FOREVER, seen)
         assert job.owner is not None
-        await other.commit(Changes(bank=BANK, released=[Lease(job=job.id, owner=job.owner, asked=job.asked)]))
+        await other.commit(Changes(bank=BANK, released=[Lease(job=job.id, owner=job.owner, requests=job.requests)]))
         assert await store.wait_for_work(FOREVER, seen) == heard + 3, "a job that is given back is for others"
 
     with_stores(postgres_url, work)

@@ -177,7 +177,7 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
     assert await store.commit(replace(batch, pending=[m.id for m in (said, other, secret)], merges=[named]))
     await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     [job] = await store.lease("worker", 60, bank=BANK, kinds=["maintain"])
-    lease = Lease(job=job.id, owner="worker", asked=job.asked)
+    lease = Lease(job=job.id, owner="worker", requests=job.requests)
     await store.commit(Changes(bank=BANK, failed=[JobFailure(lease=lease, error="Krakatau erupted", retry_at=day(1))]))
     merge = await merge_entities(store, BANK, rosalind.id, ZEPHYRINE.id, "Both keep a xylophone.")
     return secret.id, merge.id

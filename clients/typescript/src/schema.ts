@@ -173,7 +173,7 @@ export interface Entity {
   type: "PERSON" | "ORGANIZATION" | "LOCATION" | "PRODUCT" | "CONCEPT" | "EVENT" | "OTHER";
   aliases: string[];
   /** names that are not aliases, because a merge was undone */
-  strangers: string[];
+  not_aliases: string[];
   first_seen: string;
   last_seen: string;
   mentions: number;
@@ -327,14 +327,14 @@ export interface Interval {
   end?: string | null;
 }
 
-/** A queued job. `asked` counts how often it was requested, `until` is the end of a worker's lease. */
+/** A queued job. `requests` counts how often it was requested, `until` is the end of a worker's lease. */
 export interface Job {
   id: number;
   bank: string;
   kind: "process" | "extract" | "opinions" | "observe" | "maintain" | "webhook";
   key: string;
   detail: Record<string, JsonValue>;
-  asked: number;
+  requests: number;
   attempts: number;
   error: string | null;
   due: string;
@@ -368,7 +368,7 @@ export interface Mention {
   id: string;
   name: string;
   type: "PERSON" | "ORGANIZATION" | "LOCATION" | "PRODUCT" | "CONCEPT" | "EVENT" | "OTHER";
-  said: string;
+  name_in_text: string;
 }
 
 /** A reversible merge of a name, or of another entity with its names, into an entity. */

@@ -136,7 +136,7 @@ class JobRunner:
 def lease_of(job: Job, seconds: float) -> Lease:
     """Return the lease of a job that was just leased."""
     assert job.owner is not None
-    return Lease(job=job.id, owner=job.owner, asked=job.asked, seconds=seconds)
+    return Lease(job=job.id, owner=job.owner, requests=job.requests, seconds=seconds)
 
 
 def _listed(job: Job, name: str) -> list[object]:

@@ -179,10 +179,6 @@ class Record(BaseModel):
         return record
 
 
-ALIASED = ConfigDict(populate_by_name=True, serialize_by_alias=True)
-"""For models with aliases: the keys of release 0.1.0, which exports, stored JSON and REST keep."""
-
-
 @cache
 def _field_names(kind: type[BaseModel]) -> set[str]:
     """Return the field names of a model, as one shared set that nothing modifies."""

@@ -29,7 +29,7 @@ from vmemo.models import (
     Profile,
 )
 from vmemo.models.auth import CompletedRequest
-from vmemo.models.base import ALIASED, Instant, Record
+from vmemo.models.base import Instant, Record
 from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.models.webhooks import SignedWebhook
@@ -104,14 +104,14 @@ class NewJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """A worker's hold on a job. `asked` is how often the job had been requested when it was leased.
+    """A worker's hold on a job. `requests` is how often the job had been requested when it was leased.
 
     `seconds` is the length of the lease, by which it is also renewed.
     """
 
     job: int
     owner: str
-    asked: int
+    requests: int
     seconds: float = 60.0
 
 
@@ -131,10 +131,8 @@ class JobFailure:
 class AbsorbedMention(Record):
     """A fact that mentioned an absorbed entity; `both` if it also mentioned the keeping entity on its own."""
 
-    model_config = ALIASED
-
     fact: FactId
-    name_in_text: str | None = Field(default=None, validation_alias="said", serialization_alias="said")
+    name_in_text: str | None = None
     both: bool = False
 
 

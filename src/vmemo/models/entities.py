@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from vmemo.models.base import ALIASED, Instant, Name, Record
+from vmemo.models.base import Instant, Name, Record
 from vmemo.models.ids import EntityId, EntityType
 
 
 class Entity(Record):
     """A canonical entity with its aliases."""
-
-    model_config = ALIASED
 
     id: EntityId
     name: Name
@@ -19,8 +17,6 @@ class Entity(Record):
     aliases: tuple[str, ...] = ()
     not_aliases: tuple[str, ...] = Field(
         default=(),
-        validation_alias="strangers",
-        serialization_alias="strangers",
         description="names that are not aliases, because a merge was undone",
     )
     first_seen: Instant
@@ -31,12 +27,10 @@ class Entity(Record):
 class Mention(Record):
     """An entity in a fact; `name_in_text` is the name used in the fact, if it differs from the entity's."""
 
-    model_config = ALIASED
-
     id: EntityId
     name: str
     type: EntityType = "OTHER"
-    name_in_text: str = Field(default="", validation_alias="said", serialization_alias="said")
+    name_in_text: str = ""
 
 
 class Merge(Record):

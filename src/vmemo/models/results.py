@@ -55,14 +55,14 @@ class Spending(Record):
 
 
 class Job(Record):
-    """A queued job. `asked` counts how often it was requested, `until` is the end of a worker's lease."""
+    """A queued job. `requests` counts how often it was requested, `until` is the end of a worker's lease."""
 
     id: int
     bank: BankId
     kind: JobKind
     key: str = ""
     detail: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    asked: int = 1
+    requests: int = 1
     attempts: int = 0
     error: str | None = None
     due: Instant

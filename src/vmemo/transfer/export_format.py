@@ -42,7 +42,7 @@ VERSION = 1
 PAGE = 500
 ONE = 127.0
 """The signed byte that represents 1 in a token vector."""
-Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "move", "merge", "spending"]
+Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "confidence_change", "merge", "spending"]
 
 
 PlainRecord = FormerProfile | Message | Entity | Episode | Link | ConfidenceChange | MergeRecord | Spending
@@ -52,7 +52,7 @@ RECORD_TYPES: Mapping[Kind, type[PlainRecord]] = {
     "entity": Entity,
     "episode": Episode,
     "link": Link,
-    "move": ConfidenceChange,
+    "confidence_change": ConfidenceChange,
     "merge": MergeRecord,
     "spending": Spending,
 }
@@ -76,7 +76,7 @@ def line_of(record: RestoreRecord) -> str:
 
 
 _LATER_FIELDS = ("instruction", "pinned", "reason", "expires_at")
-"""Fields that earlier releases do not know; without a value they are left out, so that those can read the bank."""
+"""Fields that most facts do not have; without a value they are left out."""
 
 
 def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None) -> str:

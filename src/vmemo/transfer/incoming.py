@@ -65,7 +65,6 @@ class IncomingBank:
 
 
 def _note(bank: BankId, records: int, digest: str) -> str:
-    # The same text as in release 0.1.0, whose transfers may be resumed.
     known = {"bank": bank, "records": records, "digest": digest}
     return json.dumps(known, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 

@@ -55,7 +55,7 @@ def operation_of(job: Job) -> schemas.OperationResponse:
         operation_id=str(job.id),
         task_type=_TYPES[job.kind],
         operation_type=_TYPES[job.kind],
-        items_count=job.asked,
+        items_count=job.requests,
         created_at=job.created_at.isoformat(),
         status="processing" if runs else "pending",
         error_message=job.error,

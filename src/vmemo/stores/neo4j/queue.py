@@ -40,7 +40,7 @@ class LeaseQuery:
 
 
 _JOB: Final[LiteralString] = (
-    "j {.number, .kind, .key, .detail, .asked, .attempts, .error, .owner, "
+    "j {.number, .kind, .key, .detail, .requests, .attempts, .error, .owner, "
     f"due: {micros('j.due')}, until: {micros('j.until')}, created_at: {micros('j.created_at')}}} AS job, b.name AS bank"
 )
 _MINE: Final[LiteralString] = "MATCH (j:Job {namespace: $namespace, number: $number}) WHERE j.owner = $owner "
@@ -61,7 +61,7 @@ async def hold(tx: Transaction, bank: str, owner: str, seconds: float) -> Lease 
             "namespace": tx.namespace,
             "number": next_number(),
             "detail": "{}",
-            "asked": 1,
+            "requests": 1,
             "attempts": 0,
             "owner": owner,
             "due": now,
@@ -69,7 +69,7 @@ async def hold(tx: Transaction, bank: str, owner: str, seconds: float) -> Lease 
             "until": now + timedelta(seconds=seconds),
         },
     )
-    return None if found is None else Lease(job=found["number"], owner=owner, asked=1, seconds=seconds)
+    return None if found is None else Lease(job=found["number"], owner=owner, requests=1, seconds=seconds)
 
 
 async def held_by_another(tx: Transaction, bank: str, leases: Sequence[Lease]) -> bool:
@@ -96,9 +96,9 @@ async def enqueue(tx: Transaction, bank: str, new: Sequence[NewJob]) -> None:
     # After a failure the job waits until it is due, however often it is requested.
     await tx.run(
         "UNWIND $rows AS row MERGE (j:Job {bank: $bank, kind: row.kind, key: row.key}) "
-        "ON CREATE SET j.namespace = $namespace, j.number = row.number, j.detail = row.detail, j.asked = 1, "
+        "ON CREATE SET j.namespace = $namespace, j.number = row.number, j.detail = row.detail, j.requests = 1, "
         "j.attempts = 0, j.due = row.due, j.created_at = $now "
-        "ON MATCH SET j.asked = j.asked + 1, "
+        "ON MATCH SET j.requests = j.requests + 1, "
         "j.due = CASE WHEN j.attempts > 0 OR j.due <= row.due THEN j.due ELSE row.due END",
         bank=bank,
         rows=rows,
@@ -162,7 +162,7 @@ def _job_of(row: Row) -> Job:
         kind=job["kind"],
         key=job["key"],
         detail=json.loads(job["detail"]),
-        asked=job["asked"],
+        requests=job["requests"],
         attempts=job["attempts"],
         error=job["error"],
         due=instant(job["due"]),
@@ -192,7 +192,8 @@ async def holds(tx: Transaction, bank: str, lease: Lease) -> bool:
 async def _mine(tx: Transaction, bank: str, lease: Lease) -> Row | None:
     """Lock a leased job and return its properties, or None if the lease was lost."""
     return await tx.one(
-        f"{_MINE}{_LOCKED} WHERE now.owner = $owner AND now.bank = $bank RETURN now.kind AS kind, now.asked AS asked",
+        f"{_MINE}{_LOCKED} WHERE now.owner = $owner AND now.bank = $bank "
+        "RETURN now.kind AS kind, now.requests AS requests",
         number=lease.job,
         owner=lease.owner,
         bank=bank,
@@ -215,7 +216,8 @@ async def complete(tx: Transaction, bank: str, lease: Lease) -> bool:
     job = await _mine(tx, bank, lease)
     if job is None:
         return False
-    if job["asked"] != lease.asked or (job["kind"] == "process" and await message_nodes.any_pending_message(tx, bank)):
+    again = job["requests"] != lease.requests
+    if again or (job["kind"] == "process" and await message_nodes.any_pending_message(tx, bank)):
         await tx.run(
             f"{_MINE} SET {_FREE}, j.attempts = 0, j.error = null, j.failed_at = null, j.due = $now",
             number=lease.job,

@@ -21,7 +21,7 @@ Nodes::
     ConfidenceChange  stance, before, after, evidence (ids of facts), reason, at
     Merge             entity, absorbed, absorbed_seq, names, reason, at, undone_at, record
     FormerProfile     profile, until, reason
-    Job               namespace, number, kind, key, detail, asked, attempts, error, failed_at, due, owner, until,
+    Job               namespace, number, kind, key, detail, requests, attempts, error, failed_at, due, owner, until,
                       created_at
     Term              token, facts, messages: how many facts and messages hold a word, known by its hash
     Spending          step, model, calls, failures, input_tokens, output_tokens, cost
@@ -127,6 +127,7 @@ _ORDERS: Final = (
     _index("Fact", "bank", "seq"),
     _index("Fact", "bank", "mentioned_at"),
     _index("Fact", "bank", "revision"),
+    _index("Fact", "bank", "span", "began"),
     _index("Fact", "bank", "supersedes"),
     _index("Fact", "bank", "pinned"),
     _index("Fact", "bank", "instruction"),
@@ -151,23 +152,6 @@ _WORDS: Final[tuple[LiteralString, ...]] = (
     "OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace'}}",
 )
 
-_OCCURRENCES: Final[tuple[LiteralString, ...]] = (
-    """
-    MATCH (f:Fact) WHERE f.span IS NULL CALL (f) {
-        WITH f, f.mentioned_at.epochSeconds * 1000000 + f.mentioned_at.microsecond AS mentioned,
-            f.occurred_start.epochSeconds * 1000000 + f.occurred_start.microsecond AS first,
-            f.occurred_end.epochSeconds * 1000000 + f.occurred_end.microsecond AS last
-        WITH f, last, mentioned, coalesce(first, CASE WHEN last <= mentioned THEN last - 1 ELSE mentioned END) AS began
-        WITH f, began, coalesce(last, mentioned + 1) AS ended
-        WITH f, began, CASE WHEN ended > began THEN ended ELSE began + 1 END AS ended
-        SET f.began = began, f.ended = ended, f.span = CASE
-            WHEN ended - began <= 86400000000 THEN 86400000000 WHEN ended - began <= 2764800000000 THEN 2764800000000
-            WHEN ended - began <= 88473600000000 THEN 88473600000000 ELSE 4611686018427387904 END
-    } IN TRANSACTIONS OF 1000 ROWS
-    """,
-    _index("Fact", "bank", "span", "began"),
-)
-
-MIGRATIONS: Final[tuple[tuple[LiteralString, ...], ...]] = ((*_KEYS, *_BANKS, *_ORDERS, *_WORDS), _OCCURRENCES)
+MIGRATIONS: Final[tuple[tuple[LiteralString, ...], ...]] = ((*_KEYS, *_BANKS, *_ORDERS, *_WORDS),)
 """Statements by version, the first for version 1. Each is safe to run again, because schema changes are committed one
 by one and the version is stored last."""

@@ -21,7 +21,7 @@ _WIDTH = len(facts.columns)
 _LOAD = f"""
 SELECT {_COLUMNS}, (
     SELECT json_agg((
-        SELECT json_build_array(id, name, type, said) FROM entities WHERE bank = $1 AND seq = mentions.entity
+        SELECT json_build_array(id, name, type, name_in_text) FROM entities WHERE bank = $1 AND seq = mentions.entity
     ) ORDER BY mentions.entity)::text
     FROM mentions WHERE mentions.bank = $1 AND mentions.fact = facts.seq
 ), (

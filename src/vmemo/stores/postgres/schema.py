@@ -184,16 +184,6 @@ def create(connection: Connection, partitions: int) -> None:
             _divide(connection, name, partitions)
 
 
-def create_table(connection: Connection, name: str, partitions: int = 0) -> None:
-    """Make one table, divided among partitions unless it stays in one piece."""
-    _tables().tables[name].create(connection)
-    for statement in _STORAGE:
-        if f" {name} " in statement:
-            connection.execute(text(statement))
-    if name not in WHOLE:
-        _divide(connection, name, partitions)
-
-
 def _tables() -> MetaData:
     """The tables as PostgreSQL has them; statements use those of `schema`, which name the same columns."""
     metadata = MetaData()

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from vmemo.errors import StoreBusy
 from vmemo.models import utc_now
 from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
-from vmemo.stores.sql.auth_schema import api_keys, audit, replies
+from vmemo.stores.sql.auth_schema import api_keys, audit, responses
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
 from vmemo.stores.sql.prepared import Prepared
@@ -30,14 +30,14 @@ _KEYS = Prepared(select(api_keys).order_by(api_keys.c.seq))
 _KEY = Prepared(select(api_keys).where(api_keys.c.digest == bindparam("hashed")))
 _BEGIN_ENTRY = Prepared(insert(audit).returning(audit.c.seq))
 _FINISH_ENTRY = Prepared(update(audit).where(audit.c.seq == bindparam("entry")))
-_NAMED = replies.c.owner == bindparam("by"), replies.c.token == bindparam("named")
-_HELD = *_NAMED, replies.c.holder == bindparam("held_by")
+_NAMED = responses.c.owner == bindparam("by"), responses.c.token == bindparam("named")
+_HELD = *_NAMED, responses.c.holder == bindparam("held_by")
 # A claim of the future was made before the clock was set back.
-_EXPIRED = (replies.c.at < bindparam("earliest")) | (replies.c.at > bindparam("latest"))
-_DROP_OLD = Prepared(delete(replies).where(replies.c.at < bindparam("oldest")))
-_DROP_EXPIRED = Prepared(delete(replies).where(*_NAMED, replies.c.status.is_(None), _EXPIRED))
-_FIND_CLAIM = Prepared(select(replies, _EXPIRED.label("expired")).where(*_NAMED))
-_CHANGE_HELD = Prepared(update(replies).where(*_HELD))
+_EXPIRED = (responses.c.at < bindparam("earliest")) | (responses.c.at > bindparam("latest"))
+_DROP_OLD = Prepared(delete(responses).where(responses.c.at < bindparam("oldest")))
+_DROP_EXPIRED = Prepared(delete(responses).where(*_NAMED, responses.c.status.is_(None), _EXPIRED))
+_FIND_CLAIM = Prepared(select(responses, _EXPIRED.label("expired")).where(*_NAMED))
+_CHANGE_HELD = Prepared(update(responses).where(*_HELD))
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
@@ -90,7 +90,7 @@ def add_audit_entry(connection: Connection, entry: AuditEntry) -> int:
     values = {
         "at": micros(entry.at),
         "key": entry.key,
-        "door": entry.interface,
+        "interface": entry.interface,
         "verb": entry.verb,
         "bank_name": entry.bank,
         "request": entry.request,
@@ -119,7 +119,7 @@ def audit_entries(
             id=row.seq,
             at=instant(row.at),
             key=row.key,
-            interface=row.door,
+            interface=row.interface,
             verb=row.verb,
             bank=row.bank_name,
             request=row.request,
@@ -146,7 +146,7 @@ def claim_idempotency_key(
         "body": "",
         "at": micros(now),
     }
-    while not insert_missing(connection, replies, values):
+    while not insert_missing(connection, responses, values):
         row = _FIND_CLAIM.first(connection, lapsed)
         # A claim that prevented the insertion may have been released since.
         if row is not None:
@@ -180,7 +180,7 @@ def complete_request(connection: Connection, completed: CompletedRequest) -> Non
 
 def is_completed(connection: Connection, claim: IdempotencyClaim) -> bool:
     """Return True if the response of a claimed request is stored."""
-    found = select(replies.c.token).where(*_HELD, replies.c.status.is_not(None))
+    found = select(responses.c.token).where(*_HELD, responses.c.status.is_not(None))
     return connection.execute(found, _held(claim)).first() is not None
 
 
@@ -192,10 +192,10 @@ def save_reply(connection: Connection, completed: CompletedRequest) -> None:
 
 def release_idempotency_key(connection: Connection, claim: IdempotencyClaim) -> None:
     """Delete a claim; if its request has taken effect, the response that was stored with the effect is final."""
-    connection.execute(delete(replies).where(*_HELD, replies.c.status.is_(None)), _held(claim))
+    connection.execute(delete(responses).where(*_HELD, responses.c.status.is_(None)), _held(claim))
     _CHANGE_HELD.execute(connection, {**_held(claim), "holder": ENDED})
 
 
 def drop_replies(connection: Connection, bank: str) -> None:
     """Delete the responses about a bank; claims without a response contain nothing of it."""
-    connection.execute(delete(replies).where(replies.c.bank_name == bank, replies.c.status.is_not(None)))
+    connection.execute(delete(responses).where(responses.c.bank_name == bank, responses.c.status.is_not(None)))

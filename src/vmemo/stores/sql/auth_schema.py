@@ -29,7 +29,7 @@ audit = Table(
     Column("seq", _Number, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("key", Text),
-    Column("door", Text, nullable=False),
+    Column("interface", Text, nullable=False),
     Column("verb", Text, nullable=False),
     Column("bank_name", Text),
     Column("request", Text, nullable=False),
@@ -40,8 +40,8 @@ audit = Table(
 )
 """Entries keep the name of a deleted bank."""
 
-replies = Table(
-    "replies",
+responses = Table(
+    "idempotent_responses",
     auth_metadata,
     Column("owner", Text, nullable=False),
     Column("token", Text, nullable=False),
@@ -52,7 +52,7 @@ replies = Table(
     Column("body", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
     PrimaryKeyConstraint("owner", "token"),
-    Index("replies_at", "at"),
+    Index("idempotent_responses_at", "at"),
 )
 """Responses to writes that may be repeated; forgetting something of a bank deletes the bank's responses.
 

@@ -1,6 +1,6 @@
 """Statements over whole banks: creating, renaming and deleting one, hidden banks, and profiles.
 
-A hidden bank has a name that users can't give. Its `shadow_of` is the number of the bank it was derived from, or
+A hidden bank has a name that users can't give. Its `replaces` is the number of the bank it was derived from, or
 `NO_BANK`, and its `engine` column holds the note of the process that fills it.
 """
 
@@ -37,7 +37,7 @@ def create(connection: Connection, bank: Bank, replaces: BankId | None, note: st
     }
     if bank.id.startswith(HIDDEN):
         origin = NO_BANK if replaces is None else message_rows.bank_state(connection, replaces).seq
-        values |= {"shadow_of": origin, "engine": note}
+        values |= {"replaces": origin, "engine": note}
     existing = message_rows.find_bank(connection, BankId(bank.id))
     while existing is None:
         if message_rows.insert_missing(connection, banks, values):
@@ -50,14 +50,14 @@ def hidden(connection: Connection) -> list[HiddenBank]:
     """Return the hidden banks by name."""
     origin = banks.alias("origin")
     statement = (
-        select(banks, origin.c.id.label("replaces"))
-        .outerjoin(origin, origin.c.seq == banks.c.shadow_of)
-        .where(banks.c.shadow_of.is_not(None))
+        select(banks, origin.c.id.label("replaced"))
+        .outerjoin(origin, origin.c.seq == banks.c.replaces)
+        .where(banks.c.replaces.is_not(None))
         .order_by(banks.c.id)
     )
     return [
         HiddenBank(
-            bank=bank_of(row), replaces=None if row.replaces is None else BankId(row.replaces), note=row.engine or ""
+            bank=bank_of(row), replaces=None if row.replaced is None else BankId(row.replaced), note=row.engine or ""
         )
         for row in connection.execute(statement)
     ]
@@ -74,7 +74,7 @@ def rename(connection: Connection, state: BankState, change: Rename, index: Sear
     replaced = message_rows.state_or_none(connection, change.to)
     if replaced is None and change.revision is not None:
         return False
-    values: dict[str, object] = {"id": change.to, "shadow_of": null(), "engine": null()}
+    values: dict[str, object] = {"id": change.to, "replaces": null(), "engine": null()}
     if replaced is not None:
         if change.revision not in (None, replaced.bank_revision) or _lacks_messages(
             connection, state.seq, replaced.seq
@@ -106,7 +106,7 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
         "purges": max(state.purges, replaced.purges),
     }
     row = connection.execute(select(banks).where(banks.c.seq == replaced.seq)).one()
-    origin = connection.execute(select(banks.c.shadow_of).where(banks.c.seq == state.seq)).scalar_one()
+    origin = connection.execute(select(banks.c.replaces).where(banks.c.seq == state.seq)).scalar_one()
     if origin != replaced.seq:
         return dict[str, object](counters)
     costs = connection.execute(select(spending).where(spending.c.bank == replaced.seq)).mappings().all()
@@ -119,7 +119,7 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
 
 def _derived_from(connection: Connection, bank: int, *, but: int | None = None) -> list[int]:
     """Return the hidden banks that were derived from a bank, locked after it."""
-    found = select(banks.c.seq).where(banks.c.shadow_of == bank, banks.c.seq != (but or NO_BANK)).with_for_update()
+    found = select(banks.c.seq).where(banks.c.replaces == bank, banks.c.seq != (but or NO_BANK)).with_for_update()
     return list(connection.execute(found).scalars())
 
 
@@ -128,7 +128,7 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     state = message_rows.state_or_none(connection, bank)
     if state is None:
         return False
-    visible = connection.execute(select(banks.c.shadow_of).where(banks.c.seq == state.seq)).scalar_one() is None
+    visible = connection.execute(select(banks.c.replaces).where(banks.c.seq == state.seq)).scalar_one() is None
     drop_derived(connection, state.seq, index)
     _clear(connection, state.seq, index)
     if visible:

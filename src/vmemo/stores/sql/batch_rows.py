@@ -149,7 +149,7 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
         for mention in fact.entities
     }
     rows = [(bank, fact, entity, pairs[fact, entity]) for fact, entity in sorted(pairs)]
-    insert_cells(connection, mentions, ("bank", "fact", "entity", "said"), rows)
+    insert_cells(connection, mentions, ("bank", "fact", "entity", "name_in_text"), rows)
 
 
 def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> None:
@@ -174,7 +174,7 @@ def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMentio
             "bank": bank,
             "fact": number_of(mentioning, "fact", mention.fact),
             "entity": number_of(numbers, "entity", mention.entity),
-            "said": mention.name_in_text or None,
+            "name_in_text": mention.name_in_text or None,
         }
         for mention in added
     ]

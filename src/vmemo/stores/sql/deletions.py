@@ -15,7 +15,7 @@ from vmemo.models.changes import Changes, NewFact
 from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
 from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.schema import CONTEXT, facts, jobs, links, mentions, merges, messages, moves, sources
+from vmemo.stores.sql.schema import CONTEXT, confidence_changes, facts, jobs, links, mentions, merges, messages, sources
 from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.values import UNPROCESSED, WORDLESS, dump, names_of
 
@@ -26,7 +26,7 @@ def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index
     if not numbers:
         return
     index.drop_facts(connection, bank, numbers)
-    for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target, moves.c.fact):
+    for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target, confidence_changes.c.fact):
         table = column.table
         assert isinstance(table, Table)
         connection.execute(delete(table).where(table.c.bank == bank, among(column, numbers)))
@@ -35,11 +35,12 @@ def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index
 
 
 def _drop_evidence(connection: Connection, bank: int, ids: set[FactId]) -> None:
-    for seq, evidence in connection.execute(select(moves.c.seq, moves.c.evidence).where(moves.c.bank == bank)).all():
+    known_evidence = select(confidence_changes.c.seq, confidence_changes.c.evidence)
+    for seq, evidence in connection.execute(known_evidence.where(confidence_changes.c.bank == bank)).all():
         known = names_of(evidence)
         left = [id for id in known if id not in ids]
         if len(left) < len(known):
-            change = update(moves).where(conditions.row(moves, bank, seq))
+            change = update(confidence_changes).where(conditions.row(confidence_changes, bank, seq))
             connection.execute(change.values(evidence=dump(left), reason=""))
 
 

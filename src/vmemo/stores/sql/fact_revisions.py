@@ -16,7 +16,7 @@ from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import number_of
 from vmemo.stores.sql.bulk import Seqs, insert_all, seqs_of
 from vmemo.stores.sql.conditions import among
-from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources
+from vmemo.stores.sql.schema import EPISODE, MESSAGE, confidence_changes, episodes, facts, messages, sources
 from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
 
 
@@ -114,7 +114,7 @@ def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> 
         return
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
     _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
-    insert_all(connection, moves, [_history_row(bank, known[step.opinion], step) for step in new])
+    insert_all(connection, confidence_changes, [_history_row(bank, known[step.opinion], step) for step in new])
     for step in new:
         opinion = update(facts).where(conditions.row(facts, bank, known[step.opinion]))
         connection.execute(opinion.values(confidence=step.after))
@@ -124,7 +124,7 @@ def record_history(connection: Connection, bank: int, past: Sequence[ConfidenceC
     """Record earlier confidence changes: the opinions have their confidence already, and evidence may be deleted."""
     opinions = seqs_of(connection, facts, bank, (step.opinion for step in past))
     rows = [_history_row(bank, number_of(opinions, "fact", step.opinion), step) for step in past]
-    insert_all(connection, moves, rows)
+    insert_all(connection, confidence_changes, rows)
 
 
 def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> dict[str, int | float | str | None]:
@@ -140,13 +140,13 @@ def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> dict[str, i
     }
 
 
-def confidence_changes(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
+def read_confidence_changes(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
     """Return the confidence changes of one opinion or of all, oldest first."""
     statement = (
-        select(facts.c.id, moves)
-        .join(facts, conditions.points(moves, "fact", facts))
-        .where(moves.c.bank == bank)
-        .order_by(moves.c.at, moves.c.seq)
+        select(facts.c.id, confidence_changes)
+        .join(facts, conditions.points(confidence_changes, "fact", facts))
+        .where(confidence_changes.c.bank == bank)
+        .order_by(confidence_changes.c.at, confidence_changes.c.seq)
     )
     if opinion is not None:
         statement = statement.where(facts.c.bank == bank, facts.c.id == opinion)

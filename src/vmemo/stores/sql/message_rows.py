@@ -106,7 +106,7 @@ def lock(connection: Connection, bank: int) -> bool:
 
 def all_banks(connection: Connection) -> list[Bank]:
     """Return the banks by name, without hidden ones."""
-    statement = select(banks).where(banks.c.shadow_of.is_(None)).order_by(banks.c.id)
+    statement = select(banks).where(banks.c.replaces.is_(None)).order_by(banks.c.id)
     return [bank_of(row) for row in connection.execute(statement)]
 
 

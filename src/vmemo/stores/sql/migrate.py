@@ -16,7 +16,7 @@ _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
 PARTITIONS = 16
 """Partitions of a new PostgreSQL database. Changing the number later requires moving every row."""
-HEAD = "0016"
+HEAD = "0001"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""

@@ -73,10 +73,10 @@ def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease
     if connection.execute(select(jobs.c.seq).where(*own, held(micros(now)))).first() is not None:
         return None
     connection.execute(delete(jobs).where(*own))
-    values = {"bank": bank, "kind": EXCLUSIVE, "key": "", "detail": "{}", "asked": 1, "owner": owner}
+    values = {"bank": bank, "kind": EXCLUSIVE, "key": "", "detail": "{}", "requests": 1, "owner": owner}
     times = {"due": micros(now), "created_at": micros(now), "until": micros(now + timedelta(seconds=seconds))}
     seq = connection.execute(insert(jobs).values({**values, **times}).returning(jobs.c.seq)).scalar_one()
-    return Lease(job=seq, owner=owner, asked=1, seconds=seconds)
+    return Lease(job=seq, owner=owner, requests=1, seconds=seconds)
 
 
 def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) -> bool:
@@ -104,7 +104,7 @@ _ASK = Prepared(
     update(jobs)
     .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
     .values(
-        asked=jobs.c.asked + 1,
+        requests=jobs.c.requests + 1,
         # After a failure the job waits until it is due, however often it is requested.
         due=case((jobs.c.attempts > 0, jobs.c.due), (jobs.c.due > _AT, _AT), else_=jobs.c.due),
     )
@@ -122,7 +122,7 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
         known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
         if _ASK.execute(connection, known) == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
-            _NEW.execute(connection, {**values, "asked": 1, "due": due, "created_at": now})
+            _NEW.execute(connection, {**values, "requests": 1, "due": due, "created_at": now})
             fresh |= due <= now
     # A job that waits already was notified, or its worker finds that it was requested again. PostgreSQL commits
     # transactions that notify one at a time, so notifications are kept to those needed.
@@ -171,7 +171,7 @@ def free(connection: Connection, wanted: LeaseRequest, now: int) -> list[AnyRow]
 def _free(given: frozenset[str], *, due: bool) -> Prepared:
     """Return the statement of free jobs for the parameters that are given."""
     statement = _LISTED.where(~held(_NOW))
-    statement = statement.where(_OF_BANK if "of_bank" in given else banks.c.shadow_of.is_(None))
+    statement = statement.where(_OF_BANK if "of_bank" in given else banks.c.replaces.is_(None))
     if due:
         statement = statement.where(jobs.c.due <= _NOW)
     if "kinds" in given:
@@ -189,7 +189,7 @@ def _job_of(row: AnyRow) -> Job:
         kind=row.kind,
         key=row.key,
         detail=json.loads(row.detail),
-        asked=row.asked,
+        requests=row.requests,
         attempts=row.attempts,
         error=row.error,
         due=instant(row.due),
@@ -220,10 +220,10 @@ def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
 def complete(connection: Connection, bank: int, lease: Lease) -> bool:
     """Delete a finished job, or free it if it was requested again; return False if the lease was lost."""
     mine = jobs.c.bank == bank, *_mine(lease)
-    row = connection.execute(select(jobs.c.kind, jobs.c.asked).where(*mine).with_for_update()).one_or_none()
+    row = connection.execute(select(jobs.c.kind, jobs.c.requests).where(*mine).with_for_update()).one_or_none()
     if row is None:
         return False
-    again = row.asked != lease.asked or (row.kind == "process" and _any_pending(connection, bank))
+    again = row.requests != lease.requests or (row.kind == "process" and _any_pending(connection, bank))
     if again:
         fresh = {"attempts": 0, "error": None, "failed_at": None, "due": micros(utc_now())}
         connection.execute(update(jobs).where(*mine).values(**_FREED, **fresh))

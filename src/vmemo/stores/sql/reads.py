@@ -94,7 +94,7 @@ def _rows_around(connection: Connection, bank: int, wanted: FactSelect, time: in
 
 
 _MENTIONS = Prepared(
-    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.said)
+    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.name_in_text)
     .join(entities, conditions.points(mentions, "entity", entities))
     .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
     .order_by(mentions.c.fact, mentions.c.entity)
@@ -234,19 +234,19 @@ def entity_mentions(
 ) -> list[EntityMention]:
     """Return the mentions of entities, in the order of their facts; with `named`, those by another name only."""
     statement = (
-        select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.said)
+        select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.name_in_text)
         .join(facts, conditions.points(mentions, "fact", facts))
         .join(entities, conditions.points(mentions, "entity", entities))
         .where(mentions.c.bank == bank, entities.c.bank == bank, among(entities.c.id, wanted))
         .order_by(mentions.c.fact, mentions.c.entity)
     )
     if named:
-        statement = statement.where(mentions.c.said.is_not(None))
+        statement = statement.where(mentions.c.name_in_text.is_not(None))
     return [
         EntityMention(
             fact=FactId(row.id),
             entity=EntityId(row.entity),
-            name_in_text=row.said or "",
+            name_in_text=row.name_in_text or "",
             mentioned_at=instant(row.mentioned_at),
         )
         for row in connection.execute(statement)

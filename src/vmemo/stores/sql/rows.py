@@ -115,7 +115,7 @@ def entity_values(bank: int, entity: Entity) -> Values:
         "aliases": dump(entity.aliases),
         "first_seen": micros(entity.first_seen),
         "last_seen": micros(entity.last_seen),
-        "strangers": dump(entity.not_aliases),
+        "not_aliases": dump(entity.not_aliases),
     }
 
 
@@ -126,7 +126,7 @@ def entity_of(row: AnyRow, mentions: int) -> Entity:
         name=row.name,
         type=row.type,
         aliases=names_of(row.aliases),
-        not_aliases=names_of(row.strangers),
+        not_aliases=names_of(row.not_aliases),
         first_seen=instant(row.first_seen),
         last_seen=instant(row.last_seen),
         mentions=mentions,
@@ -134,7 +134,7 @@ def entity_of(row: AnyRow, mentions: int) -> Entity:
 
 
 def mentions_of(rows: Iterable[Cells]) -> dict[int, list[Mention]]:
-    """Mentions by the number of their fact, from rows of that number, the entity's id, name and type, and `said`.
+    """Mentions by the number of their fact, from rows of it, the entity's id, name and type, and `name_in_text`.
 
     Facts share them: most facts of a recall mention the same few entities.
     """

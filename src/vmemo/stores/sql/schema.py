@@ -65,12 +65,12 @@ banks = Table(
     _moment("created_at"),
     _count("revision"),
     _count("purges"),
-    Column("shadow_of", _Number),
+    Column("replaces", _Number),
     Column("engine", Text),
     Column("identity", Text, nullable=False, server_default=text("''")),
     sqlite_autoincrement=True,
 )
-"""The identity never repeats. A hidden bank has a `shadow_of`, the bank that it replaces, and a note in `engine`.
+"""The identity never repeats. A hidden bank has a `replaces`, the bank that it replaces, and a note in `engine`.
 
 See `bank_rows`.
 """
@@ -227,7 +227,7 @@ entities = Table(
     _required("aliases"),
     _moment("first_seen"),
     _moment("last_seen"),
-    Column("strangers", Text, nullable=False, server_default=text("'[]'")),
+    Column("not_aliases", Text, nullable=False, server_default=text("'[]'")),
     UniqueConstraint("bank", "id"),
     sqlite_autoincrement=True,
 )
@@ -238,7 +238,7 @@ mentions = Table(
     _bank(primary_key=True),
     _key("fact"),
     _key("entity"),
-    Column("said", Text),
+    Column("name_in_text", Text),
     Index("mentions_entity", "bank", "entity"),
     sqlite_with_rowid=False,
 )
@@ -288,7 +288,7 @@ jobs = Table(
     Column("kind", String(16), nullable=False),
     _required("key"),
     _required("detail"),
-    Column("asked", Integer, nullable=False),
+    Column("requests", Integer, nullable=False),
     _count("attempts"),
     Column("error", Text),
     _moment("failed_at", nullable=True),
@@ -316,8 +316,8 @@ spending = Table(
     sqlite_with_rowid=False,
 )
 
-moves = Table(
-    "moves",
+confidence_changes = Table(
+    "confidence_changes",
     metadata,
     _seq(),
     _bank(),
@@ -328,7 +328,7 @@ moves = Table(
     _required("evidence"),
     _required("reason"),
     _moment("at"),
-    Index("moves_fact", "bank", "fact"),
+    Index("confidence_changes_fact", "bank", "fact"),
     sqlite_autoincrement=True,
 )
 """Confidence changes of opinions; `evidence` contains the ids of facts."""

@@ -307,7 +307,7 @@ def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
         named = select(entity_names.c.entity).where(entity_names.c.bank == bank, part)
         statement = statement.where(within(entities.c.seq, named))
     if wanted.with_not_aliases:
-        statement = statement.where(entities.c.strangers != "[]")
+        statement = statement.where(entities.c.not_aliases != "[]")
     return _most_mentioned(bank, statement).offset(wanted.offset) if wanted.most_mentioned else statement
 
 

@@ -250,7 +250,7 @@ class SqlStore(ABC, Generic[D]):
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Return the confidence changes of one opinion, or of all, oldest first."""
-        return await self._read(bank, fact_revisions.confidence_changes, opinion)
+        return await self._read(bank, fact_revisions.read_confidence_changes, opinion)
 
     async def retention_scores(
         self, bank: BankId, *, after: FactId | None = None, limit: int = 500

@@ -24,7 +24,9 @@ SELECT {", ".join(column.name for column in facts.columns)} FROM facts
 WHERE seq IN (SELECT value FROM json_each(?))
 """
 _NUMBERS = "SELECT id, seq FROM facts WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
-_MENTIONS = "SELECT fact, entity, said FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
+_MENTIONS = (
+    "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
+)
 _ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
 _SOURCES = f"""
 SELECT fact, kind, source, CASE kind

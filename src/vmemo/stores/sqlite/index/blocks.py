@@ -6,7 +6,6 @@ searches filter. Reading a bank is reading its blocks, each of them in one piece
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +23,6 @@ BLOCK = 256
 Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Columns = NDArray[np.int64]
-_WITH_IDS = b"\x00"
-"""Begins properties with ids in bytes; those that are compressed as a whole begin otherwise."""
 
 
 class StoredBlock(NamedTuple):
@@ -107,7 +104,7 @@ class FactBlock:
         # The bytes of equal significance follow each other: most are the same in all facts of a block.
         planes = np.ascontiguousarray(self.columns[1:].astype("<i8", order="C").view(np.uint8).reshape(-1, 8).T)
         # Ids can't be compressed.
-        return _WITH_IDS + self.ids.stored() + zlib.compress(planes.tobytes(), level=6)
+        return self.ids.stored() + zlib.compress(planes.tobytes(), level=6)
 
     @staticmethod
     def read(first: int, count: int, stored: StoredBlock) -> FactBlock:
@@ -135,17 +132,8 @@ def unpack_vectors(stored: bytes, count: int) -> tuple[NDArray[np.float32], NDAr
 
 
 def _unpack_properties(stored: bytes, count: int) -> tuple[FactIds, Columns]:
-    if not stored.startswith(_WITH_IDS):
-        return _unpack_earlier(stored, count)
-    ids, size = FactIds.read(stored[len(_WITH_IDS) :], count)
-    return ids, _unpack_columns(zlib.decompress(stored[len(_WITH_IDS) + size :]), count)
-
-
-def _unpack_earlier(stored: bytes, count: int) -> tuple[FactIds, Columns]:
-    """Return the ids and columns of properties that were written when ids were JSON."""
-    plain = zlib.decompress(stored)
-    start = 4 + int.from_bytes(plain[:4], "little")
-    return FactIds.of(json.loads(plain[4:start])), _unpack_columns(plain[start:], count)
+    ids, size = FactIds.read(stored, count)
+    return ids, _unpack_columns(zlib.decompress(stored[size:]), count)
 
 
 def _unpack_columns(plain: bytes, count: int) -> Columns:

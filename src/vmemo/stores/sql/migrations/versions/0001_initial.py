@@ -1,34 +1,30 @@
-"""The first schema."""
+"""The initial schema: the shared tables, the server's tables, and what only one of the databases has."""
 
 from __future__ import annotations
 
-from alembic import op
-from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table
+from alembic import context, op
+from sqlalchemy import text
 
-from vmemo.stores.sql.schema import metadata
+from vmemo.stores.postgres import schema as postgres_schema
+from vmemo.stores.sql.auth_schema import auth_metadata
+from vmemo.stores.sql.conditions import OF_PAGES
+from vmemo.stores.sql.schema import metadata, sqlite_metadata
 
 revision = "0001"
 down_revision = None
 
-LATER = frozenset({"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles", "webhooks"})
-"""Tables that later versions add."""
-fact_index = Table(
-    "fact_index",
-    MetaData(),
-    Column("seq", Integer, primary_key=True),
-    Column("embedding", LargeBinary, nullable=False),
-    Column("terms", LargeBinary, nullable=False),
-)
-
 
 def upgrade() -> None:
-    """Create every table; the vectors and the full-text index live in the same file. PostgreSQL begins with 0005."""
+    """Create every table. A later migration changes these tables, and then this one keeps its own copy of them."""
     bind = op.get_bind()
-    if bind.dialect.name != "sqlite":
+    auth_metadata.create_all(bind, checkfirst=False)
+    if bind.dialect.name == "postgresql":
+        postgres_schema.create(bind, context.config.attributes["partitions"])
         return
-    metadata.create_all(bind, tables=[table for table in metadata.sorted_tables if table.name not in LATER])
-    fact_index.create(bind)
-    op.execute(
-        # Words come folded and stemmed, so they are split at spaces only; bm25() needs the full detail.
-        "CREATE VIRTUAL TABLE message_words USING fts5(bank, words, content='', tokenize='ascii')"
-    )
+    metadata.create_all(bind, checkfirst=False)
+    sqlite_metadata.create_all(bind, checkfirst=False)
+    # Words come folded and stemmed, so they are split at spaces only; bm25() needs the full detail.
+    op.execute("CREATE VIRTUAL TABLE message_words USING fts5(bank, words, content='', tokenize='ascii')")
+    for table in ("messages", "facts", "episodes", "entities"):
+        # Pages are read in the order of row numbers, which SQLite adds to every index.
+        op.create_index(f"{table}_pages", table, ["bank"], sqlite_where=text(OF_PAGES))
