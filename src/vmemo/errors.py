@@ -48,7 +48,11 @@ class NotFound(VmemoError, LookupError):
 
 
 class EmbedderMismatch(VmemoError):
-    """The bank holds vectors of another embedder. Nothing was changed; run `vmemo reembed` or pass the old one."""
+    """The bank holds vectors of another embedder; run `vmemo reembed` or pass the old one.
+
+    Nothing was changed, unless another process runs `reembed` meanwhile: `stored` names messages that are stored and
+    stay queued.
+    """
 
 
 class EmbeddingFailed(VmemoError):

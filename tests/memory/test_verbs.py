@@ -325,13 +325,44 @@ def test_a_memory_with_the_old_embedder_gets_an_error_after_reembed(url: str, di
         old.retain_sync(["The kettle is red.", "The door is green."])
         assert old.recall_sync("kettle").hits
         switching = open_memory(url, embedder=WordEmbedder("other", dimension))
+        old.add_message_sync("The kettle is hot.")
         switching.reembed_sync()
-        for verb in (old.recall_sync, old.retrieve_sync, old.reflect_sync, old.retain_sync):
-            with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
-                verb("The kettle is hot.")
+        for verb in (old.recall_sync, old.retrieve_sync, old.reflect_sync, old.retain_sync, old.add_message_sync):
+            with pytest.raises(EmbedderMismatch, match=r"Nothing was changed.*vmemo reembed"):
+                verb("The kettle is cold.")
+        assert len(switching.messages_sync()) == 3
+        with pytest.raises(EmbedderMismatch, match=r"stored and queued: do not retain them again.*vmemo reembed"):
+            old.process_sync()
         assert "EmbedderMismatch" in old.status_sync().problems[0].error
         assert len(switching.process_sync().derived) == 1
         assert (switching.status_sync().facts, switching.status_sync().problems) == (3, ())
+        switching.close_sync()
+
+
+class InterruptedEmbedder(WordEmbedder):
+    """Lets another memory switch the bank to its embedder while messages are embedded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.switching: Memory | None = None
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Unit vectors of the former embedder."""
+        if self.switching is not None:
+            switching, self.switching = self.switching, None
+            await switching.reembed()
+        return await super().embed(texts, kind)
+
+
+def test_a_retain_during_reembed_names_the_messages_that_are_stored(sqlite_url: str) -> None:
+    embedder = InterruptedEmbedder()
+    with open_memory(sqlite_url, embedder=embedder) as old:
+        old.retain_sync("The kettle is red.")
+        embedder.switching = switching = open_memory(sqlite_url, embedder=WordEmbedder("other", 32))
+        with pytest.raises(EmbedderMismatch, match="stored and queued: do not retain them again") as raised:
+            old.retain_sync("The kettle is hot.")
+        assert [message.id for message in switching.messages_sync()][1:] == list(raised.value.stored)
+        assert len(switching.process_sync().derived) == 1
         switching.close_sync()
 
 

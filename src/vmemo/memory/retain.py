@@ -34,7 +34,7 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
 
     A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
     """
-    await session.open()
+    await session.recheck()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
     session.context.derived_messages.drop(session.bank, (message.id for message in messages))
@@ -59,7 +59,11 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
     """Derive facts from messages that were stored; a failure is reported as `problem`."""
     try:
         derived = await _process(session, stored.stored)
-    except (DatabaseReplaced, EmbedderMismatch, NotFound):
+    except EmbedderMismatch as error:
+        # Another process finished `reembed` after the messages were stored.
+        error.stored = stored.stored
+        raise
+    except (DatabaseReplaced, NotFound):
         # The messages are in the former file or bank.
         raise
     except Exception as error:

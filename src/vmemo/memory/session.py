@@ -96,10 +96,16 @@ class MemorySession:
         return await verb()
 
     async def recheck(self) -> None:
-        """Open the bank, and create it again if another process deleted it since it was opened here."""
+        """Open the bank, and create it again if another process deleted it since it was opened here.
+
+        Raise EmbedderMismatch if another process switched it to another embedder.
+        """
         await self.open()
-        if await self.store.bank(self.bank) is None:
+        stored = await self.store.bank(self.bank)
+        if stored is None:
             await self._reopen()
+        elif error := embedder_mismatch(stored, self.context.embedder):
+            raise error
 
     async def _reopen(self) -> None:
         self.runtime.open_banks.discard(self.bank)

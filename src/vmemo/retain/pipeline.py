@@ -57,6 +57,12 @@ def _key(message: NewMessage, seen: Counter[Hashable]) -> str | None:
     return line_key(*line, time=message.timestamp, number=seen[line, message.timestamp])
 
 
+_STAYS_QUEUED = (
+    "The pending messages are stored and queued: do not retain them again; process() with the embedder of the bank, "
+    "or a worker that has it, derives their facts."
+)
+
+
 async def store_messages(
     bank: BankId,
     messages: Sequence[Message],
@@ -209,10 +215,12 @@ def error_text(error: BaseException) -> str:
 async def embedder_changed(bank: BankId, context: RetainContext) -> EmbedderMismatch | None:
     """Return the error if the bank was switched to another embedder; other errors may follow from that."""
     stored = await context.store.bank(bank)
-    return None if stored is None else embedder_mismatch(stored, context.embedder)
+    return None if stored is None else embedder_mismatch(stored, context.embedder, outcome=_STAYS_QUEUED)
 
 
-def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | None:
+def embedder_mismatch(
+    stored: Bank, embedder: Embedder, *, outcome: str = "Nothing was changed."
+) -> EmbedderMismatch | None:
     """Return the error for a bank that another embedder wrote, or None."""
     if stored.embedder == embedder.name and embedder.dimension in (0, stored.dimension):
         return None
@@ -220,7 +228,7 @@ def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | No
     command = reembed_command(stored.id, embedder.name)
     return EmbedderMismatch(
         f"Bank {stored.id!r} was written with embedder {stored.embedder!r} ({stored.dimension} dimensions), "
-        f"this memory has {embedder.name!r}{here}. Nothing was changed. Run `{command}` "
+        f"this memory has {embedder.name!r}{here}. {outcome} Run `{command}` "
         "to switch the bank, or pass the embedder it was written with."
     )
 
