@@ -7,10 +7,11 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import datetime
-from typing import ParamSpec
+from typing import ParamSpec, get_args
 from weakref import WeakKeyDictionary
 
 from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
@@ -27,10 +28,17 @@ BACKGROUND_JOBS: tuple[JobKind, ...] = ("opinions", "observe")
 """Jobs that new facts cause."""
 DEFERRED_JOBS: tuple[JobKind, ...] = ("opinions", "maintain")
 """Jobs that `drain` runs only when they are due; observation jobs also wait until nothing is left to process."""
+DELIVERY: JobKind = "webhook"
+OTHER_JOBS: tuple[JobKind, ...] = tuple(kind for kind in get_args(JobKind) if kind != DELIVERY)
+DELIVERIES = 20
+"""Webhook deliveries that a worker runs at a time. They take no slot of other jobs, for receivers may be slow."""
+DELIVERIES_PER_BANK = 4
+"""Deliveries of one bank among them, so that its receivers do not delay those of another bank."""
 OBSERVED_TOGETHER = 200
 """Entities whose observations are updated by one job run, at most."""
 FinishedJob = tuple[JobKind, Retained | Exception]
-RunningJobs = set[asyncio.Task[FinishedJob]]
+RunningJobs = dict[asyncio.Task[FinishedJob], Job]
+"""The task of each running group of jobs, with the first job of the group."""
 OnDone = Callable[[Job, Exception | None, float], None]
 """Called after each job with the job, its error and its duration in seconds."""
 OnUnavailable = Callable[[StoreError], None]
@@ -67,7 +75,8 @@ class Worker:
         tried: set[int] = set()
         breaker = CircuitBreaker(self._settings.retry_initial_seconds)
 
-        async def take(free: int) -> list[Job]:
+        async def take(running: Collection[Job]) -> list[Job]:
+            free = self._free_slots(running)
             if breaker.is_open:
                 return []
             jobs = await self._lease(free, bank=bank, kinds=PROCESSING_JOBS, due=False, beside=sorted(tried))
@@ -98,10 +107,10 @@ class Worker:
         An unavailable database ends it; the next call of `process()` starts it again.
         """
 
-        async def take(free: int) -> list[Job]:
+        async def take(running: Collection[Job]) -> list[Job]:
             with suppress(*TRANSIENT):
                 kinds = ("opinions",) if await self._is_processing(bank) else BACKGROUND_JOBS
-                return await self._lease(free, bank=bank, kinds=kinds)
+                return await self._lease(self._free_slots(running), bank=bank, kinds=kinds)
             return []
 
         async def idle() -> bool:
@@ -132,19 +141,21 @@ class Worker:
         """
         breaker, unavailable = CircuitBreaker(self._settings.retry_initial_seconds), False
 
-        async def take(free: int) -> list[Job]:
+        async def take(running: Collection[Job]) -> list[Job]:
             nonlocal unavailable
             _notify(on_poll)
-            if stop.is_set() or breaker.is_open:
+            if stop.is_set():
                 return []
+            free, found = 0 if breaker.is_open else self._free_slots(running), list[Job]()
             try:
-                found = await self._lease_any(free, banks)
+                async for jobs in self._lease_due(free, running, banks):
+                    found += jobs
             except TRANSIENT as error:
-                if once:
+                if once and not found:
                     raise
                 if not unavailable:
                     _notify(on_unavailable, error)
-                found, unavailable = [], True
+                unavailable = True
             else:
                 unavailable = False
             return found
@@ -157,13 +168,33 @@ class Worker:
 
         return await self._run_jobs(take, idle, RunResult(keep=False), breaker=breaker, on_done=on_done)
 
-    async def _lease_any(self, free: int, banks: Sequence[BankId]) -> list[Job]:
+    def _free_slots(self, running: Collection[Job]) -> int:
+        """Return the number of jobs that may start beside those that run, deliveries aside."""
+        return self._settings.extractions_per_bank - sum(job.kind != DELIVERY for job in running)
+
+    async def _lease_any(
+        self, free: int, banks: Sequence[BankId], kinds: Sequence[JobKind], *, except_banks: Collection[BankId] = ()
+    ) -> list[Job]:
         if not banks:
-            return await self._lease(free)
+            return await self._lease(free, kinds=kinds, except_banks=list(except_banks))
         found: list[Job] = []
-        for bank in banks:
-            found += await self._lease(free - len(found), bank=bank) if len(found) < free else []
+        for bank in (each for each in banks if each not in except_banks):
+            found += await self._lease(free - len(found), bank=bank, kinds=kinds)
         return found
+
+    async def _lease_due(
+        self, free: int, running: Collection[Job], banks: Sequence[BankId]
+    ) -> AsyncGenerator[list[Job]]:
+        """Lease due jobs for the free slots, and due deliveries of banks that run fewer than their share."""
+        yield await self._lease_any(free, banks, OTHER_JOBS)
+        counts = Counter(job.bank for job in running if job.kind == DELIVERY)
+        while counts.total() < DELIVERIES:
+            full = {bank for bank, count in counts.items() if count >= DELIVERIES_PER_BANK}
+            jobs = await self._lease_any(1, banks, [DELIVERY], except_banks=full)
+            if not jobs:
+                break
+            yield jobs
+            counts.update(job.bank for job in jobs)
 
     async def _wait_for_work(self, stop: asyncio.Event) -> None:
         """Wait until a job may be available, or until `stop` is set."""
@@ -194,12 +225,21 @@ class Worker:
         kinds: Sequence[JobKind] = (),
         due: bool = True,
         beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
         if free <= 0:
             return []
         await self._release_owed()
         seconds = self._settings.lease_seconds
-        jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=free, due=due, beside=beside)
+        jobs = await self._store.lease(
+            *(self._owner, seconds),
+            bank=bank,
+            kinds=kinds,
+            limit=free,
+            due=due,
+            beside=beside,
+            except_banks=except_banks,
+        )
         for bank in dict.fromkeys(job.bank for job in jobs if job.kind == "observe"):
             jobs += await self._lease_observations(bank, beside)
         self._held |= {job.id: lease_of(job, seconds) for job in jobs}
@@ -230,7 +270,7 @@ class Worker:
 
     async def _run_jobs(
         self,
-        take: Callable[[int], Awaitable[list[Job]]],
+        take: Callable[[Collection[Job]], Awaitable[list[Job]]],
         idle: Callable[[], Awaitable[bool]],
         result: RunResult,
         *,
@@ -238,21 +278,22 @@ class Worker:
         tried: set[int] | None = None,
         on_done: OnDone | None = None,
     ) -> RunResult:
-        """Start leased jobs within the limit, until none runs and `idle` returns True."""
+        """Start the jobs that `take` leases beside those that run, until none runs and `idle` returns True."""
         running, again = RunningJobs(), set[int]() if tried is None else tried
         async with self._heartbeat():
             try:
                 while True:
-                    free = self._settings.extractions_per_bank - len(running)
-                    jobs = await take(free)
-                    running |= {asyncio.create_task(self._run_group(group, again, on_done)) for group in _groups(jobs)}
+                    for group in _groups(await take(running.values())):
+                        running[asyncio.create_task(self._run_group(group, again, on_done))] = group[0]
                     if running:
-                        done, running = await asyncio.wait(
+                        done, _ = await asyncio.wait(
                             running, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED
                         )
-                        for kind, ended in (task.result() for task in done):
+                        for task in done:
+                            del running[task]
+                            kind, ended = task.result()
                             result.add(kind, ended)
-                            if breaker is not None:
+                            if breaker is not None and kind != DELIVERY:
                                 breaker.record(ended)
                     elif await idle():
                         return result
@@ -262,7 +303,7 @@ class Worker:
     async def _run_group(self, jobs: Sequence[Job], tried: set[int], on_done: OnDone | None) -> FinishedJob:
         # A failed job is released before its failure is seen here, and must not be leased again in this run.
         tried.update(job.id for job in jobs)
-        async with self._process_limit():
+        async with nullcontext() if jobs[0].kind == DELIVERY else self._process_limit():
             began = time.monotonic()
             done = await self._runner.run(jobs)
             seconds = time.monotonic() - began

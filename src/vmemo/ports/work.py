@@ -13,7 +13,7 @@ from vmemo.models.results import Job
 class Queue(Protocol):
     """Durable jobs: queued in the commit that causes them, leased by one worker at a time, done once."""
 
-    async def lease(
+    async def lease(  # noqa: PLR0913 - each narrows the selection
         self,
         owner: str,
         seconds: float,
@@ -23,11 +23,12 @@ class Queue(Protocol):
         limit: int = 1,
         due: bool = True,
         beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
         """Lease the oldest jobs without a valid lease, of one bank or of all, of some kinds or of all.
 
-        `due=False` also takes jobs that wait for a retry; jobs in `beside` are excluded. Jobs of a hidden bank are
-        leased only if the bank is named.
+        `due=False` also takes jobs that wait for a retry; jobs in `beside` and of `except_banks` are excluded. Jobs of
+        a hidden bank are leased only if the bank is named.
         """
         ...
 

@@ -37,6 +37,7 @@ class LeaseQuery:
     limit: int = 1
     due: bool = True
     beside: Sequence[int] = ()
+    except_banks: Sequence[BankId] = ()
 
 
 _JOB: Final[LiteralString] = (
@@ -126,7 +127,7 @@ async def _free(tx: Transaction, wanted: LeaseQuery) -> list[int]:
         "MATCH (j:Job {namespace: $namespace}) "
         "WHERE j.due <= $due AND coalesce(j.until <= $now, true) AND ($bank IS NULL OR j.bank = $bank) "
         "AND j.kind <> $exclusive AND ($kinds = [] OR j.kind IN $kinds) AND NOT j.number IN $beside "
-        "MATCH (b:Bank {key: j.bank}) WHERE $bank IS NOT NULL OR b.hidden IS NULL "
+        "MATCH (b:Bank {key: j.bank}) WHERE ($bank IS NOT NULL OR b.hidden IS NULL) AND NOT b.name IN $except_banks "
         "RETURN j.number AS number ORDER BY j.due, number LIMIT $limit",
         now=(now := utc_now()),
         due=now if wanted.due else now + timedelta(days=36_500),
@@ -134,6 +135,7 @@ async def _free(tx: Transaction, wanted: LeaseQuery) -> list[int]:
         exclusive=EXCLUSIVE,
         kinds=list(wanted.kinds),
         beside=list(wanted.beside),
+        except_banks=list(wanted.except_banks),
         limit=wanted.limit,
     )
     return [row["number"] for row in found]

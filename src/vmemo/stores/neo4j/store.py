@@ -242,7 +242,7 @@ class Neo4jStore:
         except Refused:
             return False
 
-    async def lease(
+    async def lease(  # noqa: PLR0913 - each narrows the selection
         self,
         owner: str,
         seconds: float,
@@ -252,12 +252,15 @@ class Neo4jStore:
         limit: int = 1,
         due: bool = True,
         beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
         """Take the oldest free jobs."""
 
         async def run(tx: Transaction) -> list[Job]:
             key = None if bank is None else (await bank_state(tx, bank)).key
-            wanted = queue.LeaseQuery(bank=key, kinds=kinds, limit=limit, due=due, beside=beside)
+            wanted = queue.LeaseQuery(
+                bank=key, kinds=kinds, limit=limit, due=due, beside=beside, except_banks=except_banks
+            )
             return await queue.lease(tx, owner, seconds, wanted)
 
         return await once.write_once(self._database, run)

@@ -51,6 +51,7 @@ class LeaseRequest:
     limit: int = 1
     due: bool = True
     beside: Sequence[int] = ()
+    except_banks: Sequence[BankId] = ()
 
 
 def held(now: int | BindParameter[int]) -> ColumnElement[bool]:
@@ -164,6 +165,7 @@ def free(connection: Connection, wanted: LeaseRequest, now: int) -> list[AnyRow]
     given |= {} if wanted.bank is None else {"of_bank": wanted.bank}
     given |= {"kinds": listed_values(wanted.kinds)} if wanted.kinds else {}
     given |= {"beside": listed_values(wanted.beside)} if wanted.beside else {}
+    given |= {"except_banks": listed_values(wanted.except_banks)} if wanted.except_banks else {}
     return _free(frozenset(given), due=wanted.due).rows(connection, given)
 
 
@@ -178,6 +180,8 @@ def _free(given: frozenset[str], *, due: bool) -> Prepared:
         statement = statement.where(_OF_KINDS)
     if "beside" in given:
         statement = statement.where(~among(jobs.c.seq, later("beside")))
+    if "except_banks" in given:
+        statement = statement.where(~among(banks.c.id, later("except_banks")))
     most = bindparam("most", type_=BigInteger)
     return Prepared(statement.limit(most).with_for_update(of=jobs, skip_locked=True))
 

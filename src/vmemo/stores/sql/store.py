@@ -171,7 +171,7 @@ class SqlStore(ABC, Generic[D]):
     async def _commit(self, changes: Changes) -> bool:
         return await self._database.write(lambda c: commit(c, changes, self._index))
 
-    async def lease(
+    async def lease(  # noqa: PLR0913 - each narrows the selection
         self,
         owner: str,
         seconds: float,
@@ -181,6 +181,7 @@ class SqlStore(ABC, Generic[D]):
         limit: int = 1,
         due: bool = True,
         beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
         """Take the oldest free jobs."""
         taken: list[Job] = []
@@ -189,7 +190,9 @@ class SqlStore(ABC, Generic[D]):
             # An earlier run may have been committed after all.
             queue.give_back(connection, taken)
             number = None if bank is None else bank_state(connection, bank).seq
-            wanted = queue.LeaseRequest(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
+            wanted = queue.LeaseRequest(
+                bank=number, kinds=kinds, limit=limit, due=due, beside=beside, except_banks=except_banks
+            )
             taken[:] = queue.lease(connection, owner, seconds, wanted)
             return taken
 
