@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 import re
+import socket
 import ssl
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -28,10 +30,12 @@ from cryptography.x509.oid import NameOID
 from databases import column
 from vmemo import InvalidInput, Memory, Message, NotFound, Settings
 from vmemo.jobs import webhook_delivery
+from vmemo.jobs.worker import DELIVERIES_PER_BANK
 from vmemo.models import FactId, Link
 from vmemo.models.changes import Changes, Deletions, FactClosure
 from vmemo.models.fact_events import MAX_FACTS, events_of
 from vmemo.models.ids import BankId, BankRevision
+from vmemo.models.results import Job
 from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, is_private
 from vmemo.sync import portal
 
@@ -200,6 +204,57 @@ def test_a_delivery_that_fails_for_days_is_dropped(
     assert "was dropped" in caplog.text
 
 
+def test_a_delivery_that_fails_in_any_way_is_dropped_after_days(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Earlier releases stored addresses that no resolver can encode.
+    stored = SignedWebhook(id="hook", url="https://app..example/", events=("retained",), secret="whsec_AAAA")
+    with memory_at(sqlite_url, retry_after=3600.0) as memory:
+        memory.retain_sync(said("I live in Rome."))
+        portal.run(memory.lookup.store.commit(Changes(bank=BankId("default"), webhooks=[stored])))
+        memory.retain_sync(said("Tux is my cat.", 1))
+        assert memory.work_sync(once=True).failed == 1
+        [job] = memory.jobs_sync()
+        assert "invalid host" in (job.error or "")
+        monkeypatch.setattr(webhook_delivery, "GIVE_UP_AFTER", timedelta(0))
+        memory.retain_sync(said("Tux is a grey cat.", 2))
+        memory.work_sync(once=True)
+        assert [each.id for each in memory.jobs_sync()] == [job.id], "it waits for its next attempt"
+
+
+def test_receivers_that_never_answer_delay_neither_other_jobs_nor_the_deliveries_of_other_banks(
+    url: str, receiver: Receiver
+) -> None:
+    done: list[tuple[str, str]] = []
+    chosen = Settings(webhook_private=True, webhook_timeout=60.0, retry_initial_seconds=3600.0)
+
+    async def run(silent: socket.socket) -> None:
+        stop = asyncio.Event()
+
+        def ended(job: Job, error: Exception | None, seconds: float) -> None:
+            done.append((job.bank, job.kind))
+            if len(done) == len(expected):
+                stop.set()
+                silent.close()  # which ends the deliveries that wait
+
+        async with Memory(url, embedder=WordEmbedder(), settings=chosen) as memory:
+            busy, other = memory.bank("busy"), memory.bank("other")
+            for _ in range(MAX_WEBHOOKS):
+                await busy.add_webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+            await other.add_webhook(receiver.url)
+            await busy.retain(said("I live in Rome."))
+            for bank in (busy, other):
+                await bank.add_message(said("Tux is my cat."))
+            await memory.work(stop, on_done=ended)
+
+    expected = [("busy", "process"), ("other", "process"), ("other", "webhook")]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        portal.run(run(silent))
+    assert sorted(done[: len(expected)]) == expected
+    assert len(done) == len(expected) + DELIVERIES_PER_BANK
+    assert receiver.events == ["retained"]
+
+
 def test_a_fact_that_was_forgotten_meanwhile_never_leaves(url: str, receiver: Receiver) -> None:
     with memory_at(url) as memory:
         memory.add_webhook_sync(receiver.url)
@@ -292,11 +347,20 @@ def test_webhooks_are_not_exported(sqlite_url: str, tmp_path: Path) -> None:
         ("https://user:pass@app.example/", "no user name"),
         ("https://app.example/a b", "not allowed in a URL"),
         ("https://app.example:99999/", "invalid host or port"),
+        ("https://app..example/", "invalid host"),
+        ("https://.app.example/", "invalid host"),
+        ("https://app.example../", "invalid host"),
+        (f"https://{'a' * 64}.example/", "invalid host"),
+        (f"https://{'a.' * 130}example/", "invalid host"),
+        ("https://app%2eexample/", "invalid host"),
+        ("https://*.example/", "invalid host"),
         ("https://127.0.0.1/hook", "private host '127.0.0.1'"),
         ("http://localhost:8080/hook", "private host 'localhost'"),
         ("https://[::1]/hook", "private host '::1'"),
         ("https://169.254.169.254/latest", "private host"),
         ("https://[::ffff:10.0.0.1]/hook", "private host"),
+        ("https://[64:ff9b::169.254.169.254]/latest", "private host"),
+        ("https://192.0.0.192/latest", "private host"),
     ],
 )
 def test_an_address_that_must_not_be_called_is_refused(address: str, problem: str) -> None:
@@ -389,6 +453,32 @@ def test_events_of_a_commit_name_the_facts_that_replaced_others_in_parts_of_limi
         ("fd00::1", True),
         ("::ffff:192.168.0.1", True),
         ("2002:0a00:0001::1", True),
+        ("2002:0808:0808::1", True),
+        ("::ffff:8.8.8.8", False),
+        ("192.0.0.9", True),
+        ("192.0.0.192", True),
+        ("192.88.99.1", True),
+        ("192.0.2.1", True),
+        ("198.18.0.1", True),
+        ("255.255.255.255", True),
+        ("64:ff9b::7f00:1", True),
+        ("64:ff9b::808:808", True),
+        ("64:ff9b:1::a9fe:a9fe", True),
+        ("::", True),
+        ("::1", True),
+        ("::127.0.0.1", True),
+        ("::8.8.8.8", True),
+        ("::ffff:0:127.0.0.1", True),
+        ("100::1", True),
+        ("2001::1", True),
+        ("2001:20::1", True),
+        ("2001:db8::1", True),
+        ("3fff::1", True),
+        ("5f00::1", True),
+        ("fec0::1", True),
+        ("ff02::1", True),
+        ("ff0e::1", True),
+        ("fe80::1%eth0", True),
     ],
 )
 def test_addresses_outside_the_public_internet_are_private(address: str, private: bool) -> None:

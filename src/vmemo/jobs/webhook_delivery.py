@@ -10,7 +10,9 @@ import json
 import logging
 import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from urllib.parse import SplitResult
 
 import httpx2
@@ -29,6 +31,8 @@ GIVE_UP_AFTER = timedelta(days=3)
 """The age at which an event whose delivery fails is dropped."""
 GONE = 410
 """The status by which a receiver ends its webhook."""
+_lookups = ThreadPoolExecutor(thread_name_prefix="vmemo-webhook-lookup")
+"""Threads that resolve names, apart from those of other work, which a slow name server would occupy."""
 _log = logging.getLogger("vmemo.jobs")
 
 
@@ -47,7 +51,8 @@ async def deliver(job: Job, store: Store, settings: Settings, lease: Lease) -> N
     if webhook is not None and body is not None:
         try:
             gone = await _send(webhook, job.key, body, settings)
-        except WebhookFailed as error:
+        except Exception as error:
+            # Whatever the reason is, also a host that can't be encoded, no delivery is tried forever.
             if utc_now() - job.created_at < GIVE_UP_AFTER:
                 raise
             _log.warning("A delivery to webhook %s was dropped after %d attempts: %s", webhook.id, job.attempts, error)
@@ -135,8 +140,8 @@ async def _post(parts: SplitResult, headers: Mapping[str, str], body: bytes, *, 
 
 async def _addresses(parts: SplitResult, *, private: bool) -> list[str]:
     """Return the addresses of a host; raise WebhookFailed if one of them must not be reached."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
+    lookup = partial(socket.getaddrinfo, parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookups, lookup)
     addresses = list(dict.fromkeys(str(item[4][0]) for item in found))
     for text in addresses:
         address = literal_address(text)

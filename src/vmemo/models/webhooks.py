@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -16,6 +17,21 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 MAX_WEBHOOKS = 20
 """Webhooks of one bank."""
 _PORTS = {"http": 80, "https": 443}
+_MAX_HOST = 253
+_LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
+_GLOBAL_UNICAST = ip_network("2000::/3")
+"""The public IPv6 addresses; NAT64, IPv4-compatible, IPv4-translated and site-local addresses lie outside."""
+_SPECIAL = tuple(
+    ip_network(block)
+    for block in (
+        "192.0.0.0/24",  # protocol assignments, also the metadata service of a cloud
+        "192.88.99.0/24",  # 6to4 relays
+        "2001::/23",  # protocol assignments, Teredo
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+"""Ranges with special routes, all or some of which `ipaddress` of some Python versions calls global."""
 
 
 def split_webhook_url(url: str) -> SplitResult:
@@ -29,6 +45,10 @@ def split_webhook_url(url: str) -> SplitResult:
         raise ValueError("has an invalid host or port") from None
     if parts.scheme not in _PORTS or not host or port == 0:
         raise ValueError("must be an https:// URL with a host")
+    if literal_address(host) is None and not _is_host_name(host):
+        raise ValueError(
+            f"has an invalid host: a name has at most {_MAX_HOST} characters, each part 1 to 63 of a-z0-9_-"
+        )
     if parts.username is not None or parts.fragment:
         raise ValueError("must contain no user name, password or fragment; receivers verify the signature")
     if parts.scheme == "http" and not _names_loopback(host):
@@ -50,16 +70,23 @@ def literal_address(host: str) -> IpAddress | None:
 
 
 def is_private(address: IpAddress) -> bool:
-    """Return True unless the address is one of the public internet."""
+    """Return True unless the address is one of the public internet. Ranges that embed IPv4 addresses are private."""
     if isinstance(address, IPv6Address):
-        address = address.ipv4_mapped or address.sixtofour or address
-    return not address.is_global or address.is_multicast
+        if address.ipv4_mapped is not None:
+            return is_private(address.ipv4_mapped)
+        if address not in _GLOBAL_UNICAST:
+            return True
+    return not address.is_global or address.is_multicast or any(address in block for block in _SPECIAL)
 
 
 def names_private_host(host: str) -> bool:
     """Return True if a host is private by its name alone; other names are checked when they are resolved."""
     address = literal_address(host)
     return _names_loopback(host) if address is None else is_private(address)
+
+
+def _is_host_name(host: str) -> bool:
+    return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.removesuffix(".").split(".")))
 
 
 def _names_loopback(host: str) -> bool:
