@@ -1,4 +1,4 @@
-"""forget, reembed, export, import and doctor."""
+"""fact, forget, reembed, export, import and doctor."""
 
 from __future__ import annotations
 
@@ -60,6 +60,24 @@ def test_forget_requires_exactly_one_target(invoke: Run, filled: Path, arguments
     result = invoke("forget", *arguments, "--yes", "--db", str(filled))
     assert result.exit_code == 2
     assert "exactly one" in result.stderr
+
+
+def test_a_fact_is_corrected_from_a_day_in_the_past_and_only_its_current_version_is_pinned(
+    invoke: Run, db: str
+) -> None:
+    found = json.loads(invoke("inspect", "facts", "--db", db, "--json").stdout)["facts"][0]
+    old, since = found["id"], found["valid_at"][:10]
+    arguments = ("fact", "update", old, "Bo sells honey.", "--db", db, "--json")
+    new = json.loads(invoke(*arguments, "--valid-at", since).stdout)["id"]
+    history = invoke("fact", "history", old, "--db", db).stdout
+    assert "never" in history
+    assert f"since {since}" in history
+    refused = invoke("fact", "pin", old, "--db", db)
+    assert refused.exit_code != 0
+    assert f"replaced by {new}" in " ".join(refused.stderr.split())
+    assert json.loads(invoke("fact", "pin", new, "--db", db, "--json").stdout)["pinned"]
+    late = invoke(*arguments[:2], new, "Bo sells wax.", "--db", db, "--valid-at", "2999-01-01")
+    assert "in the future" in " ".join(late.stderr.split())
 
 
 def test_an_exported_bank_is_imported_under_another_name(invoke: Run, db: str, tmp_path: Path) -> None:

@@ -75,8 +75,10 @@ def test_fact_is_edited_pinned_and_deleted(writer: ConsoleClient, memory: Memory
     fact = next(
         each for each in portal.run(memory.facts(limit=1000)) if "sourdough" in each.text and not each.expired_at
     )
-    edited = writer.submit(f"/facts/{fact.id}/edit", text="Assistant: A bread class.", reason="shorter")
+    values = {"text": "Assistant: A bread class.", "reason": "shorter", "valid_at": "2024-01-01"}
+    edited = writer.submit(f"/facts/{fact.id}/edit", **values)
     assert "Saved as a new version" in edited.text
+    assert "true since 2024-01-01" in edited.text
     versions = portal.run(memory.history(fact.id))
     assert [version.text for version in versions][-1] == "Assistant: A bread class."
     new = versions[-1]
@@ -89,6 +91,10 @@ def test_fact_is_edited_pinned_and_deleted(writer: ConsoleClient, memory: Memory
     )
     assert part.text.strip().startswith("<form")
     assert not portal.run(memory.get(new.id)).pinned
+    assert 'name="pinned"' not in writer.get(f"/facts/{fact.id}")
+    refused = writer.submit(f"/facts/{fact.id}/pin", pinned="true")
+    assert refused.status_code == 422
+    assert new.short_id in refused.text
     assert "A bread class" in writer.get(f"/facts/{new.id}/delete")
     assert "Deleted for good" in writer.submit(f"/facts/{new.id}/delete").text
     for version in versions:

@@ -66,6 +66,7 @@ CASES: Mapping[str, ToolCase] = {
         lambda results: {
             "fact": first_id(results["recall"]),
             "text": "Ana lives in Lisbon now.",
+            "valid_at": "2026-03-01",
             "pinned": True,
         },
         r"\n- \[[-0-9a-f]+\] \d{4}-\d\d-\d\d \(pinned\) Ana lives in Lisbon now\.$",

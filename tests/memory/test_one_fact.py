@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -106,3 +106,95 @@ def test_a_pinned_fact_never_fades_and_its_successors_are_pinned(tmp_path: Path)
         memory.export_sync(tmp_path / "bank.jsonl")
         memory.bank("copy").import_bank_sync(tmp_path / "bank.jsonl")
         assert [fact.id for fact in memory.bank("copy").facts_sync(pinned=True)] == [pinned.id]
+
+
+def test_a_closed_version_can_not_be_pinned_and_the_error_names_the_current_one() -> None:
+    with memory_with(said(ROME), said("Tux is my cat.", 1)) as memory:
+        first, cat = fact_of(memory, "Rome"), fact_of(memory, "Tux")
+        second = memory.update_sync(first.id, MILAN)
+        third = memory.update_sync(second.id, OSLO)
+        for old in (first, second):
+            with pytest.raises(InvalidInput, match=rf"{old.id} is closed.* {third.id}\. .*Pin .*{third.short_id}"):
+                memory.pin_sync(old.id)
+        assert memory.facts_sync(pinned=True) == []
+        memory.pin_sync(third.id)
+        last = memory.update_sync(third.id, "Ana lives in Bergen.")
+        assert not memory.unpin_sync(third.id).pinned
+        assert [fact.id for fact in memory.facts_sync(pinned=True)] == [last.id]
+        assert memory.maintain_sync().pruned == 1
+        with pytest.raises(InvalidInput, match="is no longer current, and no other version of it is"):
+            memory.pin_sync(cat.id)
+
+
+def day(number: int) -> datetime:
+    return NOON + timedelta(days=number)
+
+
+def true_at(memory: Memory, at: datetime) -> set[str]:
+    return set(recalled(memory, "Where does Ana live? Rome Milan Oslo", at_time=at))
+
+
+def test_a_correction_holds_from_the_given_time_and_the_old_version_until_then() -> None:
+    with memory_with(said(ROME)) as memory:
+        old = fact_of(memory, "Rome")
+        new = memory.update_sync(old.id, MILAN, "She moved.", valid_at=day(10))
+        closed = memory.get_sync(old.id)
+        assert (new.valid_at, closed.invalid_at, closed.expired_at) == (day(10), day(10), new.recorded_at)
+        assert true_at(memory, day(9)) == {f"Ana: {ROME}"}
+        assert true_at(memory, day(10)) == {MILAN}
+        assert [fact.validity for fact in memory.history_sync(new.id)] == [
+            f"{day(0).date()} to {day(10).date()}",
+            f"since {day(10).date()}",
+        ]
+        # Before the correction was recorded, the bank believed the old version.
+        before = recalled(memory, "Where does Ana live?", at_time=day(11), known_at=closed.recorded_at)
+        assert before == {f"Ana: {ROME}": "current"}
+
+
+def test_a_correction_from_the_start_of_the_old_version_or_before_leaves_it_no_time() -> None:
+    for start in (day(0), day(-30)):
+        with memory_with(said(ROME)) as memory:
+            old = fact_of(memory, "Rome")
+            memory.update_sync(old.id, MILAN, valid_at=start.isoformat())
+            assert memory.get_sync(old.id).invalid_at == old.valid_at
+            assert true_at(memory, day(0)) == true_at(memory, day(5)) == {MILAN}
+            assert true_at(memory, day(-1)) == ({MILAN} if start < day(-1) else set())
+            assert [fact.validity for fact in memory.history_sync(old.id)] == ["never", f"since {start.date()}"]
+
+
+def test_a_later_correction_also_ends_the_versions_before_the_one_that_it_corrects() -> None:
+    with memory_with(said(ROME)) as memory:
+        first = fact_of(memory, "Rome")
+        second = memory.update_sync(first.id, MILAN)
+        third = memory.update_sync(second.id, MILAN, valid_at=day(10))
+        assert third.id != second.id
+        assert memory.update_sync(third.id, MILAN, valid_at=day(10)) == memory.update_sync(third.id, MILAN) == third
+        assert true_at(memory, day(9)) == {f"Ana: {ROME}"}
+        assert true_at(memory, day(11)) == {MILAN}
+        versions = [(fact.text, fact.validity) for fact in memory.history_sync(first.id)]
+        assert versions == [
+            (f"Ana: {ROME}", f"{day(0).date()} to {day(10).date()}"),
+            (MILAN, "never"),
+            (MILAN, f"since {day(10).date()}"),
+        ]
+
+
+def test_an_earlier_message_that_arrives_late_does_not_revert_a_correction() -> None:
+    with memory_with(said(ROME)) as memory:
+        new = memory.update_sync(fact_of(memory, "Rome").id, "Ana: I live in Milan.", valid_at=day(10))
+        memory.retain_sync(said("I live in Oslo.", 20))
+        assert memory.get_sync(new.id).invalid_at is None
+        assert fact_of(memory, "Oslo").validity == "never"
+        memory.retain_sync(said("I live in Oslo now.", 5000))
+        assert memory.get_sync(new.id).invalid_at == day(5000)
+
+
+def test_a_correction_can_not_begin_in_the_future_or_at_a_time_without_a_zone() -> None:
+    with memory_with(said(ROME)) as memory:
+        old = fact_of(memory, "Rome")
+        with pytest.raises(InvalidInput, match=r"valid_at is 2\d{3}-.*in the future.*Nothing was changed"):
+            memory.update_sync(old.id, MILAN, valid_at=datetime.now(UTC) + timedelta(hours=1))
+        for naive in (datetime(2024, 3, 1), "2024-03-01T09:30"):  # noqa: DTZ001 - refused
+            with pytest.raises(InvalidInput, match="valid_at: a datetime needs a time zone"):
+                memory.update_sync(old.id, MILAN, valid_at=naive)
+        assert memory.history_sync(old.id) == [old]

@@ -193,9 +193,19 @@ export class Vmemo {
     return this.request("GET /v1/banks/{bank}/facts/{fact}", { path: { fact } }, options);
   }
 
-  /** Write a new version of a fact, and return it; the old one is closed and stays in its history. */
-  update(fact: string, text: string, reason = "", options: CallOptions = {}): Promise<schema.Fact> {
-    return this.request("PATCH /v1/banks/{bank}/facts/{fact}", { path: { fact }, body: { text, reason } }, options);
+  /**
+   * Write a new version of a fact, and return it; the old one is closed and stays in its history.
+   *
+   * `fields` are `reason` and `valid_at`, the time since which it is true; a text is the reason.
+   */
+  update(
+    fact: string,
+    text: string,
+    fields: string | Omit<schema.FactText, "text"> = {},
+    options: CallOptions = {},
+  ): Promise<schema.Fact> {
+    const body = { text, ...(typeof fields === "string" ? { reason: fields } : fields) };
+    return this.request("PATCH /v1/banks/{bank}/facts/{fact}", { path: { fact }, body }, options);
   }
 
   /** Delete one fact with what rests on it, and the messages that state nothing else. */

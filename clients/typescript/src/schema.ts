@@ -259,6 +259,8 @@ export interface FactText {
   text: string;
   /** The reason, which `why` shows. */
   reason?: string;
+  /** The time since which the new text is true, if that is in the past; now by default. */
+  valid_at?: string | Date | null;
 }
 
 /** A forget request that can't delete the whole bank, for callers with write permission. */
@@ -925,7 +927,7 @@ export interface Routes {
     body: undefined;
     response: Page<Fact>;
   };
-  /** Pin a fact, or unpin it; maintenance never closes a pinned one. */
+  /** Pin a current fact, or unpin one; maintenance never closes a pinned one. */
   "PUT /v1/banks/{bank}/facts/{fact}/pin": {
     query: undefined;
     body: PinState | null;

@@ -85,8 +85,11 @@ test("one fact can be read, updated, pinned and deleted", async () => {
   const newer = await bank.update(id, "Tom lives in Braga.", "he moved");
   assert.equal((await bank.get(newer.id)).reason, "he moved");
   assert.deepEqual((await all(bank.history(id))).map((fact) => fact.id), [id, newer.id]);
-  assert.deepEqual([(await bank.pin(newer.id)).pinned, (await bank.pin(newer.id, false)).pinned], [true, false]);
-  assert.equal((await bank.delete(newer.id)).messages, 1);
+  const since = await bank.update(newer.id, "Tom lives in Braga.", { valid_at: new Date("2024-03-01T00:00:00Z") });
+  assert.equal(new Date(since.valid_at ?? 0).toISOString(), "2024-03-01T00:00:00.000Z");
+  await assert.rejects(bank.pin(newer.id), fails(422, "InvalidInput"));
+  assert.deepEqual([(await bank.pin(since.id)).pinned, (await bank.pin(since.id, false)).pinned], [true, false]);
+  assert.equal((await bank.delete(since.id)).messages, 1);
   await assert.rejects(bank.get(newer.id), fails(404, "NotFound"));
 });
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from vmemo.cli.command import command
 from vmemo.cli.forget import confirm_deletion, show_deleted
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, parse_time
 from vmemo.cli.output import one_line, print_json, stdout
-from vmemo.cli.tables import fact_table
+from vmemo.cli.tables import version_table
 from vmemo.cli.target import Target, run
 from vmemo.models import Fact
 
@@ -30,24 +31,33 @@ def history(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BA
     if as_json:
         print_json({"facts": [each.model_dump(mode="json") for each in found]})
     else:
-        stdout().print(fact_table(found))
+        stdout().print(version_table(found))
 
 
 @command(
     'vmemo fact update 0f9a3c52 "Ana lives in Porto."',
-    'vmemo fact update 0f9a3c52 "Ana lives in Porto." --reason "She moved." --json',
+    'vmemo fact update 0f9a3c52 "Ana lives in Porto." --valid-at 2024-03-01 --reason "She moved." --json',
     name="fact update",
 )
 def update(
     fact: FactArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which `vmemo why` shows.")] = "",
+    valid_at: Annotated[
+        datetime | None,
+        typer.Option(
+            parser=parse_time,
+            metavar="TIME",
+            help="Since when it is true: a date, or a time with a time zone. Default: now.",
+        ),
+    ] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
 ) -> None:
     """Write a new version of a fact; the old one is closed and stays in its history."""
-    _show(run(Target(db, bank), lambda memory: memory.update(fact, text, reason)), as_json=as_json)
+    written = run(Target(db, bank), lambda memory: memory.update(fact, text, reason, valid_at=valid_at))
+    _show(written, as_json=as_json)
 
 
 @command("vmemo fact delete 0f9a3c52", "vmemo fact delete 0f9a3c52 --yes --json", name="fact delete")
@@ -66,7 +76,7 @@ def delete(
 
 @command("vmemo fact pin 0f9a3c52", "vmemo fact pin 0f9a3c52 --json", name="fact pin")
 def pin(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
-    """Pin a fact, so that maintenance never closes it."""
+    """Pin a current fact, so that maintenance never closes it."""
     _show(run(Target(db, bank), lambda memory: memory.pin(fact)), as_json=as_json)
 
 

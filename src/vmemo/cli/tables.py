@@ -90,6 +90,14 @@ def fact_table(facts: Sequence[Fact]) -> Table:
     return rows
 
 
+def version_table(versions: Sequence[Fact]) -> Table:
+    """Return a table of the versions of a fact: when each was recorded, and when it was true."""
+    rows = table("recorded", "true", "fact and id")
+    for fact in versions:
+        rows.add_row(day(fact.recorded_at), fact.validity, with_id(fact.text, fact.id))
+    return rows
+
+
 def _marked(fact: Fact) -> str:
     if fact.invalid_at is not None:
         return f"(until {day(fact.invalid_at)}) {fact.text}"

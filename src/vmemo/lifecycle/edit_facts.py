@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
-from vmemo.models.changes import Changes
+from vmemo.models.changes import Changes, FactClosure
 from vmemo.models.drafts import FactDraft, FoundName
+from vmemo.models.observation_support import is_true
+from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
+from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.local import first_interval
 from vmemo.retain.outdated_observations import close_outdated_observations
-from vmemo.retain.revise import is_current
+from vmemo.retain.revise import is_current, start_of
 from vmemo.retain.write_plan import plan_edit
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.temporal import find_statement_times
@@ -36,22 +40,33 @@ class FactEditor:
     context: RetainContext
     completed: Completed = no_request
 
-    async def update(self, id: FactId, text: str, reason: str) -> Fact:
-        """Write a new version of a fact, close the old one, and return the new one; an equal text changes nothing."""
+    async def update(self, id: FactId, text: str, *, reason: str = "", valid_at: datetime | None = None) -> Fact:
+        """Write a new version of a fact, close the old one, and return the new one.
+
+        The new version is true from `valid_at` on, or from now on. An equal text that is true from the same time on
+        changes nothing.
+        """
         while True:
             revision = await self.context.store.revision(self.bank)
             old = await self._fact(id)
-            if old.text == text:
+            if old.text == text and valid_at in (None, old.valid_at):
                 return old
-            await self._require_current(old)
-            draft, version = await self._draft(old, text), partial(_version, old=old, reason=reason)
+            _require_statement(old)
+            if not is_current(old):
+                raise await self._closed(old, "Update")
+            draft, version = await self._draft(old, text, valid_at), partial(_version, old=old, reason=reason)
             changes = await plan_edit(self.bank, revision, draft, version, self.context)
-            if (new := await self._commit(replace(changes, curated=old.messages))) is not None:
+            earlier = [] if valid_at is None else await self._end_earlier(old, valid_at)
+            changes = replace(changes, curated=old.messages, closures=[*changes.closures, *earlier])
+            if (new := await self._commit(changes)) is not None:
                 return new
 
     async def pin(self, id: FactId, *, pinned: bool) -> Fact:
-        """Pin or unpin a fact, and return it."""
-        fact = (await self._fact(id)).model_copy(update={"pinned": pinned})
+        """Pin or unpin a fact, and return it; only a fact that is true and believed can be pinned."""
+        found = await self._fact(id)
+        if pinned and not is_true(found, utc_now()):
+            raise await self._closed(found, "Pin")
+        fact = found.model_copy(update={"pinned": pinned})
         changes = Changes(bank=self.bank, pinned={id: pinned}, completes=self.completed(fact))
         await self.context.store.commit(changes)
         return fact
@@ -67,7 +82,7 @@ class FactEditor:
             changes = await plan_edit(
                 self.bank,
                 revision,
-                await self._draft(own, own.text),
+                await self._draft(own, own.text, None),
                 lambda new: own.model_copy(update={"entities": new.entities, "expires_at": message.expires_at}),
                 self.context,
             )
@@ -96,17 +111,26 @@ class FactEditor:
             raise NotFound(f"There is no fact {id!r} in bank {self.bank!r}.")
         return found
 
-    async def _require_current(self, fact: Fact) -> None:
-        """Raise InvalidInput for a fact that can't have a new version."""
-        if fact.network not in ("world", "experience"):
-            raise InvalidInput(
-                f"{fact.id} is an {fact.network}, which is formed from other facts. Nothing was changed. Update the "
-                "facts that `why` shows as its basis, or delete it."
-            )
-        if not is_current(fact):
-            newer = first_of(await self.context.store.facts(self.bank, FactSelect(supersedes=[fact.id])))
-            instead = "is no longer current" if newer is None else f"was replaced by {newer.id}"
-            raise InvalidInput(f"{fact.id} {instead}. Nothing was changed. Update a current version.")
+    async def _closed(self, fact: Fact, verb: str) -> InvalidInput:
+        """Return the error for a verb that needs a current fact; it names the current version, if there is one."""
+        now = utc_now()
+        versions = await versions_of(self.context.store, fact)
+        newest = next((each for each in reversed(versions) if each.id != fact.id and is_true(each, now)), None)
+        if newest is None:
+            why = "is no longer current, and no other version of it is"
+            return InvalidInput(f"{fact.id} {why}. Nothing was changed. {verb} a current fact.")
+        return InvalidInput(
+            f"{fact.id} is closed: it was replaced by {newest.id}. Nothing was changed. {verb} the current version, "
+            f"{newest.short_id}."
+        )
+
+    async def _end_earlier(self, old: Fact, valid_at: datetime) -> list[FactClosure]:
+        """Return the ends of earlier versions that lasted beyond the start of the new one."""
+        return [
+            FactClosure(fact=each.id, invalid_at=max(start_of(each), valid_at))
+            for each in await versions_of(self.context.store, old)
+            if each.invalid_at is not None and each.invalid_at > max(start_of(each), valid_at)
+        ]
 
     async def _require_without_facts(self, message: Message) -> None:
         """Raise InvalidInput for a message that has facts, or may get some."""
@@ -119,10 +143,15 @@ class FactEditor:
             ids = ", ".join(fact.id for fact in stated[:3])
             raise InvalidInput(f"Message {message.id} has facts. Nothing was changed. Give the id of one: {ids}.")
 
-    async def _draft(self, old: Fact, text: str) -> FactDraft:
+    async def _draft(self, old: Fact, text: str, valid_at: datetime | None) -> FactDraft:
         """Return the draft of a new version. A text without times and names of its own keeps those of the old one."""
         said = await self.context.store.messages(self.bank, MessageSelect(ids=old.messages))
         now = utc_now()
+        if valid_at is not None and valid_at > now:
+            raise InvalidInput(
+                f"valid_at is {valid_at.isoformat()}, which is in the future; the old version ends now at the latest. "
+                "Nothing was changed. Give a time in the past, or retain a message about what will change."
+            )
         times = find_statement_times(text, now, southern=self.context.settings.southern_seasons)
         kept = (old.occurred_start, old.occurred_end) if old.occurred_start and old.occurred_end else None
         return FactDraft(
@@ -133,12 +162,42 @@ class FactEditor:
             recorded_at=now,
             messages=old.messages,
             occurred=first_interval(times) or kept,
-            valid_at=now,
+            valid_at=valid_at or now,
             importance=old.importance,
             entities=_names(text, old, said),
             tags=old.tags,
             metadata=old.metadata,
             instruction=old.instruction,
+        )
+
+
+async def versions_of(store: Store, fact: Fact) -> list[Fact]:
+    """Return all versions of a fact, in the order in which they were recorded."""
+    versions, edge = {fact.id: fact}, {fact.id}
+    while edge:
+        near = {each.id: each for each in await _neighbours(store, [versions[id] for id in edge])}
+        edge = near.keys() - versions.keys()
+        versions |= near
+    return sorted(versions.values(), key=lambda each: (each.recorded_at, each.mentioned_at))
+
+
+async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the versions directly before and after some facts."""
+    bank, ids = facts[0].bank, [fact.id for fact in facts]
+    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=ids)
+    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
+    near: set[FactId] = {id for edge in edges if edge.kind == "replaces" for id in (edge.older, edge.newer)}
+    near |= {fact.supersedes for fact in facts if fact.supersedes is not None}
+    before = await store.facts(bank, FactSelect(ids=sorted(near)))
+    return [*before, *await store.facts(bank, FactSelect(supersedes=ids))]
+
+
+def _require_statement(fact: Fact) -> None:
+    """Raise InvalidInput for a fact that is formed from others, which can't have a new version by hand."""
+    if fact.network not in ("world", "experience"):
+        raise InvalidInput(
+            f"{fact.id} is an {fact.network}, which is formed from other facts. Nothing was changed. Update the facts "
+            "that `why` shows as its basis, or delete it."
         )
 
 

@@ -31,6 +31,11 @@ def fact_line(fact: Fact) -> str:
     return f"- [{fact.short_id}] {fact.mentioned_at:%Y-%m-%d}{marked} {_indented(fact.text)}"
 
 
+def version_line(fact: Fact) -> str:
+    """Return a version of a fact with its short id and the days on which it was true."""
+    return f"- [{fact.short_id}] true {fact.validity}: {_indented(fact.text)}"
+
+
 def message_line(message: Message) -> str:
     """Return a message, word for word, with its id and document, by which it can be forgotten."""
     document = f" in {message.document!r}" if message.document else ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vmemo.lifecycle.edit_facts import FactEditor
+from vmemo.lifecycle.edit_facts import FactEditor, versions_of
 from vmemo.memory.administration import forget_target
 from vmemo.memory.inspect import by_any_id
 from vmemo.memory.session import MemorySession
-from vmemo.models import Fact, FactId
+from vmemo.models import Fact
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.requests import (
     DeleteFactRequest,
@@ -16,8 +16,6 @@ from vmemo.models.requests import (
     UpdateFactRequest,
 )
 from vmemo.models.results import Forgotten
-from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
-from vmemo.models.select import FactSelect
 from vmemo.retain.redact import redact_text
 
 
@@ -33,7 +31,8 @@ async def update(session: MemorySession, request: UpdateFactRequest) -> Fact:
     fact = await _stored_fact(session, request.fact)
     redactor = session.context.redactor
     reason = await redact_text(request.reason, redactor) if request.reason else ""
-    return await _editor(session).update(fact.id, await redact_text(request.text, redactor), reason)
+    text = await redact_text(request.text, redactor)
+    return await _editor(session).update(fact.id, text, reason=reason, valid_at=request.valid_at)
 
 
 async def delete(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
@@ -68,21 +67,4 @@ async def history(session: MemorySession, request: FactHistoryRequest) -> list[F
     found = await by_any_id(session, request.fact)
     if not isinstance(found, Fact):
         return [Fact.in_own_words(found, session.bank, session.context.counter)]
-    versions, edge = {found.id: found}, {found.id}
-    while edge:
-        near = {fact.id: fact for fact in await _neighbours(session, [versions[id] for id in edge])}
-        edge = near.keys() - versions.keys()
-        versions |= near
-    return sorted(versions.values(), key=lambda fact: (fact.recorded_at, fact.mentioned_at))
-
-
-async def _neighbours(session: MemorySession, facts: list[Fact]) -> list[Fact]:
-    """Return the versions directly before and after some facts."""
-    bank, store = session.bank, session.store
-    ids = [fact.id for fact in facts]
-    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=ids)
-    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
-    near: set[FactId] = {id for edge in edges if edge.kind == "replaces" for id in (edge.older, edge.newer)}
-    near |= {fact.supersedes for fact in facts if fact.supersedes is not None}
-    before = await store.facts(bank, FactSelect(ids=sorted(near)))
-    return [*before, *await store.facts(bank, FactSelect(supersedes=ids))]
+    return await versions_of(session.store, found)

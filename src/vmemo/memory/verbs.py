@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
@@ -190,13 +191,23 @@ class Verbs(Resource):
         """Return all versions of a fact, oldest first, whether new messages or `update()` made them."""
         return await self.run(r.FactHistoryRequest.of({"fact": fact}))
 
-    async def update(self, fact: FactId | str, text: str, reason: str | None = None) -> Fact:
+    async def update(
+        self,
+        fact: FactId | str,
+        text: str,
+        reason: str | None = None,
+        *,
+        valid_at: datetime | str | None = None,
+    ) -> Fact:
         """Write a new version of a fact, and return it.
 
-        The old version held until now: recall returns it as a former fact only, and `history()` and `why()` show it
-        with the reason. Neither the messages that state it nor `reprocess()` bring its text back.
+        The new version is true since `valid_at`, by default since now, and the earlier versions until then: `at_time`
+        returns the version of that time. One that began later was never true. The old version is a former fact, and
+        `history()` and `why()` show it with the reason. Neither the messages that state it nor `reprocess()` bring its
+        text back.
         """
-        return await self.run(r.UpdateFactRequest.of({"fact": fact, "text": text, "reason": reason or ""}))
+        values = {"fact": fact, "text": text, "reason": reason or "", "valid_at": valid_at}
+        return await self.run(r.UpdateFactRequest.of(values))
 
     async def delete(self, fact: FactId | str) -> Forgotten:
         """Delete one fact, with the versions that `update()` closed and with what rests on it, as `forget()` does.
@@ -210,7 +221,8 @@ class Verbs(Resource):
     async def pin(self, fact: FactId | str, pinned: bool = True) -> Fact:
         """Pin a fact, or unpin it, and return it. Maintenance never closes a pinned fact.
 
-        A fact that replaces a pinned one is pinned too.
+        A fact that replaces a pinned one is pinned too. A closed fact can't be pinned; the error names its current
+        version.
         """
         return await self.run(r.PinFactRequest.of({"fact": fact, "pinned": pinned}))
 

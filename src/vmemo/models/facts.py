@@ -105,6 +105,14 @@ class Fact(Record):
         """The short id, which prompts show and `why` accepts."""
         return short_id(self.id)
 
+    @property
+    def validity(self) -> str:
+        """The days on which it was true, in UTC, such as "2024-02-06 to 2024-07-04" or "since 2024-07-04"."""
+        start = self.valid_at or self.mentioned_at
+        if self.invalid_at is None:
+            return f"since {start.date()}" if self.expired_at is None else "no longer believed"
+        return f"{start.date()} to {self.invalid_at.date()}" if start < self.invalid_at else "never"
+
     def __repr__(self) -> str:
         closed = ", closed" if self.expired_at else ""
         return f"<Fact {self.short_id} {self.network}, {self.mentioned_at:%Y-%m-%d}{closed}: {shortened(self.text)!r}>"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vmemo.models.base import Content, Name, Text
+from vmemo.models.base import Content, Instant, Name, Text
 from vmemo.models.entities import Entity, Merge
 from vmemo.models.facts import ConfidenceChange, Fact
 from vmemo.models.hits import Provenance
@@ -45,6 +45,11 @@ class FactText(Request):
 
     text: Content = Field(description="The new text.", examples=["Ana lives in Porto."])
     reason: Annotated[Text, Field(max_length=1000)] = Field(default="", description="The reason, which `why` shows.")
+    valid_at: Instant | None = Field(
+        default=None,
+        description="The time since which the new text is true, if that is in the past; now by default.",
+        examples=["2024-03-01T00:00:00Z"],
+    )
 
 
 class UpdateFactRequest(FactText, Returns[Fact]):

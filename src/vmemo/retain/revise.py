@@ -17,6 +17,7 @@ from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.setting_groups import RevisionSettings
 from vmemo.retain.neighbours import Neighbours
 from vmemo.text.claims import compare_claims, parse_claim
+from vmemo.text.fact_text import EDITED_BY_HAND
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 
@@ -278,21 +279,23 @@ def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
 
 def _supersede(new: Fact, replaced: Sequence[tuple[Fact, Judgement]], done: Revision) -> Fact:
     """Close the replaced facts, or close the new fact if it became valid before them."""
-    for old, verdict in sorted(replaced, key=lambda pair: _start(pair[0]), reverse=True):
+    for old, verdict in sorted(replaced, key=lambda pair: start_of(pair[0]), reverse=True):
         if verdict.mistaken:
             # A mistaken fact is closed at its own start, and the new one is valid from there.
             new = new.model_copy(update={"valid_at": old.valid_at})
-            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(old), expired_at=recorded_end(new, old)))
-        elif _start(new) < _start(old):
-            new = new.model_copy(update={"invalid_at": min(_start(old), new.invalid_at or _start(old))})
+            _close(old, done, FactClosure(fact=old.id, invalid_at=start_of(old), expired_at=recorded_end(new, old)))
+        elif _is_late(new, old):
+            end = max(start_of(new), start_of(old))
+            new = new.model_copy(update={"invalid_at": min(end, new.invalid_at or end)})
             if old.supersedes is None:
                 done.successors.setdefault(old.id, new.id)
             done.changed[old.id] = old
             continue
         else:
             # A fact that ends in the future stays current until then.
-            expired_at = None if _start(new) > utc_now() else recorded_end(new, old)
-            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(new), expired_at=expired_at))
+            expired_at = None if start_of(new) > utc_now() else recorded_end(new, old)
+            end = max(start_of(new), start_of(old))
+            _close(old, done, FactClosure(fact=old.id, invalid_at=end, expired_at=expired_at))
         done.links.append(Link(source=new.id, target=old.id, kind="replaces", weight=1.0))
         if new.supersedes is None:
             new = new.model_copy(update={"supersedes": old.id})
@@ -302,13 +305,21 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, Judgement]], done: Revi
 
 
 def replace_by_hand(new: Fact, old: Fact, done: Revision) -> None:
-    """Close a fact that the user replaced: it held until the new one was written."""
-    closing = FactClosure(fact=old.id, invalid_at=new.recorded_at, expired_at=recorded_end(new, old))
-    _close(old, done, closing)
+    """Close a fact that the user replaced: it held until the new one did, and never if that did from its start on."""
+    end = max(start_of(old), start_of(new))
+    _close(old, done, FactClosure(fact=old.id, invalid_at=end, expired_at=recorded_end(new, old)))
     done.links.append(Link(source=new.id, target=old.id, kind="replaces", weight=1.0))
 
 
-def _start(fact: Fact) -> datetime:
+def _is_late(new: Fact, old: Fact) -> bool:
+    """Return True if a new fact is of an earlier time than an old one. An edit counts from when it was written."""
+    if new.engine == EDITED_BY_HAND:
+        return False
+    return start_of(new) < start_of(old) or (old.engine == EDITED_BY_HAND and new.mentioned_at < old.mentioned_at)
+
+
+def start_of(fact: Fact) -> datetime:
+    """Return the time since which a fact is true."""
     return fact.valid_at or fact.mentioned_at
 
 

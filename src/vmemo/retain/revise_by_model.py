@@ -22,9 +22,9 @@ from vmemo.models.search import StatementPair, Vector
 from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, encodings
 from vmemo.retain.neighbours import MAX_SIMILAR, Neighbours
-from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, times_of_rest
+from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, start_of, times_of_rest
 from vmemo.retain.similar import merge_similar, similar_in_batch
-from vmemo.text.fact_text import embedded_text
+from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 from vmemo.text.names.language import is_foreign
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
@@ -318,7 +318,7 @@ def apply(done: Revision, outdated: Sequence[Outdated], reissued: Sequence[NewFa
 
 
 def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
-    """Return the end of the older fact: when the newer one was stated.
+    """Return the end of the older fact: when the newer one was stated, or the start of one that was edited by hand.
 
     News of an earlier time was never believed to last longer, and a fact that ends in the future is believed until
     then, so that neither has an end of belief.
@@ -326,7 +326,9 @@ def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
     older, newer = pair.older.fact, pair.newer.fact
     late = older.id in new and newer.id not in new
     expired_at = None if late or newer.mentioned_at > utc_now() else recorded_end(newer, older)
-    return FactClosure(fact=older.id, invalid_at=newer.mentioned_at, expired_at=expired_at)
+    edited = newer.engine == EDITED_BY_HAND
+    end = max(start_of(older), start_of(newer)) if edited else newer.mentioned_at
+    return FactClosure(fact=older.id, invalid_at=end, expired_at=expired_at)
 
 
 def _successors(closed: Sequence[Comparison]) -> dict[FactId, FactId]:

@@ -8,10 +8,10 @@ from typing import Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from vmemo.errors import NotFound
-from vmemo.mcp.render import entity_line, fact_line, message_line, quote
+from vmemo.mcp.render import entity_line, fact_line, message_line, quote, version_line
 from vmemo.mcp.tool import BankArguments, ToolContext, tool
 from vmemo.models import EntityId, Fact, FactId, MessageId
-from vmemo.models.base import Content, Name
+from vmemo.models.base import Content, Instant, Name
 from vmemo.models.request_fields import LARGEST_PAGE
 
 RecordKind = Literal["messages", "facts", "pinned", "instructions", "opinions", "observations", "entities"]
@@ -37,7 +37,7 @@ async def why(context: ToolContext, arguments: WhyArguments) -> str:
         "Messages:": [message_line(message) for message in messages.values()],
         "Based on:": [fact_line(each.fact) for each in found.basis],
         "Confidence changes:": changes,
-        "Versions, oldest first:": [fact_line(fact) for fact in versions if len(versions) > 1],
+        "Versions, oldest first:": [version_line(fact) for fact in versions if len(versions) > 1],
     }
     shown = [line for heading, lines in sections.items() if lines for line in (heading, *lines)]
     return quote(fact_line(found.fact), *shown)
@@ -49,12 +49,15 @@ class EditArguments(BankArguments):
     fact: Name = Field(description="Id, as recall shows it")
     text: Content | None = Field(default=None, description="The corrected fact")
     reason: str = Field(default="", max_length=1000)
+    valid_at: Instant | None = Field(default=None, description="Since when the corrected fact is true; default: now")
     pinned: bool | None = Field(default=None, description="True marks it as important, false removes the mark")
 
     @model_validator(mode="after")
     def _some_change(self) -> Self:
         if self.text is None and self.pinned is None:
             raise ValueError("give text, pinned or both")
+        if self.text is None and self.valid_at is not None:
+            raise ValueError("give the text that is true since valid_at")
         return self
 
 
@@ -64,7 +67,7 @@ async def edit_memory(context: ToolContext, arguments: EditArguments) -> str:
     recalled fact; new information belongs into retain."""
     id = arguments.fact
     if arguments.text is not None:
-        id = (await context.memory.update(id, arguments.text, arguments.reason)).id
+        id = (await context.memory.update(id, arguments.text, arguments.reason, valid_at=arguments.valid_at)).id
     if arguments.pinned is not None:
         id = (await context.memory.pin(id, arguments.pinned)).id
     return quote(fact_line(await context.memory.get(id)))

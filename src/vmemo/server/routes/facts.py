@@ -31,7 +31,7 @@ async def get(session: ReadBank, fact: Name) -> Response:
 @router.patch("", response_model=Fact, responses=BODY_ERRORS, openapi_extra=examples.UPDATE_FACT)
 async def update(session: WriteBank, fact: Name, body: FactText, idempotency: Idempotent) -> Response:
     """Write a new version of a fact; the old one is closed and stays in its history."""
-    request = UpdateFactRequest(fact=fact, text=body.text, reason=body.reason)
+    request = UpdateFactRequest(fact=fact, text=body.text, reason=body.reason, valid_at=body.valid_at)
     return await idempotency.run(session, request, record)
 
 
@@ -49,6 +49,6 @@ async def history(session: ReadBank, fact: Name) -> Response:
 
 @router.put("/pin", response_model=Fact, responses=BODY_ERRORS)
 async def pin(session: WriteBank, fact: Name, idempotency: Idempotent, body: PinState | None = None) -> Response:
-    """Pin a fact, or unpin it; maintenance never closes a pinned one."""
+    """Pin a current fact, or unpin one; maintenance never closes a pinned one."""
     request = PinFactRequest(fact=fact, pinned=body is None or body.pinned)
     return await idempotency.run(session, request, record)

@@ -90,7 +90,8 @@ async def card(page: ReadPage, fact: Name) -> Response:
 @router.post("/{fact}/edit")
 async def edit(form: WriteForm, fact: Name) -> Response:
     """Write a new version of a fact."""
-    values = {"fact": fact, "text": form.form.text("text"), "reason": form.form.text("reason")}
+    texts = {name: form.form.text(name) for name in ("text", "reason")}
+    values = {"fact": fact, **texts, "valid_at": form.form.optional("valid_at")}
     written = await form.memory.run(UpdateFactRequest.of(values))
     return redirect(form.path("facts", written.id), "edited")
 
