@@ -1,5 +1,5 @@
-# make demo: see it work. make test, make neo4j and make integrations: everything CI checks. Needs Python 3.11+ and make,
-# nothing else; make neo4j skips its tests where neither NEO4J_URL nor Java with Maven is there.
+# `make` lists the targets. Needs Python 3.11+ and make, nothing else; make neo4j skips its tests where neither NEO4J_URL
+# nor Java with Maven is there.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV := .venv
@@ -10,7 +10,18 @@ DATA ?= ../shared/data
 # The tests start many processes; without bytecode files each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check pytest neo4j integrations bench docs clean
+.PHONY: help demo test check pytest neo4j integrations bench docs clean
+
+help:
+	@echo "make demo          show all verbs on a sample conversation"
+	@echo "make test          run the checks and the tests that CI runs"
+	@echo "make check         run the checks only: style, formatting, imports, types"
+	@echo "make neo4j         run the tests on Neo4j; needs NEO4J_URL, or Java and Maven"
+	@echo "make integrations  test each agent framework in an environment of its own; NAMES=\"adk crewai\" tests some"
+	@echo "make bench         measure recall on the packaged sample, and speed"
+	@echo "make docs          build the documentation into site/"
+	@echo "make clean         delete .venv and everything that was built"
+	@echo "The first run installs into .venv, which takes a few minutes. It needs Python 3.11 or newer."
 
 demo: $(VENV)/.core
 	$(BIN)/vmemo demo
@@ -22,6 +33,7 @@ test: $(VENV)/.dev
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 pytest: $(VENV)/.dev
 	@# In a fresh clone, each process would rewrite the assertions of all tests; one does it for them.
+	@test -d tests/__pycache__ || echo "Compiling the tests (once, about a minute) ..."
 	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq -m "not neo4j" >/dev/null 2>&1 || true
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs -m "not neo4j"
 
@@ -50,20 +62,24 @@ docs: $(VENV)/.docs
 
 $(VENV)/.pip:
 	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --upgrade "pip>=25.1"
+	@echo "Creating .venv with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade "pip>=25.1"
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.pip pyproject.toml bench/pyproject.toml conformance/pyproject.toml constraints.txt
-	$(PIP) --constraint constraints.txt --editable . --editable bench --editable conformance
+	@echo "Installing vmemo and its dependencies into .venv (once, about 300 MB) ..."
+	@$(PIP) --constraint constraints.txt --editable . --editable bench --editable conformance
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --constraint constraints.txt --group dev
+	@echo "Installing the tools and packages that the tests need into .venv (once, a few minutes) ..."
+	@$(PIP) --constraint constraints.txt --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core
-	$(PIP) --constraint constraints.txt --group docs
+	@echo "Installing MkDocs into .venv (once) ..."
+	@$(PIP) --constraint constraints.txt --group docs
 	@touch $@
 
 clean:
