@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -115,6 +116,39 @@ def test_a_command_of_the_documentation_exists_with_its_options(page: str, line:
 
 def test_the_page_of_the_command_line_is_current() -> None:
     assert TARGET.read_text(encoding="utf-8") == reference(), "Run: python scripts/cli_reference.py"
+
+
+def test_every_code_fence_of_a_page_is_closed() -> None:
+    for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
+        fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for opening, closing in zip(fences[::2], [*fences[1::2], "nothing"], strict=False):
+            assert (bool(opening), closing) == (True, ""), (
+                f"{page.name}: the block {opening!r} is closed by {closing!r}."
+            )
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_head() -> None:
+    for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
+        text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+            rows = [len(re.split(r"(?<!\\)\|", row)) for row in table.splitlines()]
+            assert set(rows) == {rows[0]}, f"{page.name}: {table[:200]}"
+
+
+def test_readme_and_quickstart_write_to_different_files() -> None:
+    first, second = (
+        set(re.findall(r'Memory\("([^"]+)"', (ROOT / page).read_text(encoding="utf-8")))
+        for page in ("README.md", "docs/quickstart.md")
+    )
+    assert first
+    assert second
+    assert first.isdisjoint(second)
+
+
+def test_make_without_a_target_lists_the_targets() -> None:
+    targets = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[0].split()
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"^make (\w+) ", listed, re.MULTILINE)) == {*targets} - {"help", "pytest"}
 
 
 def test_every_link_between_pages_leads_to_a_file() -> None:
