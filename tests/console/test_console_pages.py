@@ -84,7 +84,11 @@ def test_facts_and_messages_are_searched_by_their_words(reader: ConsoleClient, m
     assert current < set(shown("/facts", q="maya"))
     assert "<mark>Biscuit</mark>" in reader.get("/messages", q="biscuit")
     assert "Change the filters" in reader.get("/messages", q="zzzz")
-    assert reader.http.get(reader.path("/facts"), params={"q": "x" * 201}).status_code == 422
+    for name, value in (("q", "x" * 201), ("until", "soon"), ("until", "2024-01-31T09:30"), ("until", "9" * 40)):
+        refused = reader.http.get(reader.path("/facts"), params={name: value})
+        assert (refused.status_code, f"invalid value: {name}." in refused.text) == (422, True)
+    assert shown("/facts", until="") == shown("/facts")
+    assert shown("/facts", until="1999-12-31") == []
 
 
 def test_search_shows_the_part_of_a_long_text_that_has_the_word(sample: LiveServer, reader: ConsoleClient) -> None:

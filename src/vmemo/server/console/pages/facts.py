@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Response
+from pydantic import BeforeValidator
 
 from vmemo.models import Entity, FactId, Network, utc_now
-from vmemo.models.base import Name, parse_time
+from vmemo.models.base import Instant, Name
 from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage
@@ -22,6 +23,8 @@ from vmemo.server.console.timeline import Timeline
 router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/facts", route_class=ConsoleRoute)
 PAGE = 50
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+Day = Annotated[Instant | None, BeforeValidator(lambda text: text or None)]
+"""The value of a date field, which is empty if no date is chosen."""
 FactState = Literal["", "current", "closed", "pinned", "instructions"]
 
 
@@ -32,12 +35,12 @@ async def facts(
     network: Network | Literal[""] = "",
     state: FactState = "",
     entity: str = "",
-    until: str = "",
+    until: Day = None,
     after: str = "",
 ) -> Response:
     """List facts by the time of their mention, newest first."""
     about = await _entities(page, entity)
-    words, before = search_words(q), _day(until)
+    words = search_words(q)
     select = FactSelect(
         networks=(network,) if network else (),
         containing=words,
@@ -46,13 +49,14 @@ async def facts(
         pinned=state == "pinned",
         instructions=state == "instructions",
         entities=[each.id for each in about] if entity.strip() else None,
-        mentioned_before=before,
+        mentioned_before=until,
         after=FactId(after) if after else None,
         newest_first=True,
         limit=PAGE + 1,
     )
     found = [] if entity.strip() and not about else await page.memory.lookup.select_facts(select)
-    filters = {"q": q, "network": network, "state": state, "entity": entity, "until": until}
+    filters = {"q": q, "network": network, "state": state, "entity": entity}
+    filters["until"] = page.request.query_params.get("until", "")
     given = {name: value for name, value in filters.items() if value}
     more = urlencode({**given, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
     shown = found[:PAGE]
@@ -134,7 +138,3 @@ async def _entities(page: BankPage, name: str) -> Sequence[Entity]:
         return ()
     by_id = await page.memory.lookup.entity(given)
     return [by_id] if by_id else await page.memory.lookup.select_entities(EntitySelect(names=[given]))
-
-
-def _day(until: str) -> datetime | None:
-    return parse_time(until) if until.strip() else None
