@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from builders import WordEmbedder, exported
 
-from vmemo import InvalidInput, Memory
+from vmemo import InvalidInput, Memory, Message
+from vmemo.models import MessageId
 from vmemo.transfer.importers.records import ForeignFormat
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "imports"
@@ -176,6 +178,64 @@ def test_an_archive_of_conversations_is_read(tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "chatgpt"), "zip", folder)
     with _memory() as memory:
         assert len(memory.import_from_sync(archive).stored) == 4
+
+
+def _archive(path: Path, text: str, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("conversations.json", text)
+    return path.read_bytes()
+
+
+def test_an_archive_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    content = _archive(path, (FIXTURES / "chatgpt.json").read_text())
+    first, directory = content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02")
+
+    def changed(header: int, entry: int, value: int) -> bytes:
+        """Return the archive with a value in the header of its file and in its directory."""
+        found = bytearray(content)
+        found[first + header] = found[directory + entry] = value
+        return bytes(found)
+
+    broken = bytearray(content)
+    broken[first + 60 : directory] = bytes(directory - first - 60)
+    unreadable = {
+        "encrypted, or compressed by a method": [changed(6, 8, 1), changed(8, 10, 99), changed(4, 6, 99)],
+        "damaged archive": [bytes(broken)],
+    }
+    with _memory() as memory:
+        for problem, archives in unreadable.items():
+            for archive in archives:
+                path.write_bytes(archive)
+                with pytest.raises(InvalidInput, match=f"{problem}.*Nothing was imported"):
+                    memory.import_from_sync(path)
+        with zipfile.ZipFile(path, "w") as empty:
+            empty.writestr("picture.dat", b"")
+        with pytest.raises(InvalidInput, match=r"holds no \.json file"):
+            memory.import_from_sync(path)
+        assert memory.status_sync().messages == 0
+
+
+def test_records_with_one_id_are_reported_as_what_became_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    one, two = (
+        {"id": "1", "memory": text, "created_at": f"2024-01-0{day}T00:00:00Z"}
+        for text, day in (("Ana lives in Rome.", 1), ("Ana lives in Oslo.", 2))
+    )
+    with _memory() as memory:
+        for records in ([one, two], [two, one]):
+            file.write_text(json.dumps(records))
+            result = memory.bank(records[0]["memory"]).import_from_sync(file)
+            assert (len(result.stored), len(result.derived), len(result.skipped)) == (1, 1, 1)
+            assert result.skipped[0].reason == "a later record of the file has the same id"
+            assert [fact.text for fact in memory.bank(records[0]["memory"]).facts_sync()] == ["Ana lives in Oslo."]
+        again = memory.bank(one["memory"]).import_from_sync(file)
+        assert (again.stored, len(again.skipped)) == ((), 2)
+        twice = memory.retain_sync(
+            [Message(id=MessageId("a"), content="I like tea."), Message(id=MessageId("a"), content="I like jam.")]
+        )
+        assert (twice.stored, [each.what for each in twice.skipped]) == (("a",), ["a"])
+        assert [message.content for message in memory.messages_sync()] == ["I like tea."]
 
 
 def test_secrets_of_an_import_are_redacted(tmp_path: Path) -> None:

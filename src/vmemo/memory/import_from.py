@@ -15,7 +15,7 @@ from vmemo.models import Fact, Message, MessageId
 from vmemo.models.changes import Changes
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.models.requests import NewMessage
-from vmemo.models.results import Retained
+from vmemo.models.results import Retained, Skipped
 from vmemo.models.select import MessageSelect
 from vmemo.retain.pipeline import prepare, retained_by, store_messages, stored_of
 from vmemo.retain.redact import redact_messages
@@ -35,7 +35,8 @@ async def import_from(session: MemorySession, path: Path, format: ForeignFormat 
     The whole file is validated and redacted before anything is written.
     """
     chosen, found = await asyncio.to_thread(read_foreign, path, format)
-    records, redacted = await _redacted(session, found)
+    facts, superseded = _newest(found.facts)
+    records, redacted = await _redacted(session, replace(found, facts=facts, skipped=(*found.skipped, *superseded)))
     await session.open()
     everything = Retained.combined(
         [
@@ -51,6 +52,14 @@ async def import_from(session: MemorySession, path: Path, format: ForeignFormat 
     if processed.problem is not None:
         return processed
     return processed.model_copy(update={"derived": tuple(dict.fromkeys((*everything.derived, *processed.derived)))})
+
+
+def _newest(facts: Sequence[StatedFact]) -> tuple[list[StatedFact], list[Skipped]]:
+    """Return the last of the facts with one id, which are in the order of time, and a report of the others."""
+    kept = {fact.message.id: fact for fact in facts}
+    reason = "a later record of the file has the same id"
+    others = (fact.message.id for fact in facts if kept[fact.message.id] is not fact)
+    return list(kept.values()), [Skipped(what=str(id), reason=reason) for id in others]
 
 
 def _pages(records: Sequence[R]) -> list[Sequence[R]]:

@@ -89,11 +89,17 @@ def stored_of(
     messages: Sequence[Message], stored: AbstractSet[str], *, skipped: Sequence[Skipped] = (), redacted: int = 0
 ) -> Retained:
     """Return the report of messages, some of which were stored; `skipped` are others that never were messages."""
-    existing = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
-    fresh = [message for message in messages if message.id in stored]
-    waiting = sum(message.state == "pending" for message in fresh)
+    fresh, existing = dict[MessageId, Message](), list[Skipped]()
+    for message in messages:
+        if message.id in fresh:
+            existing.append(Skipped(what=message.id, reason="another message of the same call has this id"))
+        elif message.id in stored:
+            fresh[message.id] = message
+        else:
+            existing.append(Skipped(what=message.id, reason=_reason(message)))
+    waiting = sum(message.state == "pending" for message in fresh.values())
     return Retained(
-        stored=tuple(message.id for message in fresh),
+        stored=tuple(fresh),
         skipped=(*skipped, *existing),
         pending=waiting,
         redacted=redacted,
@@ -101,7 +107,7 @@ def stored_of(
 
 
 def _reason(message: Message) -> str:
-    if message.document is not None:
+    if message.key is not None:
         return f"document {message.document!r} already contains this message"
     return "a message with this id is already stored"
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +46,10 @@ def read_file(path: Path) -> ForeignFile:
     """Return the content of a JSON file, a JSON Lines file or an archive of JSON files."""
     with _readable(path):
         if zipfile.is_zipfile(path):
-            return ForeignFile(path, members=dict(_members(path)))
+            members = dict(_members(path))
+            if not members:
+                raise InvalidInput(f"{path} holds no .json file. {NOTHING_IMPORTED}")
+            return ForeignFile(path, members=members)
         content = path.read_bytes()
     place = Place(path.name)
     text = _decoded(content, place)
@@ -57,7 +63,14 @@ def _readable(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise InvalidInput(f"{path} can't be read: {error.strerror}. {NOTHING_IMPORTED}") from error
-    except zipfile.BadZipFile as error:
+    except InvalidInput:
+        raise
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"{path} is encrypted, or compressed by a method that is not supported here. {NOTHING_IMPORTED} Unpack it, "
+            "and import the files in it or an archive of them without a password."
+        ) from error
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError) as error:
         raise InvalidInput(f"{path} is a damaged archive. {NOTHING_IMPORTED}") from error
 
 
