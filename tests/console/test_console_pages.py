@@ -43,6 +43,25 @@ def test_overview_shows_the_counts_of_the_bank(reader: ConsoleClient, memory: Me
     assert sum(day.messages for day in growth) == status.messages
 
 
+def test_overview_shows_what_the_memory_holds(reader: ConsoleClient, memory: Memory) -> None:
+    page, facts = unescape(reader.get()), portal.run(memory.facts(limit=1000))
+    current = [fact for fact in facts if fact.network == "world" and not fact.expired_at]
+    newest = max(current, key=lambda fact: fact.mentioned_at)
+    assert f"/facts/{newest.id}" in page.split("Latest facts")[1].split("</section>")[0]
+    changed = page.split("What changed")[1].split("</section>")[0]
+    closed = [fact for fact in facts if fact.expired_at]
+    replaced = [fact for fact in facts if fact.supersedes and not fact.is_rest]
+    assert closed
+    assert replaced
+    for fact in (*closed, *replaced):
+        assert f"/facts/{fact.id}" in changed
+    standing = page.split("Standing instructions")[1].split("</section>")[0]
+    assert all(f"/facts/{fact.id}" in standing for fact in facts if fact.instruction and not fact.expired_at)
+    people = page.split("People</h2>")[1].split("Also mentioned")
+    for entity in portal.run(memory.entities(limit=1000)):
+        assert f"/entities/{entity.id}" in people[entity.type != "PERSON"]
+
+
 def test_banks_list_those_that_the_key_may_read(sample: LiveServer, reader: ConsoleClient) -> None:
     assert f'href="/console/banks/{BANK}"' in reader.http.get("/console").text
     assert "24 messages" in reader.get("/summary")
@@ -185,6 +204,7 @@ def test_recall_lab_has_the_order_of_an_explained_recall(reader: ConsoleClient, 
     assert recalled.hits
     assert re.findall(r'<tr data-fact="([^"]+)"', page) == [hit.id for hit in recalled.hits]
     assert recalled.to_prompt() in unescape(page)
+    assert page.index('class="prompt') < page.index('id="analysis"') < page.index('id="hits"')
     assert recalled.explanation is not None
     returned = {hit.id for hit in recalled.hits}
     assert {each.id for ranking in recalled.explanation.rankings.values() for each in ranking} - returned

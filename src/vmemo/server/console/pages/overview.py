@@ -1,22 +1,29 @@
-"""The overview of a bank: counts, growth, usage and cost, queue and health."""
+"""The overview of a bank: what it holds, what changed, growth, usage and cost, queue and health."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Response
 
+from vmemo.models import Fact
 from vmemo.models.requests import MaintainRequest, ProcessRequest
 from vmemo.models.results import Usage
+from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.server.background import BackgroundWorker
 from vmemo.server.console.dependencies import BankPage, ReadPage, WriteForm
 from vmemo.server.console.flash import redirect
 from vmemo.server.console.route import ConsoleRoute
 
 router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+LATEST, CHANGES, INSTRUCTIONS, ENTITIES = 8, 5, 5, 40
 
 
 @router.get("")
 async def overview(page: ReadPage) -> Response:
-    """Show the state of the bank."""
+    """Show what the bank holds and its state."""
+    lookup = page.memory.lookup
+    latest = FactSelect(current=True, newest_first=True, limit=LATEST)
     status = await page.memory.status()
     total = sum(
         (
@@ -25,12 +32,17 @@ async def overview(page: ReadPage) -> Response:
         ),
         Usage(),
     )
-    growth = await page.memory.lookup.growth()
+    growth = await lookup.growth()
     days = [each.day.timestamp() for each in growth]
     plot = [days, _sums([each.facts for each in growth]), _sums([each.messages for each in growth])]
     return page.render(
         "overview.html",
         status=status,
+        # What the agent said itself is shown only if there is nothing else.
+        latest=await lookup.select_facts(replace(latest, networks=("world",))) or await lookup.select_facts(latest),
+        changes=await _changes(page),
+        instructions=await lookup.select_facts(replace(latest, instructions=True, limit=INSTRUCTIONS)),
+        entities=await lookup.select_entities(EntitySelect(most_mentioned=True, limit=ENTITIES)),
         profile=await page.memory.profile(),
         total=total,
         plot=plot,
@@ -56,6 +68,18 @@ async def maintain(form: WriteForm) -> Response:
     """Run maintenance."""
     await form.memory.run(MaintainRequest())
     return redirect(form.path(), "maintained")
+
+
+async def _changes(page: BankPage) -> list[tuple[Fact, Fact | None]]:
+    """Return the facts of late mentions that were closed last, each with the fact that replaced it."""
+    select = FactSelect(closed=True, networks=("world", "experience"), newest_first=True, limit=20 * CHANGES)
+    closed = await page.memory.lookup.select_facts(select)
+    closed = sorted(closed, key=lambda fact: fact.invalid_at or fact.expired_at or fact.mentioned_at)[
+        : -CHANGES - 1 : -1
+    ]
+    newer = await page.memory.lookup.select_facts(FactSelect(supersedes=[fact.id for fact in closed]))
+    replaced = {fact.supersedes: fact for fact in newer if not fact.is_rest}
+    return [(fact, replaced.get(fact.id)) for fact in closed]
 
 
 def _sums(counts: list[int]) -> list[int]:
