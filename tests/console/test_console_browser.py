@@ -113,6 +113,22 @@ def wide_elements(page: Page) -> list[str]:
     )
 
 
+def broken_words(page: Page) -> list[str]:
+    """Return the words in tables of the open page that are broken across lines."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll("table.list th, table.list td")].flatMap(cell => {
+            const found = [], range = document.createRange();
+            const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+            while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+                range.setStart(texts.currentNode, word.index);
+                range.setEnd(texts.currentNode, word.index + word[0].length);
+                if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) found.push(word[0]);
+            }
+            return found;
+        })"""
+    )
+
+
 def record_pages(memory: Memory) -> list[str]:
     """Return the pages of one fact, opinion, entity, message and episode."""
     fact = next(fact for fact in portal.run(memory.facts(limit=100)) if fact.messages and not fact.expired_at)
@@ -140,7 +156,7 @@ def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, 
             page.locator("#graph[data-ready]").wait_for()
         if "forget?" in path:
             page.get_by_role("button", name="Forget for good").wait_for()
-        found += faults(page)
+        found += [*faults(page), *(f"{path} breaks {word}" for word in broken_words(page))]
         if path in dark:
             page.emulate_media(color_scheme="dark")
             found += faults(page)
@@ -148,13 +164,16 @@ def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, 
     assert found == []
 
 
-def test_no_page_is_wider_than_a_phone(open_as: OpenAs, bank: str, memory: Memory) -> None:
+def test_no_page_is_wider_than_a_phone_and_each_shows_its_tab(open_as: OpenAs, bank: str, memory: Memory) -> None:
     page = open_as("admin")
     page.set_viewport_size({"width": PHONE, "height": 800})
     wide: list[str] = []
     for path in (*PAGES, *MORE_PAGES, *record_pages(memory)):
         page.goto(f"{bank}{path}")
         wide += [f"{path}: {element}" for element in wide_elements(page)]
+        tab = page.locator(".side [aria-current]").bounding_box()
+        assert tab is not None
+        assert 0 <= tab["x"] <= PHONE - tab["width"], path
     assert wide == []
 
 
@@ -225,6 +244,18 @@ def test_graph_filters_links_and_focuses_an_entity(open_as: OpenAs, bank: str) -
     before = page.evaluate(visible)
     page.get_by_label("mentions").uncheck()
     assert page.evaluate(visible) < before
+    page.set_viewport_size({"width": PHONE, "height": 800})
+    page.reload()
+    page.locator("#graph[data-ready]").wait_for()
+    shown = page.evaluate(
+        """() => {
+            const graph = document.getElementById("graph").graph, named = graph.nodes("[type = 'entity']");
+            const size = node => parseFloat(node.style("font-size")) * graph.zoom();
+            return named.filter(node => node.style("label")).map(node => [node.style("label"), size(node)]);
+        }"""
+    )
+    assert "Maya" in [label for label, _ in shown]
+    assert all(size == pytest.approx(12) for _, size in shown)
     tap(page, "[label = 'Maya']")
     page.get_by_role("link", name="Focus").click()
     expect(page.get_by_role("heading", name="Graph around Maya")).to_be_visible()

@@ -54,8 +54,10 @@ def marked(text: str, words: Sequence[str], limit: int = SHORT) -> Markup:
         return escape(short(text, limit))
     found = re.compile(f"({'|'.join(map(re.escape, words))})", re.IGNORECASE)
     first = found.search(text)
-    start = max(0, first.start() - limit // 2) if first is not None and first.end() > limit else 0
-    parts = found.split(("…" if start else "") + short(text[start:], limit))
+    if first is not None and first.end() > limit:
+        start = max(0, first.start() - limit // 2)
+        text = f"…{text[text.find(' ', start, first.start()) + 1 or start :]}"
+    parts = found.split(short(text, limit))
     return Markup("").join(Markup("<mark>{}</mark>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 

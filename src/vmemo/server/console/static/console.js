@@ -13,6 +13,10 @@ document.getElementById("theme").addEventListener("click", () => {
   document.dispatchEvent(new CustomEvent("vmemo:theme"));
 });
 
+// On phones the pages of a bank are one line, which scrolls.
+const tab = document.querySelector(".side [aria-current]");
+if (tab) tab.closest("nav").scrollLeft = tab.offsetLeft - (innerWidth - tab.offsetWidth) / 2;
+
 function toast(text) {
   const line = document.createElement("p");
   line.className = "toast";

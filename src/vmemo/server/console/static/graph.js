@@ -28,8 +28,8 @@ function styles() {
     node("node", { "background-color": token("--muted"), width: 9, height: 9, "border-width": 1, "border-color": surface, label: "" }),
     node("node[type = 'entity']", {
       "background-color": ink, width: "data(size)", height: "data(size)", label: "data(label)", color: ink,
-      "font-size": 11, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 3,
-      "text-outline-color": surface, "text-outline-width": 2, "min-zoomed-font-size": 8, "z-index": 2,
+      "font-size": "data(font)", "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 3,
+      "text-outline-color": surface, "text-outline-width": "data(outline)", "z-index": 2,
     }),
     ...Object.entries(COLOURS).map(([kind, name]) => node(`node[kind = '${kind}']`, { "background-color": token(name) })),
     node("node[?closed]", { "background-opacity": 0.25, "border-color": token("--muted") }),
@@ -37,6 +37,7 @@ function styles() {
     node("node[?focus]", { "background-color": token("--accent") }),
     node("edge", { width: 1, "line-color": token("--line"), "curve-style": "haystack", opacity: 0.75 }),
     ...Object.entries(LINKS).map(([kind, name]) => node(`edge[kind = '${kind}']`, { "line-color": token(name), opacity: kind === "entity" ? 0.35 : 0.6 })),
+    node(".crowded", { label: "" }),
     node(".hidden", { display: "none" }),
     node(".far", { opacity: 0.12 }),
   ];
@@ -104,7 +105,7 @@ async function elementsOf(data) {
   return [
     ...data.nodes.map((node, i) => ({
       group: "nodes",
-      data: { ...node, focus: node.id === data.focus, size: 14 + 4 * Math.sqrt(degree.get(node.id) || 1) },
+      data: { ...node, font: 12, outline: 2, focus: node.id === data.focus, size: 14 + 4 * Math.sqrt(degree.get(node.id) || 1) },
       position: places[i],
     })),
     ...data.links.map((link, i) => ({ group: "edges", data: { id: `link-${i}`, ...link } })),
@@ -130,6 +131,17 @@ function filter(graph) {
     graph.edges().forEach((edge) => { edge.toggleClass("hidden", !kinds.has(edge.data("kind"))); });
     graph.nodes("[type = 'fact']").toggleClass("hidden", !facts);
   });
+}
+
+// Labels have the same size on the screen at every zoom; one that would cover the label of a larger entity is left out.
+function label(graph) {
+  const font = 12 / graph.zoom(), placed = [];
+  graph.batch(() => graph.nodes("[type = 'entity']").sort((a, b) => b.data("size") - a.data("size")).forEach((node) => {
+    const { x, y } = node.position(), half = node.data("label").length * font * 0.3, top = y + node.data("size") / 2;
+    const free = placed.every((other) => Math.abs(x - other.x) > half + other.half || Math.abs(top - other.top) > font * 1.3);
+    if (free) placed.push({ x, half, top });
+    node.toggleClass("crowded", !free).data({ font, outline: font / 6 });
+  }));
 }
 
 function open(node) {
@@ -160,12 +172,14 @@ async function start() {
   note.textContent = "Arranging…";
   const elements = await elementsOf(data);
   const graph = cytoscape({
-    container: element, elements, style: styles(), layout: { name: "preset", fit: true, padding: 24 },
+    container: element, elements, style: styles(), layout: { name: "preset", fit: true, padding: 40 },
     textureOnViewport: data.nodes.length > 400, hideEdgesOnViewport: data.nodes.length > 800,
     pixelRatio: data.nodes.length > 400 ? 1 : "auto", minZoom: 0.05, maxZoom: 4,
   });
   describe(data);
   filter(graph);
+  label(graph);
+  graph.on("zoom", () => label(graph));
   for (const box of document.querySelectorAll(".kinds input")) box.addEventListener("change", () => filter(graph));
   graph.on("tap", "node", (event) => open(event.target));
   graph.on("tap", (event) => { if (event.target === graph) graph.elements().removeClass("far"); });
