@@ -67,6 +67,27 @@ def test_connection_stays_open_if_the_next_head_arrives_with_the_rest_of_a_rejec
         assert status_of(read_response(rejected)) == 401
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 0",
+        b"transfer-encoding: CHUNKED\r\ncontent-length: 99999999999\r\nExpect: 100-continue",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\nOrigin: https://app.example\r\n"
+        b"Access-Control-Request-Method: POST",
+    ],
+)
+@pytest.mark.parametrize("method", [b"POST", b"GET", b"OPTIONS", b"BREW"])
+def test_request_with_two_lengths_is_rejected_and_nothing_after_it_is_served(
+    keyed_server: LiveServer, method: bytes, headers: bytes
+) -> None:
+    first = method + b" /v1/banks/a/recall HTTP/1.1\r\nHost: 127.0.0.1\r\n" + headers + b"\r\n\r\n0\r\n\r\n"
+    with connect(keyed_server.url, first + b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection:
+        response = read_all(connection)
+    assert (status_of(response), response.count(b"HTTP/1.1 ")) == (400, 1)
+    assert b"Content-Length or Transfer-Encoding, not both" in response
+
+
 def test_client_that_waits_for_100_continue_is_answered_and_not_waited_for(keyed_server: LiveServer) -> None:
     with connect(keyed_server.url, head(PATHS[0], 3_000_000, "Expect: 100-continue")) as rejected:
         assert status_of(read_all(rejected)) == 401

@@ -30,7 +30,7 @@ from vmemo.server.middleware import (
 from vmemo.server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo.server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo.server.paths import is_console
-from vmemo.server.request_body import BodyLimitMiddleware, DrainMiddleware
+from vmemo.server.request_body import BodyFramingMiddleware, BodyLimitMiddleware, DrainMiddleware
 from vmemo.server.routes import banks, facts, inspect, messages, query, system, webhooks
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -109,11 +109,12 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.add_middleware(DrainMiddleware, limits=state.limits, connections=chosen.connections)
     if chosen.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=chosen.cors_origins, **CORS)
+    app.add_middleware(BodyFramingMiddleware)
     app.add_middleware(RequestIdMiddleware)
     return app
 
 
-def _unexpected_error(request: Request, error: Exception) -> Response:
+def _unexpected_error(request: Request, error: BaseException) -> Response:
     respond = console.unexpected_error_page if is_console(request.scope) else problems.unexpected_error
     return respond(request, error)
 
