@@ -154,6 +154,35 @@ def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal
         assert memory.status_sync().pending == 1
 
 
+def test_retain_that_outlasts_the_grace_is_answered_with_what_is_stored(tmp_path: Path) -> None:
+    called, proceed, responses = Event(), Event(), list[httpx2.Response]()
+
+    def hang(received: ReceivedRequest) -> JsonValue:
+        called.set()
+        proceed.wait(MAX_WAIT)
+        return {"nothing": "of use"}
+
+    with ScriptedServer(hang) as model:
+        arguments = ["serve", "--port", "0", "--db", "a.db", "--json", "--grace", "1", "--llm", f"{model.url}#scripted"]
+        with launched(arguments, tmp_path) as server, http(server.url) as client:
+            sender = Thread(target=lambda: responses.append(retain(client, "Ana plays the cello.")))
+            sender.start()
+            assert called.wait(MAX_WAIT)
+            assert server.stop(signal.SIGTERM) == 0
+            sender.join(MAX_WAIT)
+        proceed.set()
+    [response] = responses
+    problem = response.json()
+    assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json")
+    assert (problem["type"], problem["retryable"]) == ("urn:vmemo:problem:ServerStopping", True)
+    assert "retained messages stay" in problem["detail"]
+    assert "with the same Idempotency-Key it takes effect once" in problem["detail"]
+    assert [line["status"] for line in server.lines if line.get("event") == "request"] == [503]
+    with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
+        assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]
+        assert memory.status_sync().pending == 1
+
+
 def test_embedded_postgresql_serves_and_leaves_no_files(tmp_path: Path, postgres: EmbeddedPostgres) -> None:
     # The fixture skips the test if PostgreSQL can't run here.
     arguments = ["serve", "--postgres", "embedded", "--port", "0", "--json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ OTHER_METHOD = "_OTHER"
 UNROUTED = "-"
 """The route of a request that matched none; its path may hold anything and is not logged."""
 
-ErrorResponder = Callable[[Request, Exception], Response]
+ErrorResponder = Callable[[Request, BaseException], Response]
 """Returns the response to an unexpected error."""
 
 
@@ -106,6 +107,11 @@ class ObserverMiddleware:
 
         try:
             await self._app(scope, receive, send_observed)
+        except asyncio.CancelledError as error:
+            # The server stops, and the time to finish running requests is over.
+            if status:
+                raise
+            await self._respond(Request(scope), error)(scope, receive, send_observed)
         except Exception as error:
             unexpected = location_of(error)
             if not status:

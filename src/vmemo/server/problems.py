@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from asyncio import CancelledError
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -17,6 +18,11 @@ from vmemo.errors import VmemoError, error_class
 from vmemo.models.results import DerivationProblem
 
 MEDIA_TYPE = "application/problem+json"
+_STOPPING = (
+    "The server stopped before this request was finished. What it had committed is stored: retained messages stay, "
+    "and their facts are derived after the restart. Repeat the request: with the same Idempotency-Key it takes effect "
+    "once; without a key, check first what is stored."
+)
 RETRY_SECONDS = 1
 """The Retry-After of errors that are expected to pass soon."""
 _QUOTED = re.compile(r"^(['\"]).*\1 is ", re.DOTALL)
@@ -78,13 +84,15 @@ def problem_response(request: Request, problem: HttpProblem) -> JSONResponse:
     return _response(_problem(request, problem.status, problem.code, str(problem)), problem.headers)
 
 
-def unexpected_error(request: Request, error: Exception) -> JSONResponse:
+def unexpected_error(request: Request, error: BaseException) -> JSONResponse:
     """Return the response to an unexpected error."""
     return problem_response(request, unexpected_problem(error))
 
 
-def unexpected_problem(error: Exception) -> HttpProblem:
+def unexpected_problem(error: BaseException) -> HttpProblem:
     """Describe an unexpected error by its type only, for its text may hold anything."""
+    if isinstance(error, CancelledError):
+        return HttpProblem(503, "ServerStopping", _STOPPING)
     name = type(error).__name__
     return HttpProblem(500, name, f"Unexpected error {name}; the server's log shows where.")
 

@@ -51,7 +51,7 @@ class ConsoleRoute(ExactRoute):
         return handle_page
 
 
-def unexpected_error_page(request: Request, error: Exception) -> Response:
+def unexpected_error_page(request: Request, error: BaseException) -> Response:
     """Return the page of an unexpected error, without the error's text."""
     return _with_policy(request, error_page(request, unexpected_problem(error)))
 
