@@ -55,6 +55,13 @@ def test_a_newer_instruction_replaces_one_on_the_same_subject_and_history_is_kep
         assert last.supersedes == first.id
 
 
+def test_an_instruction_of_another_speaker_stays_beside_it() -> None:
+    answers = [say("Hello!", 3, role="assistant")]
+    with memory_with() as memory:
+        memory.retain_sync([say(DATES, speaker="Ana"), say(ISO, 1, speaker="Ben"), *answers])
+        assert [fact.invalid_at for fact in memory.facts_sync(instructions=True)] == [None, None]
+
+
 def test_filters_by_tags_and_metadata_apply_to_instructions_and_filters_by_topic_do_not() -> None:
     said = (say(DATES, tags=("ana",), metadata={"team": 1}), say("Call me Benny.", 1, tags=("ben",)))
     with memory_with(*said) as memory:

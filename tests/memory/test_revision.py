@@ -83,6 +83,60 @@ def test_a_probable_change_closes_the_older_fact_when_the_newer_was_stated(url: 
         assert recalled(memory, "Where does Ana work?", at_time=after(2)) == [(OLD_JOB, "current")]
 
 
+NOT_ANAS_OWN: tuple[tuple[str | None, Role, str], ...] = (
+    ("Ben", "user", NEW_JOB),
+    ("Ben", "user", "Ana works at the library in town now."),
+    (None, "user", NEW_JOB),
+    ("Ana", "assistant", NEW_JOB),
+    ("Ana", "tool", NEW_JOB),
+    ("Ana", "user", f"> {NEW_JOB}\nThat's from the poem."),
+    ("Ana", "user", f"Ben wrote:\n{NEW_JOB}"),
+    ("Ana", "user", f"Ben: {NEW_JOB}\nBen: So there."),
+    ("Ana", "user", f'My cousin\'s mail: "{NEW_JOB}"'),
+    ("Ana", "user", f"Look:\n```\n{NEW_JOB}\n```"),
+    ("Ana", "user", f"<letter>\n{NEW_JOB}\n</letter>"),
+    ("Ana", "user", f"From: Ben\nSubject: News\n\n{NEW_JOB}"),
+    ("Ana", "user", "And I work at the library in town, ha ha."),
+    ("Ana", "user", f"{NEW_JOB} Just kidding!"),
+    ("Ana", "user", "I work at the library in town now ;)"),
+)
+"""Words that change Ana's job and that she does not say herself and in earnest."""
+
+
+def test_only_a_speakers_own_words_close_or_mark_what_that_speaker_said() -> None:
+    memory, model = open_with("sqlite:///:memory:")
+    with memory:
+        for number, (speaker, role, text) in enumerate(NOT_ANAS_OWN):
+            bank = memory.bank(f"bank{number}")
+            bank.retain_sync(said(OLD_JOB, speaker="Ana"))
+            bank.retain_sync(said(text, DAY, speaker=speaker, role=role))
+            kept = next(fact for fact in bank.facts_sync() if fact.text == f"Ana: {OLD_JOB}")
+            assert (kept.invalid_at, kept.expired_at) == (None, None), text
+            assert [hit.status for hit in bank.recall_sync("Where is the bakery?").hits if hit.id == kept.id] == [
+                "current"
+            ]
+        assert not [pair for pair in model.compared if "the library" in pair[1]]
+        own = memory.bank("own")
+        own.retain_sync([said(OLD_JOB, speaker="Ana"), said(f'"{OLD_JOB}" is over. {NEW_JOB}', DAY, speaker="ANA")])
+        assert [fact.invalid_at is None for fact in own.facts_sync()] == [False, True]
+
+
+def test_a_pasted_text_of_several_facts_closes_nothing() -> None:
+    memory, _ = open_with("sqlite:///:memory:")
+    with memory:
+        tell(memory, OLD_JOB, 0)
+        tell(memory, f"From: Ben\nSubject: News\n\n{'Much has happened since we met. ' * 60}\n\n{NEW_JOB}", 1)
+        assert len(memory.facts_sync()) > 2
+        assert stored(memory)[OLD_JOB].invalid_at is None
+
+
+@pytest.mark.parametrize(("speaker", "closed"), [("Ana", True), ("Ben", False), (None, False)])
+def test_a_claim_replaces_those_of_its_own_speaker(speaker: str | None, closed: bool) -> None:
+    with Memory("sqlite:///:memory:", embedder=HashEmbedder(), revision_model=ScriptedModel({})) as memory:
+        memory.retain_sync([said("I live in Rome.", speaker="Ana"), said("I live in Oslo now.", DAY, speaker=speaker)])
+        assert [fact.invalid_at is not None for fact in memory.facts_sync()] == [closed, False]
+
+
 def test_an_observation_closes_with_the_fact_behind_it(sqlite_url: str) -> None:
     memory, _ = open_with(sqlite_url)
     with memory:

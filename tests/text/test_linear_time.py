@@ -136,6 +136,8 @@ RULES: dict[str, Rule] = {
     "text.instruction_topics.occasion_terms": instruction_topics.occasion_terms,
     "text.own_words.begins_persona": own_words.begins_persona,
     "text.own_words.foreign_spans": own_words.foreign_spans,
+    "text.own_words.own_parts": lambda text: own_words.own_parts(text.split(" ")),
+    "text.own_words.own_words": inspect.unwrap(own_words.own_words),
     "text.paraphrase.contains_sentences": lambda text: paraphrase.contains_sentences(text, text),
     "text.paraphrase.content_overlap": lambda text: paraphrase.content_overlap(text, text[::-1], without=text.split()),
     "text.paraphrase.is_second_person": paraphrase.is_second_person,

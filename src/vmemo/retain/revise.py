@@ -11,13 +11,14 @@ from datetime import datetime
 
 import numpy as np
 
-from vmemo.models import BankId, Fact, FactId, Link, utc_now
+from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.setting_groups import RevisionSettings
 from vmemo.retain.neighbours import Neighbours
-from vmemo.text.claims import compare_claims, parse_claim
-from vmemo.text.fact_text import EDITED_BY_HAND
+from vmemo.text.claims import Claim, compare_claims, parse_claim
+from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
+from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 
@@ -79,13 +80,13 @@ async def similar_pairs(
 
 
 async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: RevisionSettings) -> list[FactPair]:
-    """Pair each new fact that makes a claim with known and earlier facts that make claims.
+    """Pair each new fact that makes a claim with known and earlier facts of its speaker that make claims.
 
     Each is paired with the nearest known facts and the last ones of the batch, so that the work grows with the batch.
     """
     if settings.claims <= 0:
         return []
-    parsed = await asyncio.to_thread(lambda: [parse_claim(item.fact.text) for item in new])
+    parsed = await asyncio.to_thread(_own_claims, [item.fact for item in new])
     claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
     limit, floor = settings.claims, settings.claim_cosine
@@ -94,15 +95,57 @@ async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: Revisi
         FactPair(at, known[id])
         for at, found in zip(claims, scores, strict=True)
         for id in found
-        if id in known and id != new[at].fact.id
+        if id in known and id != new[at].fact.id and speaker_of(known[id]) == speaker_of(new[at].fact)
     ]
-    earlier: defaultdict[tuple[str, str], deque[Fact]] = defaultdict(lambda: deque(maxlen=limit))
+    earlier: defaultdict[tuple[str, ...], deque[Fact]] = defaultdict(lambda: deque(maxlen=limit))
     inside: list[FactPair] = []
     for at, claim in claims.items():
-        same_kind = earlier[claim.subject, claim.attribute]
+        same_kind = earlier[speaker_of(new[at].fact), claim.subject, claim.attribute]
         inside += [FactPair(at, fact) for fact in same_kind]
         same_kind.append(new[at].fact)
     return [*stored, *inside]
+
+
+def _own_claims(facts: Sequence[Fact]) -> list[Claim | None]:
+    """Return the claim of each fact that consists of a person's own words."""
+    own = with_own_words([fact for fact in facts if fact.network == "world"])
+    return [parse_claim(fact.text) if fact.id in own and own_statement(fact) == fact.text else None for fact in facts]
+
+
+def speaker_of(fact: Fact) -> str:
+    """Return the speaker of a fact in the words of a message, folded; empty for other facts.
+
+    Only a speaker's own words close or mark what that speaker said. A user without a name is another speaker than one
+    with a name, because nothing shows that they are the same person.
+    """
+    if fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND):
+        return ""
+    speaker, colon, _ = fact.text.partition(": ")
+    return speaker.casefold() if colon else ""
+
+
+def own_statement(fact: Fact) -> str:
+    """Return the text of a fact without what its speaker quotes, pastes or jokes about; empty if nothing is left."""
+    speaker, colon, said = fact.text.partition(": ")
+    return f"{speaker}{colon}{own}" if (own := own_words(said if colon else speaker)) else ""
+
+
+def with_own_words(facts: Sequence[Fact]) -> set[FactId]:
+    """Return the facts whose speakers say something themselves; the parts of a long message are read together."""
+    parts: defaultdict[tuple[MessageId, ...], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        parts[fact.messages].append(fact)
+    return {
+        fact.id
+        for part in parts.values()
+        for fact, own in zip(part, own_parts([said_in(fact) for fact in part]), strict=True)
+        if own
+    }
+
+
+def said_in(fact: Fact) -> str:
+    """Return what was said, without the speaker in front of it."""
+    return fact.text.partition(": ")[2] or fact.text
 
 
 async def _neighbours(

@@ -7,6 +7,7 @@ are kept as a fact of their own.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -22,7 +23,18 @@ from vmemo.models.search import StatementPair, Vector
 from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, encodings
 from vmemo.retain.neighbours import MAX_SIMILAR, Neighbours
-from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, start_of, times_of_rest
+from vmemo.retain.revise import (
+    FactPair,
+    Revision,
+    fact_id,
+    is_current,
+    own_statement,
+    recorded_end,
+    speaker_of,
+    start_of,
+    times_of_rest,
+    with_own_words,
+)
 from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 from vmemo.text.names.language import is_foreign
@@ -59,10 +71,11 @@ async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, contex
     model, settings = context.revision_model, context.settings.revision_model
     if model is None:
         return done
-    pairs = await _pairs(done, near, settings)
+    found = await _pairs(done, near, settings)
+    pairs = [pair for pair in found if speaker_of(pair.older.fact) == speaker_of(pair.newer.fact)]
     if not pairs:
         return done
-    scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
+    scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
     probabilities = (among(score, pair.similar, settings.few) for pair, score in zip(pairs, scores, strict=True))
     least = least_effective(settings)
     judged = [
@@ -88,7 +101,7 @@ async def suspected_pairs(
         for pair in await _pairs(Revision(facts=list(new)), near, settings)
         if pair.older.fact.id not in shown and not is_past_event(pair.older.fact)
     ]
-    scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
+    scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
     places = {item.fact.id: at for at, item in enumerate(new)}
     suspected = [
         (score, FactPair(places[pair.newer.fact.id], pair.older.fact))
@@ -111,16 +124,17 @@ def among(probability: float, similar: int, few: int) -> float:
 
 
 def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair:
-    """Return what the model compares: the newer fact with the text of the older one, or a part of it."""
+    """Return what the model compares: own words of the newer fact with those of the older one, or a part of it."""
     days = pair.newer.fact.mentioned_at.toordinal() - pair.older.fact.mentioned_at.toordinal()
-    return StatementPair(older, pair.newer.fact.text, days, cosine)
+    return StatementPair(older, own_statement(pair.newer.fact), days, cosine)
 
 
 async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettings) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     # The model was trained on English.
-    said = [item for item in said if not is_foreign(item.fact.text)]
+    own = await asyncio.to_thread(with_own_words, [item.fact for item in said])
+    said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
     stored = await near.near(said, limit=MAX_SIMILAR, floor=settings.floor)
@@ -133,7 +147,11 @@ async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettin
     for limit in (settings.candidates, 2 * most):
         short = [at for at, found in enumerate(compared) if len(found) < settings.candidates]
         wanted = set[FactId]().union(*(similar[at].ids[:limit] for at in short)) - known.keys() - done.changed.keys()
-        known |= {id: _stored(fact) for id, fact in (await near.load(wanted)).items() if is_statement(fact)}
+        known |= {
+            id: _stored(fact)
+            for id, fact in (await near.load(wanted)).items()
+            if is_statement(fact) and own_statement(fact)
+        }
         for at in short:
             compared[at] = _comparable(said[at].fact, similar[at].ids[:limit], known, settings.candidates)
     return [
@@ -164,9 +182,10 @@ def is_statement(fact: Fact) -> bool:
 def comparable(one: Fact, other: Fact) -> bool:
     """Return True for facts of different messages whose tags, which may separate users, are the same.
 
-    A standing instruction is compared with another one only.
+    A standing instruction is compared with another one only, and a person's statement with none of another person.
     """
-    if one.instruction != other.instruction:
+    speakers = {speaker_of(one), speaker_of(other)} - {""}
+    if one.instruction != other.instruction or len(speakers) > 1:
         return False
     same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
     return same_tags and set(one.messages).isdisjoint(other.messages)

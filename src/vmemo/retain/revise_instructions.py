@@ -10,7 +10,7 @@ from vmemo.models.changes import NewFact
 from vmemo.models.drafts import Judgement
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.retain.revise import FactPair
+from vmemo.retain.revise import FactPair, said_in, speaker_of
 from vmemo.text.instruction_topics import InstructionTopic, instruction_topic, replaces_instruction
 
 MAX_COMPARED = 100
@@ -25,11 +25,11 @@ async def replaced_instructions(
     if not given:
         return [], {}
     newest = FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_COMPARED)
-    known = [(fact, instruction_topic(_said(fact))) for fact in reversed(await store.facts(bank, newest))]
+    known = [(fact, instruction_topic(said_in(fact))) for fact in reversed(await store.facts(bank, newest))]
     in_batch: deque[tuple[Fact, InstructionTopic]] = deque(maxlen=MAX_COMPARED)
     pairs: list[FactPair] = []
     for at, fact in given.items():
-        topic = instruction_topic(_said(fact))
+        topic = instruction_topic(said_in(fact))
         pairs += [
             FactPair(at, earlier)
             for earlier, settled in (*known, *in_batch)
@@ -43,12 +43,7 @@ async def replaced_instructions(
 
 
 def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
-    """Return True for instructions of different messages of one user; tags may separate users."""
-    if new.id == earlier.id or set(new.tags) != set(earlier.tags):
+    """Return True for instructions of different messages of one user; tags may separate users too."""
+    if new.id == earlier.id or set(new.tags) != set(earlier.tags) or speaker_of(new) != speaker_of(earlier):
         return False
     return set(new.messages).isdisjoint(earlier.messages)
-
-
-def _said(fact: Fact) -> str:
-    """Return what was said, without the speaker in front of it."""
-    return fact.text.partition(": ")[2] or fact.text

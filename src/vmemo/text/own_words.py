@@ -1,21 +1,59 @@
-"""Parts of a message that are not its author's own words: code, quotations, and text that was pasted or forwarded."""
+"""Parts of a message that are not its author's own words: code, quotations, and text that was pasted or forwarded.
+
+Marks show some of them: quotation marks, tags, the head of a mail. Others follow an introduction or a request, such as
+"Translate this:", which an author also uses before own words: for a standing instruction, which only the user may give,
+these are foreign as well.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
+from vmemo.text.statements import sentence_spans
 
 MAX_OWN_WORDS = 2_000
 """Characters of a message; a longer one is mostly a document that was pasted."""
-_PASTED = LazyPattern(
-    # An introduction: what follows is somebody's text.
-    r"\b(?:says?|said|reads?|wrote|writes?|states?|stated|told me|following|below|text|e-?mail|message|article|prompt|"
-    r"page|document|letter|post|review|note|instructions|here(?: i|'|’)s)\b[^.!?:\n]{0,60}:(?=\s)"
-    # The head of a letter, a forwarded message or a document.
-    r"|^(?:dear\b|subject:|from:|to:|sent:|re:|fwd?:|begin forwarded|-{3,}|={3,}|#{1,6} |chapter \w+|abstract\b)",
+MAX_READ = 4096
+"""Texts whose own words stay in memory: each is compared with many others."""
+_HEAD = LazyPattern(
+    r"^(?:dear\b|subject:|from:|sent:|fwd?:|author:|begin forwarded|-{3,} ?(?:original|forwarded)|diff --git "
+    r"|commit [0-9a-f]{7,40}\b)"
+    r"|\b(?:says|said|told|reads|wrote|writes|states)(?: (?:to )?(?:me|us|him|her|them))?:(?=\s)",
     re.IGNORECASE | re.MULTILINE,
 )
+"""The head of a letter, a forwarded message or a commit, or the words before what somebody said."""
+_TEXT = (
+    "text|e-?mail|message|article|prompt|page|document|letter|post|review|note|instructions|paragraph|file|log|output|"
+    "transcript|caption"
+)
+_ASKED = (
+    r"(?:(?:please|can you|could you|would you|will you|now|then|also|help me|hi|hey)[, ]{1,2}){0,3}"
+    "(?:translate|summari[sz]e|proof-?read|re(?:write|phrase|word)|paraphrase|transcribe|spell-?check|correct|edit|shorten|"
+    r"simplify|improve|polish|review|analy[sz]e|classify|explain|describe|convert|format|tl;?dr|look at|read)\b"
+)
+"""A request about a text."""
+_PASTED = LazyPattern(
+    # An introduction: what follows is somebody's text.
+    rf"\b(?:told me|following|below|says?|said|reads?|wrote|writes?|states?|stated|{_TEXT}|here(?: i|'|’)s)\b"
+    r"[^.!?:\n]{0,60}:(?=\s)"
+    r"|\b(?:says?|reads?|shows?|wrote|states?)\b[^.!?:\n]{0,60}\n"
+    # A request: "Translate this into German.", "What does this page say?".
+    rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,100}}(?::|[.!?]{{0,3}}\n)"
+    rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,60}}\b(?:this|these|{_TEXT})\b[^.!?:\n]{{0,60}}[.!?](?=\s)"
+    r"|\b(?:this|these)\b[^.!?:\n]{0,80}(?::(?=\s)|\?[ \t]{0,9}\n)"
+    # The head of a document.
+    r"|^(?:to:|re:|-{3,}|={3,}|#{1,6} |chapter \w+|abstract\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PASTED_BEFORE = LazyPattern(
+    rf"(?:\n|(?<=[.!?] ))(?:{_ASKED}[^.!?:\n]{{0,60}}[.!?]{{0,3}}\s{{0,9}}\Z|[^.!?:\n]{{0,60}}\b(?:the|text) above\b)",
+    re.IGNORECASE,
+)
+"""A request about the text before it."""
 _PERSONA = LazyPattern(
     r"(?:^|(?<=[.!?:;]\s)|(?<=\n))\W{0,4}(?:(?:[Pp]lease|[Nn]ow|[Hh]i|[Ss]o|[Oo]k(?:ay)?|[Tt]oday),? )?"
     r"(?:(?:[Yy]ou are|[Yy]ou['’]re|[Yy]ou will be)(?: now| going to be)? (?:(?:an?|the|my) (?:[a-z-]+ )?"
@@ -29,9 +67,22 @@ _PERSONA = LazyPattern(
 _OPENING = 200
 """Characters at the start of a message."""
 _FENCE = LazyPattern(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
-_QUOTED_LINE = LazyPattern(r"^[ \t]{0,8}(?:>|\|).*$", re.MULTILINE)
-_QUOTATION = LazyPattern(r"[\"“][^\"“”\n]{20,}[\"”]")
+_QUOTED_LINE = LazyPattern(r"^(?:[ \t]{0,8}[>|]| {4}|\t).*$", re.MULTILINE)
+"""A line that is quoted, or of a table, or indented as code is."""
+_QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{20,}[\"“”»]")
 """Words in quotation marks; a short quotation is a word or a name."""
+_TAG = LazyPattern(r"<(/?)([A-Za-z][\w-]{0,30})(?:\s[^<>\n]{0,200})?>")
+_LABEL = LazyPattern(
+    r"^(?:\W{0,2}\d[\d/:., -]{2,30}(?:[AP]M)?\W{0,4})?([A-Z][\w'’.-]{1,30})(?: [A-Z][\w'’.-]{0,30}){0,2}: .*",
+    re.MULTILINE,
+)
+"""A line of a conversation that was copied, "Omar: I moved.", or of a list of fields."""
+_JOKE = LazyPattern(
+    r"\b(?:ha(?: ?ha){1,20}h?|(?:he){2,20}|lo{1,20}l|lmf?ao|rofl|jk|as a joke|yeah,? right|oh,? sure"
+    r"|(?:(?:no|i['’]m|i am|just|only),? ){0,3}(?:kidding|joking))\b"
+    r"|(?<!\w)(?:j/k|/s)(?!\w)|;-?\)|:-?P(?!\w)|[😂🤣😜😝😉🙃]",
+    re.IGNORECASE,
+)
 
 
 def begins_persona(text: str) -> bool:
@@ -40,9 +91,75 @@ def begins_persona(text: str) -> bool:
 
 
 def foreign_spans(text: str) -> list[tuple[int, int]]:
-    """Return the parts of a message that are quoted, code or pasted; they may overlap."""
-    found = [match.span() for pattern in (_QUOTED_LINE, _QUOTATION) for match in pattern.finditer(text)]
-    fences = [match.start() for match in _FENCE.finditer(text)]
-    found += zip(fences[::2], [*fences[1::2], len(text)], strict=False)
+    """Return the parts of a message that are quoted, code or pasted, or may be; they may overlap."""
+    found = _marked_spans(text)
     starts = [match.end() for pattern in (_PASTED, _PERSONA) if (match := pattern.search(text))]
-    return [*found, (min(starts), len(text))] if starts else found
+    starts += [label.start() for label in _LABEL.finditer(text)][-2:-1]
+    if starts:
+        found.append((min(starts), len(text)))
+    if (asked := _PASTED_BEFORE.search(text)) is not None:
+        found.append((0, asked.start()))
+    return found
+
+
+@lru_cache(maxsize=MAX_READ)
+def own_words(text: str) -> str:
+    """Return what the author of a message states in earnest, without what is marked as another's words or as a joke."""
+    return own_parts([text])[0]
+
+
+def own_parts(parts: Sequence[str]) -> list[str]:
+    """Return the author's own words in each of the parts that a message consists of."""
+    text = "\n".join(parts)
+    foreign = sorted((*_marked_spans(text), *_jokes(text)))
+    if not foreign:
+        return list(parts)
+    found: list[str] = []
+    start = 0
+    for part in parts:
+        found.append(_without(text, start, start + len(part), foreign))
+        start += len(part) + 1
+    return found
+
+
+def _without(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a part of a text without the spans, which are in order."""
+    kept: list[str] = []
+    for first, last in spans:
+        kept.append(text[start : max(start, min(first, end))])
+        start = max(start, min(last, end))
+    return "".join((*kept, text[start:end])).strip()
+
+
+def _marked_spans(text: str) -> list[tuple[int, int]]:
+    found = [match.span() for pattern in (_QUOTED_LINE, _QUOTATION) for match in pattern.finditer(text)]
+    fences = list(_FENCE.finditer(text))
+    ends = [*(fence.end() for fence in fences[1::2]), len(text)]
+    found += zip((fence.start() for fence in fences[::2]), ends, strict=False)
+    found += _tagged(text)
+    found += [label.span() for label in _LABEL.finditer(text) if _is_name(label[1])]
+    return [*found, (head.end(), len(text))] if (head := _HEAD.search(text)) else found
+
+
+def _is_name(word: str) -> bool:
+    plain = normalize_word(word)
+    return plain in all_names() or not (word.isupper() or is_common_word(plain))
+
+
+def _tagged(text: str) -> Iterator[tuple[int, int]]:
+    """Yield what stands between a tag and the last one that closes it."""
+    tags = list(_TAG.finditer(text))
+    ends = {tag[2].lower(): tag.end() for tag in tags if tag[1]}
+    for tag in tags:
+        end = ends.get(tag[2].lower(), 0)
+        if not tag[1] and end > tag.end():
+            yield tag.start(), end
+
+
+def _jokes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the sentences that are marked as jokes; a mark at the start is also about the sentence before it."""
+    before = 0
+    for start, end in sentence_spans(text):
+        if (joke := _JOKE.search(text, start, end)) is not None:
+            yield (start if text[start : joke.start()].strip() else before), end
+        before = start
