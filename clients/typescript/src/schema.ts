@@ -280,7 +280,7 @@ export interface Forgotten {
   episodes: number;
   entities: number;
   requeued: number;
-  /** Bytes of the deleted text may be left in the database file; a later write or maintenance removes them. */
+  /** The deleted rows are overwritten, but the database file is not rewritten yet: it may hold copies of the text until maintenance. */
   scrub_pending: boolean;
 }
 

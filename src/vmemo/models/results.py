@@ -174,8 +174,8 @@ class Forgotten(Record):
     requeued: int = 0
     scrub_pending: bool = Field(
         default=False,
-        description="Bytes of the deleted text may be left in the database file; a later write or maintenance "
-        "removes them.",
+        description="The deleted rows are overwritten, but the database file is not rewritten yet: it may hold copies "
+        "of the text until maintenance.",
     )
 
 

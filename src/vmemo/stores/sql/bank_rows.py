@@ -133,7 +133,7 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     _clear(connection, state.seq, index)
     if visible:
         auth_rows.drop_replies(connection, bank)
-        message_rows.demand_scrub(connection)
+        message_rows.note_deletion(connection)
     return True
 
 

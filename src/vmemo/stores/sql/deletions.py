@@ -111,4 +111,4 @@ def erase_copies(connection: Connection, bank: int, changes: Changes, index: Sea
     requeued = messages.c.bank == bank, among(messages.c.id, changes.requeued)
     connection.execute(update(messages).where(*requeued).values(cleared))
     connection.execute(update(jobs).where(jobs.c.bank == bank, jobs.c.error.is_not(None)).values(error=None))
-    message_rows.demand_scrub(connection)
+    message_rows.note_deletion(connection)

@@ -20,8 +20,8 @@ from vmemo.stores.sql.rows import bank_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
 from vmemo.stores.values import UNPROCESSED, demand_embedder, micros, storable_error, unstored
 
-SCRUB = "scrub"
-"""Name of the note that deleted rows are still to be scrubbed from the file."""
+DELETION = "deletion"
+"""Name of the note that rows were deleted since the last vacuum of a SQLite file."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
 NEW_VECTORS = 1 << 16
@@ -127,12 +127,12 @@ def _insert_missing(table: Table, dialect: str) -> Prepared:
     return Prepared(new.on_conflict_do_nothing().inline())
 
 
-def demand_scrub(connection: Connection) -> None:
-    """Note that deleted rows are to be scrubbed from the file; the files of a server are its own."""
+def note_deletion(connection: Connection) -> None:
+    """Note that a SQLite file needs a vacuum; other databases do that by themselves."""
     if connection.dialect.name == "sqlite":
-        # Another value each time, so that a scrub which is running notices that more was deleted.
-        demand = sqlite.insert(notes).values(name=SCRUB, value=new_id())
-        connection.execute(demand.on_conflict_do_update(["name"], set_={"value": demand.excluded.value}))
+        # Another value each time, so that a vacuum that is running does not remove the note of a later deletion.
+        note = sqlite.insert(notes).values(name=DELETION, value=new_id())
+        connection.execute(note.on_conflict_do_update(["name"], set_={"value": note.excluded.value}))
 
 
 def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, func, literal_c
 
 from vmemo.models import BankId, FactId, JobKind, utc_now
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
-from vmemo.stores.sql.message_rows import SCRUB, bank_state, find_bank
+from vmemo.stores.sql.message_rows import DELETION, bank_state, find_bank
 from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
 from vmemo.stores.values import UNPROCESSED, instant, micros
@@ -66,7 +66,7 @@ def status(connection: Connection, bank: BankId) -> Status:
         problems=_problems(connection, number),
         backlog=_backlog(connection, number),
         spending=_spending(connection, number),
-        scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
+        scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == DELETION)).first() is not None,
     )
 
 

@@ -73,9 +73,6 @@ class ConnectionFactory:
         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
         # SQLite's own lower() knows ASCII only.
         connection.create_function("vmemo_fold", 1, str.casefold, deterministic=True)
-        if connection.execute("PRAGMA page_count").fetchone() == (0,):
-            # Before the log, which writes the first page.
-            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         self._write_ahead(connection)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")

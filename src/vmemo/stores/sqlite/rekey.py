@@ -112,7 +112,6 @@ def _export(source: sqlite3.Connection, path: Path, copy: Path, new: FileKey | N
         os.chown(copy, path.stat().st_uid, path.stat().st_gid)
     source.execute("ATTACH ? AS copy KEY ?", (str(copy), "" if new is None else new.text(new_salt())))
     # Nothing is lost if the copy is incomplete after a crash: it is made again.
-    source.execute("PRAGMA copy.auto_vacuum=INCREMENTAL")
     source.execute("PRAGMA copy.journal_mode=OFF")
     source.execute("PRAGMA copy.synchronous=OFF")
     source.execute("BEGIN")

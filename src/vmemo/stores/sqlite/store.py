@@ -92,13 +92,12 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return await self._read(bank, cooccurrence.cooccurring, entities)
 
     async def scrub(self, *, patient: bool = False) -> bool:
-        """Remove deleted text from the file; return False if that must wait."""
+        """Vacuum the file if something was deleted; return False if deleted text may be left in it."""
         return await self._database.run(self._database.file.scrub, patient=patient)
 
     async def optimise(self) -> None:
-        """Merge the text index, update the statistics of SQLite's query planner, and complete a scrub that is due."""
-        await self._database.run(self._database.file.tidy)
-        await self.scrub(patient=True)
+        """Merge the text index, update the planner's statistics, and vacuum the file if something was deleted."""
+        await self._database.run(self._database.file.optimise)
 
     async def rekey(self, key: KeySource | None) -> bool:
         """Close the file and encrypt it with another key, or decrypt it; return False if it has that key already."""
