@@ -37,21 +37,17 @@ BROKEN_SQLITE = {
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
     "a page that can't be read": "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'",
 }
-_POSTINGS = """(SELECT bank, get_byte(postings, 7 * n + 6) AS count, first + get_byte(postings, 7 * n + 3)
-    + 256 * (get_byte(postings, 7 * n + 2) + 256 * get_byte(postings, 7 * n + 1)) AS fact
-    FROM posting_blocks CROSS JOIN generate_series(0, length(postings) / 7 - 1) AS n)"""
-_COUNTED = f"(SELECT bank, fact AS seq, sum(count) AS count FROM {_POSTINGS} AS posting GROUP BY bank, fact)"
 BROKEN_POSTGRES = {
-    "a fact without its vector": """SELECT count(*) FROM facts f LEFT JOIN fact_search i USING (bank, seq)
+    "a fact without its vector": """SELECT count(*) FROM facts f LEFT JOIN fact_vectors i USING (bank, seq)
         WHERE i.seq IS NULL OR vector_dims(i.embedding) != 64""",
-    "a vector without its fact": "SELECT count(*) FROM fact_search WHERE seq NOT IN (SELECT seq FROM facts)",
-    "a fact without all its terms": f"""SELECT count(*) FROM fact_search LEFT JOIN {_COUNTED} AS counted
-        USING (bank, seq) WHERE length IS DISTINCT FROM count""",
-    "a term of no fact": f"SELECT count(*) FROM {_POSTINGS} AS posting WHERE fact NOT IN (SELECT seq FROM facts)",
+    "a vector without its fact": "SELECT count(*) FROM fact_vectors WHERE seq NOT IN (SELECT seq FROM facts)",
+    "a fact without its words": """SELECT count(*) FROM facts LEFT JOIN fact_words USING (bank, seq)
+        WHERE words IS NULL""",
+    "words of no fact": "SELECT count(*) FROM fact_words WHERE seq NOT IN (SELECT seq FROM facts)",
     "token vectors of no fact": "SELECT count(*) FROM fact_tokens WHERE seq NOT IN (SELECT seq FROM facts)",
     "an index of another size than is noted": """SELECT count(*) FROM search_sizes s WHERE facts !=
-        (SELECT count(*) FROM fact_search i WHERE i.bank = s.bank) OR fact_terms !=
-        (SELECT coalesce(sum(length), 0) FROM fact_search i WHERE i.bank = s.bank)""",
+        (SELECT count(*) FROM fact_words i WHERE i.bank = s.bank) OR fact_terms !=
+        (SELECT coalesce(sum(cardinality(words)), 0) FROM fact_words i WHERE i.bank = s.bank)""",
 }
 
 

@@ -37,6 +37,11 @@ _COLUMNS = """
 SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
 WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attname <> ALL($2::text[])
 """
+_WORDS_OF_NEW_BANK = """
+(SELECT coalesce(array_agg(((word + 2147483648) # (bank * 2654435761 % 4294967296)
+    # (new * 2654435761 % 4294967296)) - 2147483648), '{}') FROM unnest(words) AS word)
+"""
+"""Hashes with the key of another bank, as the store combines them."""
 SIZE_PARTS = ("rows", "indexes", "toast")
 
 
@@ -179,8 +184,9 @@ class PostgresDatabase:
             numbers = [cast("int", row["seq"]) for row in created]
             for table in await bank_tables(connection):
                 columns = await _columns(connection, table, "bank")
+                copied = columns.replace("words", _WORDS_OF_NEW_BANK)
                 await connection.execute(
-                    f'INSERT INTO "{table}" (bank, {columns}) SELECT new, {columns} FROM "{table}" '
+                    f'INSERT INTO "{table}" (bank, {columns}) SELECT new, {copied} FROM "{table}" '
                     "CROSS JOIN unnest($2::bigint[]) AS new WHERE bank = $1 ORDER BY new",
                     number,
                     numbers,

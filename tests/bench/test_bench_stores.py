@@ -95,7 +95,7 @@ def test_speed_on_postgres_measures_banks_bulk_writes_and_bytes(tmp_path: Path, 
     assert set(report.tables["bulk"]) == {"retain", "import", "COPY"}
     assert report.metrics["bulk_rows_per_fact"] > 10
     sizes = report.tables["per fact, 20 facts in one bank"]
-    assert sizes["facts"]["count"] == sizes["fact_search"]["count"] == 1.0
+    assert sizes["facts"]["count"] == sizes["fact_vectors"]["count"] == 1.0
     assert float(sizes["all"]["bytes"] or 0) == pytest.approx(report.metrics["bytes_per_fact@20"])
     assert asyncio.run(banks(postgres_url)) == []
     assert list(tmp_path.iterdir()) == []

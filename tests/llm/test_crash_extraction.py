@@ -44,7 +44,7 @@ BROKEN_SQLITE = {
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
 }
 BROKEN_POSTGRES = {
-    "a fact without its vector": "SELECT count(*) FROM facts WHERE seq NOT IN (SELECT seq FROM fact_search)",
+    "a fact without its vector": "SELECT count(*) FROM facts WHERE seq NOT IN (SELECT seq FROM fact_vectors)",
 }
 BROKEN_NEO4J = {
     "a fact without its message": """MATCH (f:Fact {bank: b.key}) WHERE f.network <> 'observation'

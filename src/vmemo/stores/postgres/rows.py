@@ -5,8 +5,7 @@ A statement takes all rows of a batch as arrays, one for each column, so that ev
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +13,11 @@ from sqlalchemy import Connection, select
 
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, TokenVectors, Vectors
-from vmemo.stores.postgres import posting_blocks
+from vmemo.stores.postgres import words
 from vmemo.stores.postgres.copy import LEAST, copy_rows, copy_vectors
 from vmemo.stores.postgres.driver import fetch
-from vmemo.stores.postgres.posting_blocks import signed, words_of
-from vmemo.stores.postgres.schema import fact_search, search
+from vmemo.stores.postgres.schema import fact_vectors, search
+from vmemo.stores.postgres.words import Collection
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import facts
@@ -29,17 +28,13 @@ from vmemo.text.tokens import terms
 
 PART = 1000
 """Facts whose vectors are replaced by one statement."""
-MOST_COUNT = 32_767
-"""A term's count is kept in 16 bits with a sign."""
 
 
 class Sizes(NamedTuple):
-    """The number of indexed facts and messages of a bank, and of their terms."""
+    """The indexed facts and messages of a bank."""
 
-    facts: int
-    fact_terms: int
-    messages: int
-    message_terms: int
+    facts: Collection
+    messages: Collection
 
 
 _SIZES = """
@@ -52,74 +47,40 @@ FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.i
 def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
     """The bank's state and the sizes of its indexes; None if there is no such bank."""
     rows = fetch(connection, _SIZES, bank)
-    return (BankState(*rows[0][:6]), Sizes(*rows[0][6:])) if rows else None
-
-
-class _Postings(NamedTuple):
-    """Columns of the postings of messages."""
-
-    terms: list[int]
-    owners: list[int]
-    lengths: list[int]
-    counts: list[int]
-
-    @staticmethod
-    def of(texts: Iterable[tuple[int, Sequence[str]]]) -> _Postings:
-        """The postings of texts, given by number and terms."""
-        columns = _Postings([], [], [], [])
-        for owner, words in texts:
-            # Rows in the order of the key's second column meet fewer pages of the index.
-            for term, count in sorted(Counter(map(signed, words)).items()):
-                columns.terms.append(term)
-                columns.owners.append(owner)
-                columns.lengths.append(len(words))
-                columns.counts.append(min(count, MOST_COUNT))
-        return columns
+    if not rows:
+        return None
+    *state, facts, fact_words, messages, message_words = rows[0]
+    return BankState(*state), Sizes(Collection(facts, fact_words), Collection(messages, message_words))
 
 
 _ADD_FACTS = """
 WITH given AS (
-    SELECT seq, length, width, vectors, place::integer AS place
-    FROM unnest($2::bigint[], $5::integer[], $6::integer[], $7::bytea[])
-        WITH ORDINALITY AS rows(seq, length, width, vectors, place)
-), kept AS (
-    INSERT INTO fact_search (bank, seq, embedding, length)
-    SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec, length FROM given
+    SELECT seq, width, vectors, place::integer AS place
+    FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
 ), tokens AS (
     INSERT INTO fact_tokens (bank, seq, width, vectors)
     SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
 )
-INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
-SELECT $1, count(*), coalesce(sum(length), 0), 0, 0 FROM given
-ON CONFLICT (bank) DO UPDATE
-SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
-"""
-
-
-_ADD_SIZES = """
-INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms) VALUES ($1, $2, $3, 0, 0)
-ON CONFLICT (bank) DO UPDATE
-SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
+INSERT INTO fact_vectors (bank, seq, embedding)
+SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec FROM given
 """
 
 
 def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
-    """Store the vectors and terms of new facts."""
+    """Store the vectors and words of new facts."""
     if not batch:
         return
-    words = [words_of(item.fact.text, item.fact.context) for _, item in batch]
     seqs = [seq for seq, _ in batch]
     vectors = np.stack([item.embedding for _, item in batch])
     widths, tokens = _token_columns([item.tokens for _, item in batch])
-    lengths = [len(found) for found in words]
     if len(batch) < LEAST:
-        connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), lengths, widths, tokens))
+        connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), widths, tokens))
     else:
-        copy_vectors(connection, bank, seqs, vectors, lengths)
+        copy_vectors(connection, bank, seqs, vectors)
         rows = [(bank, *row) for row in zip(seqs, widths, tokens, strict=True) if row[1] is not None]
         copy_rows(connection, "fact_tokens", ("bank", "seq", "width", "vectors"), rows)
-        connection.exec_driver_sql(_ADD_SIZES, (bank, len(seqs), sum(lengths)))
-    posting_blocks.add(connection, bank, list(zip(seqs, words, strict=True)))
+    texts = [(seq, words.fact_words(item.fact.text, item.fact.context)) for seq, item in batch]
+    words.add(connection, "fact", bank, texts)
 
 
 def flat(vectors: Vectors) -> tuple[list[float], int]:
@@ -144,8 +105,8 @@ WITH given AS MATERIALIZED (
     INSERT INTO fact_tokens (bank, seq, width, vectors)
     SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
 )
-UPDATE fact_search SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec
-FROM given WHERE fact_search.bank = $1 AND fact_search.seq = given.seq
+UPDATE fact_vectors SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec
+FROM given WHERE fact_vectors.bank = $1 AND fact_vectors.seq = given.seq
 """
 
 
@@ -165,49 +126,6 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
     return True
 
 
-_ADD_WORDS = """
-WITH given AS (
-    INSERT INTO message_lengths (bank, message, length)
-    SELECT $1, * FROM unnest($2::bigint[], $3::integer[]) RETURNING length
-), posted AS (
-    INSERT INTO message_postings (bank, term, message, length, count)
-    SELECT $1, * FROM unnest($4::integer[], $5::bigint[], $6::integer[], $7::smallint[])
-)
-INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
-SELECT $1, 0, 0, count(*), coalesce(sum(length), 0) FROM given
-ON CONFLICT (bank) DO UPDATE
-SET messages = sizes.messages + excluded.messages, message_terms = sizes.message_terms + excluded.message_terms
-"""
-
-
-def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-    """Index messages by their words."""
-    if batch:
-        words = [(seq, terms(content)) for seq, content in batch]
-        lengths = [len(found) for _, found in words]
-        connection.exec_driver_sql(_ADD_WORDS, (bank, [seq for seq, _ in words], lengths, *_Postings.of(words)))
-
-
-_DROP_WORDS = """
-WITH gone AS (
-    DELETE FROM message_lengths WHERE bank = $1 AND message = ANY($2::bigint[]) RETURNING length
-), posted AS (
-    DELETE FROM message_postings WHERE bank = $1 AND message = ANY($2::bigint[])
-)
-UPDATE search_sizes
-SET messages = messages - (SELECT count(*) FROM gone),
-    message_terms = message_terms - (SELECT coalesce(sum(length), 0) FROM gone)
-WHERE bank = $1
-"""
-
-
-def drop_words(connection: Connection, bank: int, gone: Iterable[int]) -> None:
-    """Take messages out of the word index, those of them that are in it."""
-    numbers = list(gone)
-    if numbers:
-        connection.exec_driver_sql(_DROP_WORDS, (bank, numbers))
-
-
 _NUMBERS = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
 
 
@@ -217,17 +135,9 @@ def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> l
 
 
 _DROP_FACTS = """
-WITH gone AS (
-    DELETE FROM fact_search WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING length
-), tokens AS (
-    DELETE FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[])
-)
-UPDATE search_sizes
-SET facts = facts - (SELECT count(*) FROM gone),
-    fact_terms = fact_terms - (SELECT coalesce(sum(length), 0) FROM gone)
-WHERE bank = $1
+WITH tokens AS (DELETE FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[]))
+DELETE FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])
 """
-_DROP_EMPTY = "DELETE FROM search_sizes WHERE bank = $1 AND facts = 0 AND messages = 0"
 
 
 class PostgresSearchIndex:
@@ -239,7 +149,7 @@ class PostgresSearchIndex:
 
     def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
         """Index messages by their words."""
-        add_words(connection, bank, new)
+        words.add(connection, "message", bank, [(seq, terms(content)) for seq, content in new])
 
     def drop_bank(self, connection: Connection, bank: int) -> None:
         """Remove all facts and messages of a bank."""
@@ -252,22 +162,22 @@ class PostgresSearchIndex:
 
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""
-        drop_words(connection, bank, numbers_of(connection, bank, messages))
+        words.drop(connection, "message", bank, numbers_of(connection, bank, messages))
 
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
         """Remove facts by row number."""
-        posting_blocks.drop(connection, bank, facts)
+        words.drop(connection, "fact", bank, facts)
         connection.exec_driver_sql(_DROP_FACTS, (bank, list(facts)))
-        connection.exec_driver_sql(_DROP_EMPTY, (bank,))
 
     def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
         """Remove messages by row number."""
-        drop_words(connection, bank, messages)
-        connection.exec_driver_sql(_DROP_EMPTY, (bank,))
+        words.drop(connection, "message", bank, messages)
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Return the vectors of facts by number."""
-        statement = select(fact_search.c.seq, fact_search.c.embedding).where(conditions.rows(fact_search, bank, seqs))
+        statement = select(fact_vectors.c.seq, fact_vectors.c.embedding).where(
+            conditions.rows(fact_vectors, bank, seqs)
+        )
         return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
 
 

@@ -27,7 +27,6 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
-    SmallInteger,
     String,
     Table,
     Text,
@@ -97,15 +96,14 @@ def _key(name: str) -> Column[int]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False)
 
 
-fact_search = Table(
-    "fact_search",
+fact_vectors = Table(
+    "fact_vectors",
     search,
     _key("bank"),
     _key("seq"),
     Column("embedding", Halfvec, nullable=False),
-    Column("length", Integer, nullable=False),
 )
-"""The vector of a fact and its number of terms, which a scan reads without token vectors in between."""
+"""The vector of a fact, which a scan reads without token vectors in between."""
 
 fact_tokens = Table(
     "fact_tokens",
@@ -117,58 +115,38 @@ fact_tokens = Table(
 )
 """The token vectors of a fact, if it has some, three bits per component."""
 
-posting_blocks = Table(
-    "posting_blocks",
-    search,
-    _key("bank"),
-    Column("term", Integer, primary_key=True, autoincrement=False),
-    _key("first"),
-    Column("postings", LargeBinary, nullable=False),
-)
-"""The facts that have a term, a signed 32-bit hash, in blocks of postings; `posting_blocks` describes a posting.
 
-A posting is in the block with the greatest `first` that is not greater than its fact's number.
-"""
+def _words_of(table: str) -> Table:
+    return Table(
+        table,
+        search,
+        _key("bank"),
+        _key("seq"),
+        Column("words", ARRAY(Integer), nullable=False),
+        # Entries are not put off: a search would read the list of those that wait from start to end.
+        Index(f"{table}_gin", "words", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
+    )
 
-message_postings = Table(
-    "message_postings",
-    search,
-    _key("bank"),
-    Column("term", Integer, primary_key=True, autoincrement=False),
-    _key("message"),
-    Column("length", Integer, nullable=False),
-    Column("count", SmallInteger, nullable=False),
-    PrimaryKeyConstraint("bank", "term", "message", postgresql_include=["length", "count"]),
-    Index("message_postings_message", "bank", "message"),
-)
-"""The frequency of a term in a message that the verbatim channel searches, and the message's number of terms.
 
-The key includes all that BM25 needs of a posting, so that the table itself is not read.
-"""
-
-message_lengths = Table(
-    "message_lengths",
-    search,
-    _key("bank"),
-    _key("message"),
-    Column("length", Integer, nullable=False),
-)
-"""The number of terms of such a message."""
+fact_words, message_words = _words_of("fact_words"), _words_of("message_words")
+"""The hashes of the words of facts, and of the messages that the verbatim channel searches."""
 
 search_sizes = Table(
     "search_sizes",
     search,
     _key("bank"),
-    *(Column(name, BigInteger, nullable=False) for name in ("facts", "fact_terms", "messages", "message_terms")),
+    *(
+        Column(name, BigInteger, nullable=False, server_default="0")
+        for name in ("facts", "fact_terms", "messages", "message_terms")
+    ),
 )
-"""The number of facts and messages of a bank in the word index, and of their terms."""
+"""The number of facts and messages of a bank in the word index, and of their words."""
 
 _STORAGE = (
     # A scan by vector reads embeddings beside their keys, five times as fast as apart from them when they are long.
-    "ALTER TABLE fact_search ALTER COLUMN embedding SET STORAGE MAIN",
-    # Token vectors and postings do not get smaller by compression.
+    "ALTER TABLE fact_vectors ALTER COLUMN embedding SET STORAGE MAIN",
+    # Token vectors do not get smaller by compression.
     "ALTER TABLE fact_tokens ALTER COLUMN vectors SET STORAGE EXTERNAL",
-    "ALTER TABLE posting_blocks ALTER COLUMN postings SET STORAGE EXTERNAL",
 )
 
 

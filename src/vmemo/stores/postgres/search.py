@@ -60,8 +60,8 @@ class PostgresBankSearch:
         self.searched = Searched(
             bank=self._bank,
             dimension=self._state.dimension,
-            count=self._sizes.facts,
-            indexed=2 * self._sizes.facts >= index_from,
+            count=self._sizes.facts.texts,
+            indexed=2 * self._sizes.facts.texts >= index_from,
         )
 
     @property
@@ -102,11 +102,11 @@ class PostgresBankSearch:
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        return words.matching_facts(self._by_search, self._sizes, self.filter(scope), text, limit=limit)
+        return words.matching_facts(self._by_search, self._sizes.facts, self.filter(scope), text, limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank messages by BM25."""
-        return words.matching_messages(self._by_search, self._sizes, self.filter(scope), text, limit=limit)
+        return words.matching_messages(self._by_search, self._sizes.messages, self.filter(scope), text, limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""

@@ -22,7 +22,7 @@ NEWEST = 2_000
 
 def cosine(values: Parameters, vector: Vector) -> str:
     """Return the SQL of a fact's cosine with a vector. All vectors have length one: the inner product is enough."""
-    return f"-(fact_search.embedding <#> {halfvec(values, vector)})"
+    return f"-(fact_vectors.embedding <#> {halfvec(values, vector)})"
 
 
 def halfvec(values: Parameters, vector: Vector, dimension: str = "") -> str:
@@ -72,25 +72,25 @@ def _by_index(values: Parameters, searched: Searched, vector: Vector, length: in
     return f"""
         SELECT seq, -distance AS score FROM (
             SELECT seq, embedding::halfvec{dimension} <#> {halfvec(values, vector, dimension)} AS distance
-            FROM fact_search WHERE bank = {searched.bank} AND vector_dims(embedding) = {searched.dimension}
+            FROM fact_vectors WHERE bank = {searched.bank} AND vector_dims(embedding) = {searched.dimension}
             ORDER BY distance LIMIT {length}
         ) AS near"""
 
 
 def _scored(values: Parameters, bank: int, vector: Vector) -> str:
     number = values.add(bank, "bigint")
-    return f"SELECT seq, {cosine(values, vector)} AS score FROM fact_search WHERE bank = {number}"
+    return f"SELECT seq, {cosine(values, vector)} AS score FROM fact_vectors WHERE bank = {number}"
 
 
 def _baseline(values: Parameters, searched: Searched, vector: Vector) -> str:
     """The cosine of unrelated facts: two deviations under the mean of an even sample."""
     bank = values.add(searched.bank, "bigint")
-    found = f"SELECT {cosine(values, vector)} AS cosine FROM fact_search WHERE bank = {bank}"
+    found = f"SELECT {cosine(values, vector)} AS cosine FROM fact_vectors WHERE bank = {bank}"
     if searched.count >= 2 * SAMPLE:
         # A few facts at each of some places at even distances; each place is one look at the key.
         found = f"""
             SELECT cosine FROM (
-                SELECT min(seq) AS first, max(seq) AS last FROM fact_search WHERE bank = {bank}
+                SELECT min(seq) AS first, max(seq) AS last FROM fact_vectors WHERE bank = {bank}
             ) AS ends CROSS JOIN generate_series(0, {PLACES - 1}) AS place CROSS JOIN LATERAL (
                 {found} AND seq >= ends.first + (ends.last - ends.first) * place / {PLACES}
                 ORDER BY seq LIMIT {SAMPLE // PLACES}
@@ -116,7 +116,7 @@ def _during(values: Parameters, filter: ScopeFilter, query: TemporalSearch, limi
     return f"""
 SELECT id, cosine * share AS score, tokens FROM (
     SELECT facts.id, facts.seq, facts.tokens, {cosine(values, query.vector)} AS cosine, {share} AS share
-    FROM facts JOIN fact_search ON fact_search.bank = {bank} AND fact_search.seq = facts.seq
+    FROM facts JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = facts.seq
     WHERE facts.bank = {bank} AND {conditions} OFFSET 0
 ) AS close
 WHERE cosine >= {floor} ORDER BY score DESC, seq LIMIT {limit}
@@ -152,7 +152,7 @@ ORDER BY place, score DESC, near.seq
 # best of all, so that few pairs are sorted.
 _SCANNED = f"""
 WITH {_GIVEN}, newest AS MATERIALIZED (
-    SELECT embedding FROM fact_search WHERE bank = $1 ORDER BY seq DESC LIMIT {NEWEST}
+    SELECT embedding FROM fact_vectors WHERE bank = $1 ORDER BY seq DESC LIMIT {NEWEST}
 ), asked AS MATERIALIZED (
     SELECT place, vector, greatest($7::double precision, (
         SELECT -(embedding <#> vector) AS score FROM newest ORDER BY score DESC OFFSET $5::integer - 1 LIMIT 1
@@ -161,7 +161,7 @@ WITH {_GIVEN}, newest AS MATERIALIZED (
 ), near AS (
     SELECT place, seq, score FROM (
         SELECT place, seq, score, row_number() OVER (PARTITION BY place ORDER BY score DESC, seq) AS rank
-        FROM fact_search CROSS JOIN LATERAL (
+        FROM fact_vectors CROSS JOIN LATERAL (
             SELECT place, -(embedding <#> vector) AS score, least FROM asked OFFSET 0
         ) AS pair
         WHERE bank = $1 AND score >= least
@@ -173,7 +173,7 @@ _INDEXED = f"""
 WITH {_GIVEN}, near AS (
     SELECT place, seq, -distance AS score
     FROM given CROSS JOIN LATERAL (
-        SELECT seq, embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION) AS distance FROM fact_search
+        SELECT seq, embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION) AS distance FROM fact_vectors
         WHERE bank = $1 AND vector_dims(embedding) = DIMENSION
         ORDER BY distance LIMIT $5::integer
     ) AS found
