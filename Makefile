@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SATELLITES := bench conformance integrations neo4j
 DATA ?= ../shared/data
 
 # The tests start many processes; without bytecode files each would compile all modules again.
@@ -53,7 +54,7 @@ integrations: $(VENV)/.dev
 	$(if $(NAMES),,$(BIN)/python -m scripts.check_wheel)
 	$(BIN)/python scripts/integrations.py $(NAMES)
 
-bench: $(VENV)/.core
+bench: $(VENV)/.dev
 	$(BIN)/vmemo benchmark sample
 	$(BIN)/vmemo benchmark speed
 
@@ -67,14 +68,14 @@ $(VENV)/.pip:
 	@$(PIP) --upgrade "pip>=25.1"
 	@touch $@
 
-$(VENV)/.core: $(VENV)/.pip pyproject.toml bench/pyproject.toml conformance/pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
 	@echo "Installing vmemo and its dependencies into .venv (once, about 300 MB) ..."
-	@$(PIP) --constraint constraints.txt --editable . --editable bench --editable conformance
+	@$(PIP) --constraint constraints.txt --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	@echo "Installing the tools and packages that the tests need into .venv (once, a few minutes) ..."
-	@$(PIP) --constraint constraints.txt --group dev
+$(VENV)/.dev: $(VENV)/.core $(SATELLITES:=/pyproject.toml)
+	@echo "Installing the other distributions, and what the tests need, into .venv (once, a few minutes) ..."
+	@$(PIP) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core

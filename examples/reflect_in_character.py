@@ -14,7 +14,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Answer, Disposition, Memory, MemoryLookup, Profile, Settings, TextDelta
-from vmemo.testing import ReceivedRequest, ScriptedServer
+from vmemo.testing import ReceivedRequest
+from vmemo_conformance.llm_server import ScriptedServer
 
 TIMESTAMP = datetime(2024, 1, 8, 9, tzinfo=UTC)
 QUESTION = "What do you think of remote work?"

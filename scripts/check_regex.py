@@ -83,8 +83,7 @@ def created_patterns() -> list[Pattern]:
     try:
         package = importlib.import_module("vmemo")
         for module in pkgutil.walk_packages(package.__path__, "vmemo."):
-            # An integration can be imported only where its framework is installed.
-            if not module.name.endswith("__main__") and not module.name.startswith("vmemo.integrations."):
+            if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     finally:
         re.compile, lazy.__init__ = compile_pattern, create_lazy

@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = (Path("src"), Path("bench"), Path("conformance"))
-ALL = (*PACKAGES, Path("models"), Path("scripts"), Path("tests"), Path("examples"))
+ALL = tuple(
+    map(Path, ("src", "bench", "conformance", "integrations", "neo4j", "models", "scripts", "tests", "examples"))
+)
 INTERROGATIVES = ("What", "Who", "Whom", "Whose", "Whether", "Where", "How", "Which")
 WORDING = {
     r"\btells?\b": "write 'returns', 'describes' or 'shows'",
@@ -94,7 +95,7 @@ def duplicates(trees: dict[Path, ast.Module]) -> Iterator[str]:
 def main(paths: tuple[Path, ...]) -> int:
     """Print every problem and return the exit code."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in python_files(paths or ALL)}
-    shipped = {path: tree for path, tree in trees.items() if path.parts[0] in {str(each) for each in PACKAGES}}
+    shipped = {path: tree for path, tree in trees.items() if "src" in path.parts}
     problems = [*duplicates(shipped), *(problem for path in trees for problem in problems_of(path, trees[path]))]
     print("\n".join(problems) or "style: no problems")
     return 1 if problems else 0

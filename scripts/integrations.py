@@ -1,7 +1,7 @@
 """Test each integration against its real package, in an environment of its own: `make integrations`.
 
 `python scripts/integrations.py [NAME ...]` tests all integrations, or some. `--lock` renews the pinned versions of
-`tests/integrations/constraints`. Prints one line per integration, and the output of a step that failed.
+`integrations/tests/constraints`. Prints one line per integration, and the output of a step that failed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TESTS = ROOT / "tests" / "integrations"
+TESTS = ROOT / "integrations" / "tests"
 ENVIRONMENTS = ROOT / ".venv-integrations"
-SOURCES = ROOT / "src" / "vmemo" / "integrations"
+SOURCES = ROOT / "integrations" / "src" / "vmemo_integrations"
 AT_ONCE = 2
 """Integrations that are tested at the same time."""
 PARTLY_TYPED = (
@@ -79,8 +79,15 @@ def groups(name: str) -> list[str]:
 
 def lock(name: str) -> list[str]:
     """Return the command that renews the pinned versions of an integration."""
-    shape = ["--universal", "--python-version=3.11", "--no-header", "--no-annotate", "--no-emit-package=vmemo"]
-    wanted = ["pyproject.toml", "--extra", name.replace("_", "-"), *groups(name)]
+    shape = [
+        "--universal",
+        "--python-version=3.11",
+        "--no-header",
+        "--no-annotate",
+        "--no-emit-package=vmemo",
+        "--no-emit-package=vmemo-integrations",
+    ]
+    wanted = ["pyproject.toml", "integrations/pyproject.toml", "--extra", name.replace("_", "-"), *groups(name)]
     return ["uv", "pip", "compile", "--quiet", "--upgrade", *shape, *wanted, "--output-file", str(constraints(name))]
 
 
@@ -88,13 +95,13 @@ def steps(name: str) -> list[Step]:
     """Return the commands that test an integration: a new environment, its tests and its types."""
     environment = ENVIRONMENTS / name
     python = str(environment / ("Scripts" if os.name == "nt" else "bin") / "python")
-    local = f".[{name.replace('_', '-')}]"
+    local = f"integrations[{name.replace('_', '-')}]"
     install = ["uv", "pip", "install", "--quiet", "--exact", "--python", python, "--constraint", str(constraints(name))]
-    test = f"tests/integrations/test_{name}.py"
+    test = f"integrations/tests/test_{name}.py"
     pytest = [python, "-m", "pytest", "--confcutdir", str(TESTS), "-W", "default", test]
     return [
         Step("venv", ["uv", "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(environment)]),
-        Step("install", [*install, *groups(name), "--editable", local]),
+        Step("install", [*install, *groups(name), "--editable", ".", "--editable", "conformance", "--editable", local]),
         Step("tests", pytest),
         Step("types", ["basedpyright", "--pythonpath", python, "--project", str(type_settings(name))]),
     ]
@@ -102,10 +109,10 @@ def steps(name: str) -> list[Step]:
 
 def type_settings(name: str) -> Path:
     """Write the settings of the type check: those of the project for other files. Return the path."""
-    shared = ["src/vmemo/integrations/__init__.py", "tests/integrations/conftest.py"]
+    shared = ["integrations/src/vmemo_integrations/__init__.py", "integrations/tests/conftest.py"]
     own = [
-        f"src/vmemo/integrations/{name}.py",
-        f"tests/integrations/test_{name}.py",
+        f"integrations/src/vmemo_integrations/{name}.py",
+        f"integrations/tests/test_{name}.py",
         f"examples/integrations/{name}.py",
     ]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["basedpyright"]

@@ -20,7 +20,8 @@ from typer.core import TyperCommand, TyperGroup
 from live_server import live_server
 from vmemo import Memory
 from vmemo.cli.app import app
-from vmemo.testing import RawText, ScriptedServer
+from vmemo.testing import RawText
+from vmemo_conformance.llm_server import ScriptedServer
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

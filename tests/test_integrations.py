@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMES = sorted(path.stem for path in (ROOT / "src/vmemo/integrations").glob("*.py") if path.stem != "__init__")
+NAMES = sorted(
+    path.stem for path in (ROOT / "integrations/src/vmemo_integrations").glob("*.py") if path.stem != "__init__"
+)
 
 
 def text(path: str) -> str:
@@ -23,8 +25,8 @@ def test_integrations_work_with_their_packages() -> None:
 def test_an_integration_is_complete(name: str) -> None:
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     assert name.replace("_", "-") in extras
-    assert "==" in text(f"tests/integrations/constraints/{name}.txt")
-    assert "def test_" in text(f"tests/integrations/test_{name}.py")
+    assert "==" in text(f"integrations/tests/constraints/{name}.txt")
+    assert "def test_" in text(f"integrations/tests/test_{name}.py")
     assert f"```python\n{text(f'examples/integrations/{name}.py')}```" in text(f"docs/integrations/{name}.md")
     assert f"({name}.md)" in text("docs/integrations/index.md")
     assert f"docs/integrations/{name}.md" in text("README.md")

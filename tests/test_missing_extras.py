@@ -68,8 +68,8 @@ def hide(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(integration: str) -> Use:
     def use(url: str) -> None:
-        sys.modules.pop(f"vmemo.integrations.{integration}", None)
-        importlib.import_module(f"vmemo.integrations.{integration}")
+        sys.modules.pop(f"vmemo_integrations.{integration}", None)
+        importlib.import_module(f"vmemo_integrations.{integration}")
 
     return use
 

@@ -17,7 +17,7 @@ UNIX_FUNCTIONS = ("chown", "fchmod", "fork", "forkpty", "getegid", "geteuid", "g
 UNIX_SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2")
 # `python -m vmemo` runs the program when it is imported; integrations need packages of their own.
 NOT_IMPORTED = (
-    *("vmemo.__main__", "vmemo.integrations"),
+    *("vmemo.__main__", "vmemo_integrations"),
     # Processes by fork(), which `vmemo serve --workers` refuses without it.
     *("vmemo.server.workers", "vmemo.server.shared_locks", "vmemo.server.shared_records"),
 )

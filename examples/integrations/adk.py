@@ -9,7 +9,7 @@ from google.adk.tools import preload_memory
 from google.genai import types
 
 from vmemo import Memory
-from vmemo.integrations.adk import VmemoMemoryService
+from vmemo_integrations.adk import VmemoMemoryService
 
 
 async def main(model: str = "gemini-2.5-flash") -> None:

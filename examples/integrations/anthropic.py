@@ -3,7 +3,7 @@
 from anthropic import Anthropic
 
 from vmemo import Memory
-from vmemo.integrations.anthropic import VmemoMemoryTool
+from vmemo_integrations.anthropic import VmemoMemoryTool
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from crewai import LLM, Agent, Crew, Task
 
 from vmemo import Memory
-from vmemo.integrations.crewai import crew_memory
+from vmemo_integrations.crewai import crew_memory
 
 
 def main() -> None:

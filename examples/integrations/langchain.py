@@ -3,7 +3,7 @@
 from langchain.agents import create_agent
 
 from vmemo import Memory
-from vmemo.integrations.langchain import memory_tools
+from vmemo_integrations.langchain import memory_tools
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 from vmemo import Memory
-from vmemo.integrations.langgraph import VmemoStore
+from vmemo_integrations.langgraph import VmemoStore
 
 
 @dataclass

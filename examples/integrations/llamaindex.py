@@ -7,7 +7,7 @@ from llama_index.core.memory import Memory as ChatMemory
 from llama_index.llms.openai import OpenAI
 
 from vmemo import Memory
-from vmemo.integrations.llamaindex import VmemoMemoryBlock
+from vmemo_integrations.llamaindex import VmemoMemoryBlock
 
 
 async def main() -> None:

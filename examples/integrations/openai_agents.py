@@ -5,7 +5,7 @@ import asyncio
 from agents import Agent, Runner
 
 from vmemo import Memory
-from vmemo.integrations.openai_agents import VmemoSession, memory_tools
+from vmemo_integrations.openai_agents import VmemoSession, memory_tools
 
 
 async def main() -> None:

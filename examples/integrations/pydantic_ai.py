@@ -5,7 +5,7 @@ import asyncio
 from pydantic_ai import Agent
 
 from vmemo import Memory
-from vmemo.integrations.pydantic_ai import VmemoToolset
+from vmemo_integrations.pydantic_ai import VmemoToolset
 
 
 async def main() -> None:

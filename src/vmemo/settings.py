@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
@@ -49,6 +50,8 @@ __all__ = [
     "database_url",
 ]
 
+STORES = "vmemo.stores"
+"""Entry point group: other distributions add stores by URL scheme."""
 _SQLITE = "sqlite:///"
 _NEO4J = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 _SCHEMES = ("sqlite://", "postgresql://", *(f"{scheme}://" for scheme in _NEO4J))
@@ -281,7 +284,7 @@ def build_store(url: str | Path, settings: Settings) -> Store:
         raise InvalidInput("A replica belongs to a PostgreSQL database. Unset read_url (VMEMO_READ_URL).")
     if scheme in _NEO4J:
         _refuse_key(settings)
-        return _neo4j(url, settings)
+        return _plugged_in(url, scheme, settings)
     from vmemo.stores.sqlite.store import SqliteStore
 
     if rest in ("", "/:memory:"):
@@ -318,9 +321,11 @@ def _postgres(url: str, settings: Settings) -> Store:
     return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout, replica=replica)
 
 
-def _neo4j(url: str, settings: Settings) -> Store:
-    if find_spec("neo4j") is None:
-        raise MissingExtra("Neo4j needs one more package. Install it: pip install 'vmemo[neo4j]'")
-    from vmemo.stores.neo4j.store import Neo4jStore
-
-    return Neo4jStore(url, size=settings.connections, busy_seconds=settings.busy_timeout)
+def _plugged_in(url: str, scheme: str, settings: Settings) -> Store:
+    """Return a store of another distribution, which names its URL schemes under the entry point group."""
+    found = entry_points(group=STORES, name=scheme.partition("+")[0])
+    try:
+        make = next(iter(found)).load()
+    except (StopIteration, ImportError) as error:
+        raise MissingExtra("Neo4j needs one more package. Install it: pip install 'vmemo[neo4j]'") from error
+    return make(url, size=settings.connections, busy_seconds=settings.busy_timeout)

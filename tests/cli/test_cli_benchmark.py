@@ -12,7 +12,8 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import ReceivedRequest, Refusal, ScriptedServer
+from vmemo.testing import ReceivedRequest, Refusal
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 QUESTION = "Where did the violin come from?"

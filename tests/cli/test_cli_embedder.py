@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo.testing import ScriptedServer, StatusResponse
+from vmemo.testing import StatusResponse
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 

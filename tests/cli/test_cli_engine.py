@@ -11,7 +11,8 @@ import pytest
 from scripted import Reader, fact
 from typer.testing import Result
 
-from vmemo.testing import Refusal, ScriptedServer, StatusResponse
+from vmemo.testing import Refusal, StatusResponse
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 KEY = "sk-very-secret-1234"

@@ -19,7 +19,7 @@ from typer.testing import Result
 from max_wait import MAX_WAIT
 from vmemo.models import BankId
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import a_bank, store_messages
+from vmemo_conformance.samples import a_bank, store_messages
 
 Run = Callable[..., Result]
 LINES = 2500

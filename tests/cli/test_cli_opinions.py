@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from vmemo import Memory, Settings
 from vmemo.settings import ObservationSettings
-from vmemo.testing import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 PYTHON, ANA = ("Python", "PRODUCT"), ("Ana", "PERSON")

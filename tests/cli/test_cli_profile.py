@@ -11,7 +11,8 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import Refusal, ScriptedServer
+from vmemo.testing import Refusal
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 PLAIN = {

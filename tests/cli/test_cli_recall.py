@@ -14,7 +14,7 @@ from vmemo import Memory, Provenance
 from vmemo.cli.why import tree
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import NewerFact
-from vmemo.testing.samples import a_fact
+from vmemo_conformance.samples import a_fact
 
 Run = Callable[..., Result]
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import ReceivedRequest, ScriptedServer, StatusResponse
+from vmemo.testing import ReceivedRequest, StatusResponse
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 OPINION: JsonValue = {"text": "I think rye suits Ana because she bakes it.", "confidence": 0.7, "facts": ["F1"]}

@@ -21,7 +21,8 @@ from typer.testing import Result
 
 from max_wait import MAX_WAIT
 from vmemo import Memory
-from vmemo.testing import ReceivedRequest, Refusal, ScriptedServer
+from vmemo.testing import ReceivedRequest, Refusal
+from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (done|failed) (\w+) bank=(\w+) seconds=\d+\.\d\d(.*)")

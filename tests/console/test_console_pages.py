@@ -21,7 +21,7 @@ from vmemo.server.console.pages.chat import answer_parts
 from vmemo.server.console.pages.graph import MAX_NODES
 from vmemo.server.console.route import POLICY, ConsoleRoute
 from vmemo.sync import portal
-from vmemo.testing.samples import a_fact, an_entity, day, mention_of, with_vector
+from vmemo_conformance.samples import a_fact, an_entity, day, mention_of, with_vector
 
 
 def plain(page: str) -> str:

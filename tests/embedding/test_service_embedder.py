@@ -28,9 +28,9 @@ from vmemo.testing import (
     HtmlPage,
     RawText,
     ReceivedRequest,
-    ScriptedServer,
     StatusResponse,
 )
+from vmemo_conformance.llm_server import ScriptedServer
 
 KEY = "sk-very-secret"
 OPTIONS = EmbedderOptions(timeout=MAX_WAIT, api_key=KEY)

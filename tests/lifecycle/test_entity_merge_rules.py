@@ -17,7 +17,7 @@ from vmemo.lifecycle.entity_merges import (
 )
 from vmemo.models import Entity, EntityId, FactId
 from vmemo.models.changes import EntityMention, MergeRecord
-from vmemo.testing.samples import an_entity, day
+from vmemo_conformance.samples import an_entity, day
 
 NOW = day(9)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vmemo.lifecycle.forget_names import NameRecords, owned_names
 from vmemo.models import Entity, EntityId, Fact, FactId
 from vmemo.models.changes import AbsorbedMention, EntityMention, MergeRecord
-from vmemo.testing.samples import a_fact, an_entity, day, mention_of
+from vmemo_conformance.samples import a_fact, an_entity, day, mention_of
 
 ROSA = an_entity("Rosalind", id="rosa", aliases=["Roz", "Zaza"], mentions=2)
 BO = an_entity("Bo", id="bo", mentions=3)

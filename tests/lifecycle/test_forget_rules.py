@@ -5,7 +5,7 @@ from __future__ import annotations
 from vmemo.lifecycle.forget_rules import Reach, describes, obsolete_jobs, orphans, reopen, shrink, sources_of
 from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, MessageId
 from vmemo.models.results import Job
-from vmemo.testing.samples import a_fact, a_message, an_entity, an_episode, day, mention_of
+from vmemo_conformance.samples import a_fact, a_message, an_entity, an_episode, day, mention_of
 
 M1, M2, M3, M4 = (MessageId(f"m{n}") for n in range(1, 5))
 

@@ -6,8 +6,8 @@ from vmemo.models import BankId, FactId, Link, Merge
 from vmemo.models.changes import MergeRecord, NoteChange, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.ports import HiddenBank
-from vmemo.testing.samples import BANK, a_bank, a_fact, a_message, an_entity, an_episode, day, with_vector
 from vmemo.transfer.incoming import IncomingBank, hidden_name, page_changes, pages
+from vmemo_conformance.samples import BANK, a_bank, a_fact, a_message, an_entity, an_episode, day, with_vector
 
 
 def a_merge(number: int) -> MergeRecord:

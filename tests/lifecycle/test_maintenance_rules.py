@@ -13,12 +13,14 @@ from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
 from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.results import Job
-from vmemo.testing.samples import BANK, a_fact, a_message, an_episode, day
+from vmemo_conformance.samples import BANK, a_fact, a_message, an_episode, day
 
 
 def extraction_of(episode: str) -> Job:
     now = utc_now()
-    return Job(id=1, bank=BANK, kind="extract", key="x", detail={"episode": episode}, asked=1, due=now, created_at=now)
+    return Job(
+        id=1, bank=BANK, kind="extract", key="x", detail={"episode": episode}, requests=1, due=now, created_at=now
+    )
 
 
 def test_episodes_are_settled_once_processed_and_not_queued_for_extraction() -> None:

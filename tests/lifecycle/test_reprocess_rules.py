@@ -13,7 +13,7 @@ from vmemo.lifecycle.reprocess_rules import (
 )
 from vmemo.models import ConfidenceChange, Entity, EpisodeId, Fact, FactId, MessageId
 from vmemo.models.changes import MergeRecord
-from vmemo.testing.samples import a_fact, a_message, an_entity, day, mention_of
+from vmemo_conformance.samples import a_fact, a_message, an_entity, day, mention_of
 
 M1, M2, M3 = MessageId("m1"), MessageId("m2"), MessageId("m3")
 

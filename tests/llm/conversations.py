@@ -11,8 +11,9 @@ from typing import Any
 
 from vmemo import Memory, Message, Settings
 from vmemo.models import Role
-from vmemo.testing import HashEmbedder, ScriptedServer
+from vmemo.testing import HashEmbedder
 from vmemo.testing.llm import Script
+from vmemo_conformance.llm_server import ScriptedServer
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
 """A Monday."""

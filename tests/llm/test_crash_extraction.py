@@ -18,7 +18,7 @@ from crash_worker import LATE, NOTE, SOON, SlowLLM, a_memory, answer
 
 from databases import column, counts, store_name
 from vmemo import Fact, Memory
-from vmemo.testing import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 KILLS = {"sqlite": 8, "postgres": 4, "neo4j": 3}
 WORKER = Path(__file__).with_name("crash_worker.py")

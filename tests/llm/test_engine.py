@@ -17,7 +17,8 @@ from scripted_model import ScriptedModel
 from max_wait import MAX_WAIT
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest, ScriptedServer
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo_conformance.llm_server import ScriptedServer
 
 ALICE = [("Alice", "PERSON")]
 

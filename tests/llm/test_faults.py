@@ -30,9 +30,9 @@ from vmemo.testing import (
     RawText,
     ReceivedRequest,
     Refusal,
-    ScriptedServer,
     StatusResponse,
 )
+from vmemo_conformance.llm_server import ScriptedServer
 
 OFTEN = "with her sister in the old club house near the wooden harbour bridge"
 GAMES = ("go", "bridge", "tennis", "golf")

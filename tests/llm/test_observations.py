@@ -11,7 +11,8 @@ from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.settings import ObservationSettings
-from vmemo.testing import RawText, ScriptedServer, StatusResponse
+from vmemo.testing import RawText, StatusResponse
+from vmemo_conformance.llm_server import ScriptedServer
 
 ALICE = [("Alice", "PERSON")]
 FACT = re.compile(r"^F\d+ [E\d ]*\| (.*)$", re.MULTILINE)

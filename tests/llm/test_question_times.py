@@ -38,9 +38,9 @@ from vmemo.testing import (
     RawText,
     ReceivedRequest,
     Refusal,
-    ScriptedServer,
     StatusResponse,
 )
+from vmemo_conformance.llm_server import ScriptedServer
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -16,7 +16,7 @@ from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.testing import HashEmbedder
-from vmemo.testing.samples import a_fact
+from vmemo_conformance.samples import a_fact
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 """A Monday at noon, when these conversations take place."""

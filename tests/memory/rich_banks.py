@@ -15,7 +15,9 @@ from vmemo.models.results import Spending
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo.transfer.files import lines
+from vmemo_conformance.reprocess import process_staging
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     a_bank,
@@ -30,8 +32,6 @@ from vmemo.testing.samples import (
     store_story,
     with_vector,
 )
-from vmemo.transfer.files import lines
-from vmemo_conformance.reprocess import process_staging
 
 EMPTY, TOKYO = BankId("empty"), BankId("東京 🗼")
 BANKS = [BANK, EMPTY, TOKYO]

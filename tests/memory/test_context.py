@@ -17,7 +17,7 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, FactId, Mention
 from vmemo.models.base import new_id
 from vmemo.models.prompt_context import SECTIONS, ContextPrompt, Section
-from vmemo.testing.samples import a_fact, an_entity, store_entities
+from vmemo_conformance.samples import a_fact, an_entity, store_entities
 
 START = datetime(2024, 2, 6, tzinfo=UTC)
 HEADINGS = ("# About", "# Standing", "# Pinned", "# Recent", "# Relevant")

@@ -41,10 +41,10 @@ from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, matches, near, snapshot, store_fact, store_messages
 from vmemo.transfer.bank_migration import TRIES, move
 from vmemo.transfer.files import export, read
 from vmemo.transfer.incoming import incoming_banks, load_bank
+from vmemo_conformance.samples import BANK, EMBEDDER, OTHER, a_bank, matches, near, snapshot, store_fact, store_messages
 
 PAGE, UP_TO_MERGES = 7, 37
 """Records of a page, and those of the first five pages: merges come in one page, however many there are."""

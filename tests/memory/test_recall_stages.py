@@ -17,7 +17,7 @@ from vmemo.models import Channel, FactId, Network, Reranking
 from vmemo.models.search import Encoding, Vector
 from vmemo.ports import Embedder, TextKind
 from vmemo.settings import FusionSettings
-from vmemo.testing.samples import TokenHashEmbedder
+from vmemo_conformance.samples import TokenHashEmbedder
 
 CHANNELS: list[Channel] = ["semantic", "keyword", "graph", "temporal", "verbatim"]
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001  that is the point

@@ -18,7 +18,7 @@ from vmemo.models.search import StatementPair
 from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.models.settings import Settings
 from vmemo.testing import HashEmbedder
-from vmemo.testing.samples import a_batch, a_fact
+from vmemo_conformance.samples import a_batch, a_fact
 
 CLOSED, SUSPECTED = 0.97, 0.31
 DAY = 24 * 60

@@ -20,8 +20,8 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, Entity, FactId, Link, MessageId
 from vmemo.models.messages import line_key
 from vmemo.ports.paging import Item
-from vmemo.testing.samples import TokenHashEmbedder
 from vmemo.transfer import export_format
+from vmemo_conformance.samples import TokenHashEmbedder
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
 from vmemo.ports import Store
-from vmemo.testing.samples import a_batch, an_entity, an_episode, mention_of, store_messages
+from vmemo_conformance.samples import a_batch, an_entity, an_episode, mention_of, store_messages
 
 DEFAULT = BankId("default")
 

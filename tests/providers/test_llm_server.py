@@ -37,7 +37,7 @@ from vmemo.testing.llm import (
     StatusResponse,
     ToolCall,
 )
-from vmemo.testing.llm_server import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 ASK = LLMRequest(step="extract", system="Read this.", user="I have a cat.", schema={"type": "object"})
 

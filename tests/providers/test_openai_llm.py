@@ -33,7 +33,7 @@ from vmemo.testing.llm import (
     Refusal,
     StatusResponse,
 )
-from vmemo.testing.llm_server import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 KEY = "sk-very-secret"
 SCHEMA: Mapping[str, JsonValue] = {

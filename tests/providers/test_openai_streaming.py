@@ -29,9 +29,9 @@ from vmemo.testing import (
     RawText,
     ReceivedRequest,
     Refusal,
-    ScriptedServer,
     StatusResponse,
 )
+from vmemo_conformance.llm_server import ScriptedServer
 
 ANSWER: JsonValue = {"text": "Your cat is grey 🐈."}
 WRITTEN = json.dumps(ANSWER, ensure_ascii=False)

@@ -38,7 +38,7 @@ from vmemo.testing.llm import (
     Refusal,
     StatusResponse,
 )
-from vmemo.testing.llm_server import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 # LiteLLM's own modules warn when they are first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*`ReadOnly` qualifier:UserWarning")

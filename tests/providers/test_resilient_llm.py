@@ -19,7 +19,7 @@ from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm import ConnectionReset, EmptyBody, FakeLLM, Fault, HtmlPage, Refusal, StatusResponse
-from vmemo.testing.llm_server import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 R = TypeVar("R")
 REQUEST = LLMRequest(step="extract", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})

@@ -23,9 +23,9 @@ from vmemo.testing import (
     Fault,
     HtmlPage,
     Refusal,
-    ScriptedServer,
     StatusResponse,
 )
+from vmemo_conformance.llm_server import ScriptedServer
 
 REQUEST = LLMRequest(step="reflect", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})
 USAGE = Usage(calls=1, input_tokens=4, output_tokens=2)

@@ -12,7 +12,7 @@ from vmemo.llm.endpoints import SERVICES
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.llm.resolve import LLMOptions, resolve_llm
 from vmemo.ports.providers import LLM, Completion, LLMRequest
-from vmemo.testing.llm_server import ScriptedServer
+from vmemo_conformance.llm_server import ScriptedServer
 
 KEY = "sk-very-secret"
 REQUEST = LLMRequest(step="extract", system="Read.", user="I have a cat.", schema={"type": "object"})

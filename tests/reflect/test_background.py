@@ -20,7 +20,7 @@ from vmemo.reflect.background import merge_background
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, ReceivedRequest
 from vmemo.testing.llm import Reply, Script
-from vmemo.testing.samples import BANK, a_bank
+from vmemo_conformance.samples import BANK, a_bank
 
 COLORADO = "I was born in Colorado."
 TEXAS = "You were born in Texas and have 10 years of startup experience."

@@ -30,7 +30,7 @@ from vmemo.retain.extract import LeaseLost
 from vmemo.retain.local import LocalExtractor
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import CutOff, FakeLLM, HashEmbedder, RawText
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     START,

@@ -9,7 +9,7 @@ from vmemo.models.search import Hits, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.retain.neighbours import Neighbours
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, a_bank, a_batch, a_fact, at_cosine, with_vector
+from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, at_cosine, with_vector
 
 
 class CountingStore(SqliteStore):

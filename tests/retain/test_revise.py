@@ -10,7 +10,7 @@ from vmemo.retain.neighbours import Neighbours
 from vmemo.retain.revise import claim_pairs
 from vmemo.retain.revise_instructions import MAX_COMPARED, replaced_instructions
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, a_bank, a_fact, with_vector
+from vmemo_conformance.samples import BANK, a_bank, a_fact, with_vector
 
 
 def test_many_statements_of_one_attribute_are_each_compared_with_few() -> None:

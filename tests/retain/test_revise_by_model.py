@@ -22,8 +22,8 @@ from vmemo.retain.revise_by_model import (
     in_order,
     is_statement,
 )
-from vmemo.testing.samples import a_fact, day, with_vector
 from vmemo.text.statements import split_statements
+from vmemo_conformance.samples import a_fact, day, with_vector
 
 SETTINGS = RevisionModelSettings(close=0.9, suspect=0.4, prefer=0.4)
 

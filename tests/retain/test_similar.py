@@ -5,7 +5,7 @@ from __future__ import annotations
 from vmemo.models import FactId
 from vmemo.models.search import Hits, Scored
 from vmemo.retain.similar import Similar, merge_similar, similar_in_batch
-from vmemo.testing.samples import a_fact, at_cosine, with_vector
+from vmemo_conformance.samples import a_fact, at_cosine, with_vector
 
 
 def test_a_fact_is_similar_to_earlier_facts_of_its_batch_only() -> None:

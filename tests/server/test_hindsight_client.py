@@ -17,7 +17,7 @@ from vmemo import Profile
 from vmemo.models import BankId
 from vmemo.models.select import FactSelect
 from vmemo.testing import FakeLLM, ReceivedRequest, StatusResponse
-from vmemo.testing.samples import a_batch, a_fact
+from vmemo_conformance.samples import a_batch, a_fact
 
 ALICE = "Alice works at Google in Paris."
 BOB = "Bob moved to Oslo."

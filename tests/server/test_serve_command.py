@@ -23,7 +23,8 @@ from vmemo.cli.app import app
 from vmemo.server.launch import ServerLauncher
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
-from vmemo.testing import ReceivedRequest, ScriptedServer
+from vmemo.testing import ReceivedRequest
+from vmemo_conformance.llm_server import ScriptedServer
 
 SECRET_TEXT = "The safe behind the painting opens with 4711."
 

@@ -12,7 +12,7 @@ from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, FactOu
 from vmemo.ports import BankReader
 from vmemo.stores.sqlite.bank_cache import MOST_FACTS, KeptRows
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,

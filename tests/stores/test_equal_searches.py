@@ -28,11 +28,11 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import FactSelect
 from vmemo.ports import BankReader, Store
-from vmemo.stores.neo4j.store import Neo4jStore
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo_bench.speed.texts import queries, sentences
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,
@@ -54,7 +54,7 @@ from vmemo.testing.samples import (
     token_vectors,
     with_vector,
 )
-from vmemo_bench.speed.texts import queries, sentences
+from vmemo_neo4j.store import Neo4jStore
 
 FACTS = 400
 CLOSE = 1e-3

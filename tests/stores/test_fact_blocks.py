@@ -21,7 +21,18 @@ from vmemo.stores.sqlite.index.blocks import BLOCK
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.index.vectors import quantised
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, EMBEDDER, a_bank, a_batch, a_fact, day, matches, near, store_fact, with_vector
+from vmemo_conformance.samples import (
+    BANK,
+    EMBEDDER,
+    a_bank,
+    a_batch,
+    a_fact,
+    day,
+    matches,
+    near,
+    store_fact,
+    with_vector,
+)
 
 MANY = BLOCK + 50
 

@@ -16,7 +16,7 @@ from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index import cache
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     a_bank,

@@ -17,7 +17,7 @@ from vmemo.stores.postgres import hnsw
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.hnsw import Due, Large, Standing, due
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,

@@ -6,9 +6,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import pytest
-from cutting import Wire, wire
 from sqlalchemy import Connection, text
 
+from cutting import Wire, wire
 from max_wait import MAX_WAIT
 from vmemo import Memory, OutcomeUnknown, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
@@ -21,7 +21,7 @@ from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
-from vmemo.testing.samples import BANK, a_bank, a_batch, a_fact, a_message
+from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, a_message
 
 R = TypeVar("R")
 

@@ -12,7 +12,8 @@ from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJo
 from vmemo.models.results import Job, Spending
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing.samples import (
+from vmemo.transfer.incoming import load_bank
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     OTHER,
@@ -24,7 +25,6 @@ from vmemo.testing.samples import (
     store_fact,
     store_messages,
 )
-from vmemo.transfer.incoming import load_bank
 
 MANY = 8
 

@@ -23,7 +23,7 @@ from vmemo.models.results import Job
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
-from vmemo.testing.samples import BANK, a_bank
+from vmemo_conformance.samples import BANK, a_bank
 
 R = TypeVar("R")
 FOREVER = 600.0

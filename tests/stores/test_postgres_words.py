@@ -12,7 +12,7 @@ from vmemo.ports import Store
 from vmemo.stores.postgres import words
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     EVERYTHING,
     a_bank,
     a_batch,

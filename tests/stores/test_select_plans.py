@@ -23,7 +23,7 @@ from vmemo.stores.sql import reads, scope_conditions, selects
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, store_messages
+from vmemo_conformance.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, store_messages
 
 MESSAGES, FACTS, ENTITIES = [MessageId("m")], [FactId("f")], [EntityId("e")]
 

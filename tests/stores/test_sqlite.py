@@ -19,7 +19,7 @@ from vmemo.stores.sql import migrate
 from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import (
+from vmemo_conformance.samples import (
     BANK,
     a_bank,
     a_batch,

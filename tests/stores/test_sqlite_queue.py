@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vmemo.models.changes import Changes, NewJob
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, a_bank
+from vmemo_conformance.samples import BANK, a_bank
 
 JOBS, WORKERS = 200, 4
 

@@ -22,7 +22,8 @@ from vmemo.stores.sql.message_rows import note_deletion
 from vmemo.stores.sqlite import file
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.stores.sqlite.token_codes import unpacked_tokens
-from vmemo.testing.samples import (
+from vmemo.text.tokens import terms
+from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     OTHER,
@@ -41,7 +42,6 @@ from vmemo.testing.samples import (
     store_messages,
     with_vector,
 )
-from vmemo.text.tokens import terms
 
 SECRET = a_message(
     "Quetzalcoatl hid the xylophone under Zephyrine's veranda.",

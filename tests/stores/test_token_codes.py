@@ -7,7 +7,7 @@ import pytest
 
 from vmemo.models.search import TokenVectors
 from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
-from vmemo.testing.samples import some_tokens
+from vmemo_conformance.samples import some_tokens
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 48, 50])

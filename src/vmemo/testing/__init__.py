@@ -1,4 +1,4 @@
-"""Fakes for testing code that uses vmemo: language models, a scripted LLM server and embedders."""
+"""Fakes for testing code that uses vmemo: language models and embedders."""
 
 from vmemo.testing.embedders import FailingEmbedder, HashEmbedder
 from vmemo.testing.llm import (
@@ -19,7 +19,6 @@ from vmemo.testing.llm import (
     StatusResponse,
     ToolCall,
 )
-from vmemo.testing.llm_server import ScriptedServer
 
 __all__ = [
     "ConnectionDropped",
@@ -38,7 +37,6 @@ __all__ = [
     "ReceivedRequest",
     "Refusal",
     "Script",
-    "ScriptedServer",
     "StatusResponse",
     "ToolCall",
 ]

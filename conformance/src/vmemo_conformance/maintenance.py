@@ -1,0 +1,302 @@
+"""Maintenance: joined and shortened episodes, retention scores of facts, and indexes, without a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from vmemo.models import BankRevision, Episode, Fact, Message, utc_now
+from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
+from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.ports import Store
+from vmemo_conformance.queue import HOUR, LONG, a_lease, lease_of, queue_jobs
+from vmemo_conformance.samples import (
+    BANK,
+    OTHER,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_episode,
+    day,
+    load,
+    matches,
+    snapshot,
+    store_fact,
+    store_messages,
+    store_story,
+)
+from vmemo_conformance.suite import StoreSuite, on_store
+
+GAP = timedelta(minutes=30)
+
+
+class MaintenanceConformance(StoreSuite):
+    """The reads and commits that maintenance needs."""
+
+    @on_store
+    async def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 5)
+        two = await _read(store, "roses", 10, 20)
+        three = await _read(store, "lilies", 50)
+        await _read(store, "far", 81)
+        await _read(store, "letters", 52, document="letters")
+        assert await _pairs(store) == [(one.id, two.id), (two.id, three.id)]
+
+    @on_store
+    async def test_paired_episodes_are_small_and_fully_processed(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 1, 2)
+        two = await _read(store, "roses", 3, 4)
+        waiting = a_message("lilies", timestamp=_at(5), document="talk")
+        await store.append(BANK, [waiting])
+        grouped = replace(await a_batch(store), pending=[waiting.id], becomes="grouped")
+        assert await store.commit(replace(grouped, episodes=[an_episode("lilies", [waiting])]))
+        assert await _pairs(store, largest=5) == [(one.id, two.id)]
+        assert await _pairs(store, largest=4) == []
+
+    @on_store
+    async def test_ungrouped_messages_between_two_episodes_do_not_separate_them(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0)
+        await store.append(BANK, [a_message("hm", timestamp=_at(1), document="talk", state="raw")])
+        two = await _read(store, "roses", 2)
+        assert await _pairs(store) == [(one.id, two.id)]
+
+    @on_store
+    async def test_interleaved_episodes_are_a_pair_once(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 4)
+        two = await _read(store, "roses", 2, 6)
+        assert await _pairs(store) == [(one.id, two.id)]
+
+    @on_store
+    async def test_pairs_are_paged_in_order_of_their_ends(self, store: Store) -> None:
+        told = [await _read(store, f"topic {n}", n) for n in range(5)]
+        seen: list[tuple[str, str]] = []
+        mark: Episode | None = None
+        while page := await store.consecutive_episodes(BANK, gap=GAP, largest=25, after=mark, limit=2):
+            seen += [(one.id, other.id) for one, other in page]
+            mark = page[-1][1]
+        assert seen == [(one.id, other.id) for one, other in pairwise(told)]
+
+    @on_store
+    async def test_a_joined_episode_has_the_messages_and_facts_of_both(self, store: Store) -> None:
+        one, two, three = [await _read(store, word, at) for at, word in enumerate(("tulips", "roses", "lilies"))]
+        both = await store_fact(store, "tulips and roses", episodes=[one.id, two.id])
+        before = await snapshot(store)
+        kept = _united(one, two)
+        assert await _join(store, kept, two)
+        after = await snapshot(store)
+        assert await store.episodes(BANK, EpisodeSelect(ids=[one.id, two.id])) == [kept]
+        assert [(fact.text, fact.episodes) for fact in after.facts] == [
+            ("tulips 0", (one.id,)),
+            ("roses 1", (one.id,)),
+            ("lilies 2", (three.id,)),
+            ("tulips and roses", (one.id,)),
+        ]
+        assert after.messages == before.messages
+        assert [episode.previous for episode in after.episodes if episode.id == three.id] == [one.id]
+        assert await matches(store, "roses") == [fact.id for fact in before.facts if "roses" in fact.text]
+        assert (await load(store, BANK, [both.id])).titles == {one.id: kept.title}
+
+    @on_store
+    async def test_joining_is_refused_when_the_bank_changed(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        revision = await store.revision(BANK)
+        await store_fact(store, "something else")
+        before, now = await snapshot(store), await store.revision(BANK)
+        assert not await _join(store, _united(one, two), two, revision=revision)
+        assert await snapshot(store) == before
+        assert await store.revision(BANK) == now
+
+    @on_store
+    async def test_joining_makes_batches_begun_before_it_outdated(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        begun = replace(await a_batch(store), episodes=[two])
+        assert await _join(store, _united(one, two), two)
+        assert not await store.commit(begun)
+
+    @on_store
+    async def test_a_commit_can_require_that_documents_have_no_pending_messages(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        kept = _united(one, two)
+        await store_messages(store, "elsewhere", document="letters")
+        assert await store.commit(Changes(bank=BANK, without_pending=["talk", None, "nowhere"]))
+        await store_messages(store, "no document")
+        assert not await store.commit(Changes(bank=BANK, without_pending=["talk", None]))
+        await store_messages(store, "waits", document="talk", timestamp=day(5))
+        assert not await _join(store, kept, two)
+        waiting = [
+            message
+            for message in await store.messages(BANK, MessageSelect.oldest_pending(10))
+            if message.document == "talk"
+        ]
+        assert await store.commit(replace(await a_batch(store), pending=[message.id for message in waiting]))
+        assert await _join(store, kept, two)
+
+    @on_store
+    async def test_joining_requires_its_lease(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        await queue_jobs(store, "maintain", "")
+        lost = await a_lease(store, "slow", seconds=0, kind="maintain")
+        held = await a_lease(store, "quick", kind="maintain")
+        assert not await _join(store, _united(one, two), two, lease=lost)
+        assert await _join(store, _united(one, two), two, lease=held)
+
+    @on_store
+    async def test_old_episodes_with_long_narratives_are_found(self, store: Store) -> None:
+        long = await _read(store, "tulips", 0, narrative="t" * 300)
+        await _read(store, "short", 1, narrative="r" * 200)
+        fresh = await _read(store, "lilies", 24 * 60, narrative="l" * 300)
+        assert await store.episodes(
+            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(2)))
+        ) == [long]
+        both = await store.episodes(BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3))))
+        assert both == [long, fresh]
+        assert await store.episodes(
+            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3), after=long))
+        ) == [fresh]
+
+    @on_store
+    async def test_retention_scores_include_what_keeps_a_fact(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips", importance=0.3)
+        await store.commit(Changes(bank=BANK, accesses={fact.id: 2}))
+        [trace] = await store.retention_scores(BANK)
+        assert (trace.fact, trace.importance, trace.access_count, trace.stated_at) == (fact.id, 0.3, 2, START)
+        again = a_message("tulips again", recorded_at=day(9), state="derived")
+        await store.append(BANK, [again])
+        assert await store.commit(
+            replace(await a_batch(store), sources=[AddedSource(fact=fact.id, messages=(again.id,))])
+        )
+        assert [trace.stated_at for trace in await store.retention_scores(BANK)] == [day(9)]
+
+    @on_store
+    async def test_closed_and_supporting_facts_have_no_retention_score(self, store: Store) -> None:
+        facts = [await store_fact(store, f"tulips {n}") for n in range(4)]
+        opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id])
+        observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
+        closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
+        assert await store.commit(replace(await a_batch(store, [opinion, observation]), closures=[closing]))
+        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[3].id]
+        let_go = FactClosure(fact=observation.id, expired_at=utc_now())
+        assert await store.commit(replace(await a_batch(store), closures=[let_go]))
+        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[1].id, facts[3].id]
+
+    @on_store
+    async def test_retention_scores_are_paged(self, store: Store) -> None:
+        facts = [await store_fact(store, f"tulips {n}") for n in range(3)]
+        first = await store.retention_scores(BANK, limit=2)
+        rest = await store.retention_scores(BANK, after=first[-1].fact, limit=2)
+        assert [trace.fact for trace in (*first, *rest)] == [fact.id for fact in facts]
+
+    @on_store
+    async def test_a_rescheduled_job_is_queued_for_later_in_the_same_commit(self, store: Store) -> None:
+        later = utc_now() + HOUR
+        await queue_jobs(store, "maintain", "")
+        assert await store.commit(
+            Changes(
+                bank=BANK, finished=[await a_lease(store, kind="maintain")], jobs=[NewJob(kind="maintain", due=later)]
+            )
+        )
+        [job] = await store.jobs(BANK)
+        assert (job.kind, job.due, job.owner, job.attempts) == ("maintain", later, None, 0)
+        assert await store.lease("quick", LONG) == []
+        [waiting] = await store.lease("quick", LONG, bank=BANK, due=False)
+        assert await store.commit(Changes(bank=BANK, finished=[lease_of(waiting)]))
+        assert await store.jobs(BANK) == []
+
+    @on_store
+    async def test_a_job_requested_meanwhile_is_not_rescheduled(self, store: Store) -> None:
+        await queue_jobs(store, "maintain", "")
+        lease = await a_lease(store, kind="maintain")
+        await queue_jobs(store, "maintain", "")
+        assert await store.commit(
+            Changes(bank=BANK, finished=[lease], jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)])
+        )
+        [job] = await store.jobs(BANK)
+        assert job.due <= utc_now()
+
+    @on_store
+    async def test_a_job_taken_over_by_another_worker_is_not_rescheduled(self, store: Store) -> None:
+        await queue_jobs(store, "maintain", "")
+        lost = await a_lease(store, "slow", seconds=0, kind="maintain")
+        await a_lease(store, "quick", kind="maintain")
+        queued = await store.jobs(BANK)
+        assert not await store.commit(
+            Changes(bank=BANK, finished=[lost], jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)])
+        )
+        assert await store.jobs(BANK) == queued
+
+    @on_store
+    async def test_optimising_indexes_changes_no_results(self, store: Store) -> None:
+        story = await store_story(store)
+        before = await snapshot(store)
+        await store.optimise()
+        await store.optimise()
+        assert await snapshot(store) == before
+        assert await matches(store, "tulips") == [story.facts[2].id]
+
+    @on_store
+    async def test_maintenance_is_limited_to_its_bank(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
+        before, now = await snapshot(store), await store.revision(OTHER)
+        assert await store.consecutive_episodes(OTHER, gap=GAP, largest=25) == []
+        assert (
+            await store.episodes(OTHER, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(9))))
+            == []
+        )
+        assert await store.retention_scores(OTHER) == []
+        assert await store.commit(Changes(bank=OTHER, revision=now, deleted=Deletions(episodes=[one.id, two.id])))
+        assert await snapshot(store) == before
+
+
+def _at(minutes: int) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+async def _read(
+    store: Store, topic: str, *minutes: int, document: str = "talk", narrative: str = "", **fields: object
+) -> Episode:
+    """Store a processed episode with a message and a fact at each of these minutes; it follows the last one."""
+    said = [a_message(f"{topic} {at}", timestamp=_at(at), document=document) for at in minutes]
+    await store.append(BANK, said)
+    last = first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1)))
+    told = {"previous": None if last is None else last.id, "narrative": narrative or f"All about {topic}."}
+    episode = an_episode(topic, said, **{**told, **fields})
+    batch = await a_batch(store, [_fact(message, episode) for message in said])
+    assert await store.commit(replace(batch, pending=[message.id for message in said], episodes=[episode]))
+    return episode
+
+
+def _fact(message: Message, episode: Episode) -> Fact:
+    return a_fact(message.content, messages=[message.id], episodes=[episode.id], mentioned_at=message.timestamp)
+
+
+def _united(one: Episode, two: Episode) -> Episode:
+    """Return both as one, with the id of the first and a new title."""
+    both = {"messages": (*one.messages, *two.messages), "ended_at": two.ended_at}
+    return one.model_copy(update={**both, "title": "both", "narrative": "All about both."})
+
+
+async def _join(
+    store: Store, kept: Episode, absorbed: Episode, *, revision: BankRevision | None = None, lease: Lease | None = None
+) -> bool:
+    """Commit one episode in place of another."""
+    facts = await store.facts(BANK, FactSelect(episode=absorbed.id, with_embeddings=True))
+    changes = Changes(
+        bank=BANK,
+        revision=await store.revision(BANK) if revision is None else revision,
+        lease=lease,
+        without_pending=["talk"],
+        episodes=[kept],
+        sources=[AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts],
+        deleted=Deletions(episodes=[absorbed.id]),
+    )
+    return await store.commit(changes)
+
+
+async def _pairs(store: Store, *, largest: int = 25) -> Sequence[tuple[str, str]]:
+    found = await store.consecutive_episodes(BANK, gap=GAP, largest=largest)
+    return [(one.id, other.id) for one, other in found]

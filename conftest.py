@@ -1,0 +1,3 @@
+"""Fixtures that the tests of all distributions share."""
+
+pytest_plugins = ("store_fixtures",)

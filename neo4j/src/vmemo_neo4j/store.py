@@ -1,0 +1,398 @@
+"""The graph store: one Neo4j database with native vector and full-text indexes, shared by any number of workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Concatenate, ParamSpec, TypeVar
+
+from vmemo.errors import VmemoError
+from vmemo.models import (
+    Bank,
+    BankId,
+    BankRevision,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FactId,
+    FormerProfile,
+    JobKind,
+    Link,
+    Message,
+    MessageId,
+    RetentionScore,
+)
+from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
+from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
+from vmemo.models.results import DailyCount, Job, Status
+from vmemo.models.search import ExpandRequest, Expansion, Scored, Vectors
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.webhooks import SignedWebhook
+from vmemo.ports import AppendCompletion, BankReader, HiddenBank
+from vmemo.stores.held_banks import commit_when_free
+from vmemo.stores.sql.search import SqlBankReader
+from vmemo_neo4j import (
+    auth_nodes,
+    bank_nodes,
+    fact_updates,
+    maintenance,
+    merge_nodes,
+    message_nodes,
+    migrate,
+    once,
+    queue,
+    reads,
+    search,
+    statistics,
+    vector_index,
+    webhook_nodes,
+)
+from vmemo_neo4j.bank_state import bank_state
+from vmemo_neo4j.commit import Refused, commit
+from vmemo_neo4j.connection import Neo4jConnection, Transaction
+from vmemo_neo4j.vectors import neighbours
+
+P = ParamSpec("P")
+R = TypeVar("R")
+CONSISTENT = 5
+"""Attempts to read a bank that changes meanwhile; the last one counts, whatever happens."""
+
+
+class Neo4jStore:
+    """Implements the Store port on one Neo4j database."""
+
+    def __init__(
+        self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = vector_index.INDEX_FROM
+    ) -> None:
+        self._connections = Neo4jConnection(url, size=size, busy_seconds=busy_seconds)
+        self._index_from = index_from
+        self._ready = False
+
+    def __repr__(self) -> str:
+        return f"Neo4jStore({self._connections.address.public!r})"
+
+    @property
+    def _database(self) -> Neo4jConnection:
+        # A call after close() must not open connections again.
+        assert self._ready, "the store is not open"
+        return self._connections
+
+    async def open(self, *, as_is: bool = False) -> None:
+        """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
+        try:
+            await migrate.prepare(self._connections, as_is=as_is)
+            if not as_is:
+                await bank_nodes.purge(self._connections)
+        except VmemoError:
+            await self._connections.close()
+            raise
+        self._ready = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._ready = False
+        await self._connections.close()
+
+    async def _read(
+        self,
+        bank: BankId,
+        run: Callable[Concatenate[Transaction, str, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Read from a bank with a function that takes its key."""
+
+        async def within(tx: Transaction) -> tuple[R, bool]:
+            before = await bank_state(tx, bank)
+            found = await run(tx, before.key, *args, **kwargs)
+            return found, await bank_state(tx, bank) == before
+
+        return await self._consistent(within)
+
+    async def _consistent(self, run: Callable[[Transaction], Awaitable[tuple[R, bool]]]) -> R:
+        """Run a read, again if the bank changed meanwhile.
+
+        Each statement sees what was committed before it, so a commit in between would mix two states.
+        """
+        for _ in range(CONSISTENT - 1):
+            found, same = await self._database.read(run)
+            if same:
+                return found
+        return (await self._database.read(run))[0]
+
+    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
+        """Run a function in one read transaction of a bank, in a thread of its own."""
+
+        async def within(tx: Transaction) -> tuple[R, bool]:
+            searched = await search.opened(tx, bank)
+            found = await asyncio.to_thread(run, SqlBankReader(searched))
+            return found, await bank_state(tx, bank) == searched.state
+
+        return await self._consistent(within)
+
+    async def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges, token vectors and revisions of candidates."""
+        return await self.read(request.bank, lambda reader: reader.expand(request))
+
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each vector the nearest current facts."""
+        return await self._read(bank, neighbours, vectors, limit=limit, floor=floor)
+
+    async def banks(self) -> list[Bank]:
+        """Return the banks by name."""
+        return await self._database.read(bank_nodes.all_banks)
+
+    async def bank(self, bank: BankId) -> Bank | None:
+        """Return the bank, or None."""
+        return await self._database.read(lambda tx: bank_nodes.find_bank(tx, bank))
+
+    async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
+        """Create the bank unless it exists; return the stored one."""
+        return await self._database.write(lambda tx: bank_nodes.create(tx, bank, replaces, note), repeatable=True)
+
+    async def hidden_banks(self) -> list[HiddenBank]:
+        """Return the hidden banks."""
+        return await self._database.read(bank_nodes.hidden)
+
+    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
+        """Delete a bank with everything in it."""
+
+        async def run(tx: Transaction) -> bool:
+            dropped = await bank_nodes.drop(tx, bank)
+            if dropped and completes is not None:
+                await auth_nodes.complete_request(tx, completes)
+            return dropped
+
+        dropped = await once.write_once(self._database, run)
+        if dropped:
+            await bank_nodes.purge(self._database)
+        return dropped
+
+    async def revision(self, bank: BankId) -> BankRevision:
+        """Return the revision of the bank's memories."""
+        return (await self._database.read(lambda tx: bank_state(tx, bank))).bank_revision
+
+    async def status(self, bank: BankId) -> Status:
+        """Return the status of a bank."""
+        return await self._database.read(lambda tx: statistics.status(tx, bank))
+
+    async def daily_counts(self, bank: BankId) -> list[DailyCount]:
+        """Return the numbers of messages and facts by day."""
+        return await self._read(bank, statistics.daily_counts)
+
+    async def optimise(self) -> None:
+        """Delete what is left of deleted banks and ended transactions; build and drop vector indexes."""
+        await bank_nodes.purge(self._database)
+        await self._database.write(once.forget_old, repeatable=True)
+        await vector_index.tend(self._database, self._index_from)
+
+    async def scrub(self, *, patient: bool = False) -> bool:
+        """Delete what is left of deleted banks."""
+        await bank_nodes.purge(self._database)
+        return True
+
+    async def schema_version(self) -> str:
+        """Return the version of the schema."""
+        return await self._database.read(migrate.current) or "none"
+
+    async def damage(self) -> list[str]:
+        """Return the indexes that can't be used."""
+        return await self._database.read(maintenance.damage)
+
+    async def append(
+        self,
+        bank: BankId,
+        messages: Sequence[Message],
+        *,
+        completes: AppendCompletion | None = None,
+        process_at: datetime | None = None,
+    ) -> set[MessageId]:
+        """Store messages durably."""
+
+        async def run(tx: Transaction) -> set[MessageId]:
+            key = (await bank_state(tx, bank, lock=True)).key
+            stored = await message_nodes.append(tx, key, messages)
+            if any(message.state == "pending" for message in stored):
+                await queue.enqueue(tx, key, [NewJob(kind="process", due=process_at)])
+            ids = {message.id for message in stored}
+            completed = None if completes is None else completes(ids)
+            if completed is not None:
+                await auth_nodes.complete_request(tx, completed)
+            return ids
+
+        return await once.write_once(self._database, run)
+
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes whole, or not at all, once no other process holds the bank.
+
+        No node holds erased text when this returns. Copies of it in the server's transaction logs and backups are the
+        administrator's responsibility.
+        """
+        committed = await commit_when_free(changes.bank, lambda: self._commit(changes))
+        if committed and (changes.rename is not None or changes.erase):
+            await bank_nodes.purge(self._database)
+        return committed
+
+    async def _commit(self, changes: Changes) -> bool:
+        try:
+            return await once.write_once(self._database, lambda tx: commit(tx, changes))
+        except Refused:
+            return False
+
+    async def lease(  # noqa: PLR0913 - each narrows the selection
+        self,
+        owner: str,
+        seconds: float,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        limit: int = 1,
+        due: bool = True,
+        beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
+    ) -> list[Job]:
+        """Take the oldest free jobs."""
+
+        async def run(tx: Transaction) -> list[Job]:
+            key = None if bank is None else (await bank_state(tx, bank)).key
+            wanted = queue.LeaseQuery(
+                bank=key, kinds=kinds, limit=limit, due=due, beside=beside, except_banks=except_banks
+            )
+            return await queue.lease(tx, owner, seconds, wanted)
+
+        return await once.write_once(self._database, run)
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Extend leases; return those that are still held."""
+        return [lease for lease in leases if await self._renew(lease, seconds)]
+
+    async def _renew(self, lease: Lease, seconds: float) -> bool:
+        return await self._database.write(lambda tx: queue.renew(tx, lease, seconds), repeatable=True)
+
+    async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
+        """Hold a bank, so that the commits of others wait."""
+
+        async def run(tx: Transaction) -> Lease | None:
+            return await queue.hold(tx, (await bank_state(tx, bank, lock=True)).key, owner, seconds)
+
+        return await once.write_once(self._database, run)
+
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+        """Return the queued jobs of a bank, oldest first."""
+        return await self._read(bank, queue.listed, kinds)
+
+    async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]:
+        """Return the messages of a selection."""
+        return await self._read(bank, reads.messages_of, select)
+
+    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
+        """Return the facts of a selection."""
+        return await self._read(bank, reads.facts_of, bank, select)
+
+    async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
+        """Return the episodes of a selection."""
+        return await self._read(bank, reads.episodes_of, select)
+
+    async def consecutive_episodes(
+        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
+    ) -> list[tuple[Episode, Episode]]:
+        """Return pairs of episodes, the second of which continues the document of the first."""
+        return await self._read(bank, maintenance.consecutive, gap=gap, largest=largest, after=after, limit=limit)
+
+    async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
+        """Return the entities of a selection."""
+        return await self._read(bank, reads.entities_of, select)
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity those it shares a fact with."""
+        return await self._read(bank, reads.cooccurring, entities)
+
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
+        """Return the mentions of entities, in the order of their facts."""
+        return await self._read(bank, reads.entity_mentions, entities, named=named)
+
+    async def merges(self, bank: BankId) -> list[MergeRecord]:
+        """Return all merges in the order they were made."""
+        return await self._read(bank, merge_nodes.records)
+
+    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Return the links that leave these facts, or all."""
+        return await self._read(bank, reads.links_of, facts)
+
+    async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
+        """Return the confidence changes of one opinion, or of all, oldest first."""
+        return await self._read(bank, fact_updates.confidence_changes, opinion)
+
+    async def retention_scores(
+        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
+    ) -> list[RetentionScore]:
+        """Return the retention scores of facts in the order they were mentioned."""
+        return await self._read(bank, maintenance.retention_scores, after, limit)
+
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
+        """Return the former profiles of the bank, oldest first."""
+        return await self._read(bank, bank_nodes.former_profiles)
+
+    async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
+        """Return the webhooks of a bank, oldest first."""
+        return await self._read(bank, webhook_nodes.listed)
+
+    async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
+        """Store an API key under the hash of its secret, unless that hash is stored already."""
+
+        async def run(tx: Transaction) -> None:
+            await auth_nodes.add_key(tx, key, digest)
+            if completes is not None:
+                await auth_nodes.complete_request(tx, completes)
+
+        await once.write_once(self._database, run)
+
+    async def find_key(self, digest: str) -> ApiKey | None:
+        """Return the API key with this hash, or None."""
+        return await self._database.read(lambda tx: auth_nodes.find_key(tx, digest))
+
+    async def keys(self) -> list[ApiKey]:
+        """Return every API key, oldest first."""
+        return await self._database.read(auth_nodes.keys)
+
+    async def revoke_key(self, id: str, at: datetime) -> bool:
+        """Revoke an API key; return False if the id is unknown."""
+        return await self._database.write(lambda tx: auth_nodes.revoke(tx, id, at), repeatable=True)
+
+    async def add_audit_entry(self, entry: AuditEntry) -> int:
+        """Append to the audit log and return the entry's id."""
+        return await once.write_once(self._database, lambda tx: auth_nodes.add_audit_entry(tx, entry))
+
+    async def finish_audit_entry(self, id: int, status: int) -> None:
+        """Store the status of a write that has ended."""
+        await self._database.write(lambda tx: auth_nodes.finish_audit_entry(tx, id, status), repeatable=True)
+
+    async def audit_entries(
+        self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
+    ) -> list[AuditEntry]:
+        """Return audit entries, newest first."""
+        return await self._database.read(lambda tx: auth_nodes.audit_entries(tx, banks, before, limit))
+
+    async def claim_idempotency_key(
+        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
+    ) -> IdempotentReply | None:
+        """Claim an idempotency key, or return the reply of the request that holds it."""
+        return await once.write_once(
+            self._database,
+            lambda tx: auth_nodes.claim_idempotency_key(tx, claim, fingerprint, bank=bank, lease=lease),
+        )
+
+    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
+        """Extend the lease of a request that is running."""
+        await self._database.write(lambda tx: auth_nodes.renew_idempotency_claim(tx, claim), repeatable=True)
+
+    async def save_reply(self, completed: CompletedRequest) -> None:
+        """Store the final response to a claimed request."""
+        await self._database.write(lambda tx: auth_nodes.save_reply(tx, completed), repeatable=True)
+
+    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
+        """End a claim: delete it, unless its request has taken effect."""
+        await self._database.write(lambda tx: auth_nodes.release_idempotency_key(tx, claim), repeatable=True)
