@@ -49,7 +49,7 @@ def _section(path: str, command: TyperCommand) -> str:
         "```text",
         " ".join([path, *arguments, "[OPTIONS]"]),
         "```",
-        *(["| option | meaning |", "|---|---|", *rows] if rows else []),
+        *(["", "| option | meaning |", "|---|---|", *rows] if rows else []),
         *(["", "```console", *(f"$ {each}" for each in examples), "```"] if examples else []),
     ]
     return "\n".join(parts) + "\n"

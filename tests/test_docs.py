@@ -128,6 +128,14 @@ def test_every_code_fence_of_a_page_is_closed() -> None:
             )
 
 
+def test_lists_and_tables_follow_a_blank_line() -> None:
+    """MkDocs shows them as running text otherwise, where GitHub does not."""
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        joined = re.findall(r"^ *```$\n(?:[-*] |\d+\. |\|).*", text, re.MULTILINE)
+        assert joined == [], page.name
+
+
 def test_every_row_of_a_table_has_the_cells_of_its_head() -> None:
     for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
