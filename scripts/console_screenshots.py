@@ -46,9 +46,9 @@ LINKED = {
     "opinion": ("/opinions", ".fact-link:has-text('machine learning')"),
 }
 """Pages whose address has an id, reached by the first link of a list."""
-SHOWN = ("overview", "facts", "graph", "recall", "opinion")
+SHOWN = ("overview", "facts", "recall", "opinion")
 """Pages of the documentation."""
-WIDTHS = (1440, 390)
+WIDTHS = (1400, 390)
 START_SECONDS = 90
 
 
@@ -124,7 +124,6 @@ def main(arguments: list[str]) -> int:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         if not every:
             take(browser, folder, SHOWN, width=WIDTHS[0], dark=False)
-            take(browser, folder, ("overview",), width=WIDTHS[1], dark=True)
         for width in WIDTHS if every else ():
             for dark in (False, True):
                 take(browser, folder, (*PAGES, *LINKED, *SERVER_PAGES), width=width, dark=dark)
