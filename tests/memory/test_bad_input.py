@@ -99,7 +99,7 @@ RETAINED: list[tuple[object, str]] = [
     (["fine", 5], "not int"),
     (["fine", ["nested"]], "not list"),
     ({"role": "user"}, "content: Field required"),
-    ({"role": "boss", "content": "x"}, "'user', 'assistant', 'system' or 'tool'"),
+    ({"role": "boss", "content": "x"}, "'user', 'assistant', 'system', 'tool' or 'document'"),
     ({"content": "x", "contnet": "y"}, "There is no option 'contnet'"),
     ({"content": "x", "timestamp": NAIVE}, "datetime\\(..., tzinfo=UTC\\), or value.astimezone\\(\\) for local time"),
     (["fine", LONE], UNICODE),
@@ -124,7 +124,7 @@ def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, content: obj
 
 
 MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
-    ("role", "boss", "'user', 'assistant', 'system' or 'tool'"),
+    ("role", "boss", "'user', 'assistant', 'system', 'tool' or 'document'"),
     ("role", None, "role"),
     ("speaker", "", "speaker: must not be empty or blank"),
     ("speaker", "x" * 513, "at most 512"),

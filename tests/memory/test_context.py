@@ -177,7 +177,7 @@ def test_pinned_facts_are_in_every_context_until_they_are_closed_or_unpinned() -
 
 def test_the_user_is_the_only_one_who_speaks_or_the_one_named() -> None:
     orders = {"Maya": DATES, "Ben": "Always answer in French.", None: "Always be brief."}
-    each = [said(text, n, speaker, document=f"{n}") for n, (speaker, text) in enumerate(orders.items())]
+    each = [said(text, n, speaker, role="user", document=f"{n}") for n, (speaker, text) in enumerate(orders.items())]
     with memory_with(each[:1]) as memory:
         assert memory.context_sync().user == "Maya"
     with memory_with(each) as memory:

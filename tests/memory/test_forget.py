@@ -227,7 +227,7 @@ def test_the_same_document_can_be_retained_again_after_it_was_forgotten(url: str
         assert retained.stored == (text.id,)
         assert [fact.id for fact in memory.facts_sync()] == list(retained.derived)
         assert memory.status_sync().pending == 0
-        assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["User: The kettle is red."]
+        assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["Document: The kettle is red."]
 
 
 def test_a_second_reader_does_not_find_what_another_process_forgot(url: str) -> None:

@@ -89,6 +89,20 @@ def test_words_that_are_not_the_users_to_the_agent_are_no_instructions(messages:
         assert memory.status_sync().facts > 0
 
 
+def test_the_text_of_a_document_without_a_role_is_data() -> None:
+    with memory_with() as memory:
+        memory.retain_sync(f"Acme catalogue. {DATES}", document="page.html")
+        memory.retain_sync(
+            [{"content": ISO, "document": "notes.md"}, f"We ship worldwide. {ISO}"], document="page.html"
+        )
+        assert memory.facts_sync(instructions=True) == []
+        assert {message.role for message in memory.messages_sync()} == {"document"}
+        assert {fact.network for fact in memory.facts_sync()} == {"world"}
+        memory.retain_sync(DATES, document="chat", role="user")
+        memory.retain_sync([{"content": ALLERGENS, "name": "Ana"}], document="talk")
+        assert [fact.text for fact in memory.facts_sync(instructions=True)] == [f"User: {DATES}", f"Ana: {ALLERGENS}"]
+
+
 def test_prompts_hold_instructions_once_and_within_the_budget() -> None:
 
     with memory_with(say("I live in Oslo."), say(DATES, 1), say(ALLERGENS, 2)) as memory:

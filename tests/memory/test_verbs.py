@@ -132,7 +132,7 @@ def test_banks_do_not_see_each_other(url: str, tmp_path: Path) -> None:
         bob.retain_sync("Robert Hale has a green door.", document="diary")
         (fact,) = alice.facts_sync()
         assert [hit.text for hit in bob.recall_sync("red kettle green door").hits] == [
-            "User: Robert Hale has a green door."
+            "Document: Robert Hale has a green door."
         ]
         assert bob.recall_sync("kettle", include_expired=True, tags=["t"]).hits == ()
         assert len(bob.messages_sync(document="diary")) == len(bob.episodes_sync()) == len(bob.entities_sync()) == 1

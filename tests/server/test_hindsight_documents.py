@@ -56,6 +56,12 @@ def test_a_line_with_other_tags_replaces_the_stored_one() -> None:
     assert changed(changes) == (["a"], [], ["1"])
 
 
+def test_an_item_of_a_document_is_data() -> None:
+    of_document, without = retain({"content": "a"}), retain({"content": "a", "document_id": None})
+    roles = [compare(body, "op", []).added[0].author for body in (of_document, without)]
+    assert roles == ["document", "user"]
+
+
 def test_items_of_one_document_have_one_update_mode() -> None:
     body = HindsightRetain.model_validate(
         {"items": [{"content": "a", "document_id": "d", "update_mode": mode} for mode in ("replace", "append")]}

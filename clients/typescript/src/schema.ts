@@ -397,7 +397,7 @@ export interface MergeEntitiesRequest {
 /** An immutable stored message. */
 export interface Message {
   id: string;
-  role: "user" | "assistant" | "system" | "tool";
+  role: "user" | "assistant" | "system" | "tool" | "document";
   content: string;
   speaker: string | null;
   timestamp: string;
@@ -421,7 +421,8 @@ export interface NewMessage {
   expires_at?: string | Date | null;
   /** Text, or a list of parts whose texts are joined. A message without text, such as a tool call, is skipped. */
   content?: string | null | readonly (string | { type?: unknown; text?: string | null; [key: string]: any })[];
-  role?: "user" | "assistant" | "system" | "tool" | "developer" | "function" | null;
+  /** Who speaks. Default: user, or document for a text with a document and without a speaker. */
+  role?: "user" | "assistant" | "system" | "tool" | "document" | "developer" | "function" | null;
   /** The speaker's name. */
   speaker?: string | null;
   /** When it was said; the time of the call by default. */

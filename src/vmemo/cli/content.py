@@ -85,7 +85,7 @@ def _messages(
 
 def _message(given: Mapping[str, object], defaults: Mapping[str, object]) -> Message:
     values = {**defaults, **given}
-    if values.get("role") != defaults.get("role"):
+    if values.get("role", "user") != defaults.get("role", "user"):
         # The speaker that the command names is not that of the other side.
         values["speaker"] = given.get("speaker")
     return Message.of(values)

@@ -47,7 +47,10 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         typer.Option(exists=True, dir_okay=False, readable=True, help="A text file, or messages: .json or .jsonl."),
     ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="The speaker's name.")] = None,
-    role: Annotated[Role, typer.Option(help="The speaker's role.")] = "user",
+    role: Annotated[
+        Role | None,
+        typer.Option(help="The speaker's role. Default: user, or document for text with --document and no --speaker."),
+    ] = None,
     document: Annotated[
         str | None,
         typer.Option(
@@ -79,7 +82,9 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
-    said: dict[str, object] = {"role": role, "speaker": speaker}
+    said: dict[str, object] = {"speaker": speaker}
+    if role is not None:
+        said["role"] = role
     if timestamp is not None:
         said["timestamp"] = timestamp
     content = _content(text, file, said)

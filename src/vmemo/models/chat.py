@@ -64,7 +64,8 @@ def describe_chat_form(schema: dict[str, Any]) -> None:
     """Extend the JSON schema of a message by what `chat_values` accepts."""
     fields: dict[str, Any] = schema["properties"]
     fields["name"] = {"type": "string", "description": "The speaker's name, as chat APIs call it."}
-    fields["role"]["enum"] = [*fields["role"]["enum"], *_ROLES]
+    [roles, _] = fields["role"]["anyOf"]
+    roles["enum"] = [*roles["enum"], *_ROLES]
     for name, field in fields.items():
         fields[name] = _nullable(field)
     fields["content"]["anyOf"].append({"type": "array", "items": _PART})

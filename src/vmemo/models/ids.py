@@ -9,7 +9,8 @@ MessageId = NewType("MessageId", str)
 EpisodeId = NewType("EpisodeId", str)
 FactId = NewType("FactId", str)
 EntityId = NewType("EntityId", str)
-Role = Literal["user", "assistant", "system", "tool"]
+Role = Literal["user", "assistant", "system", "tool", "document"]
+"""document: text that nobody says to the agent, such as a web page; it is data, as a tool's output is."""
 Network = Literal["world", "experience", "opinion", "observation"]
 LinkKind = Literal[
     "temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents", "replaces", "outdates"

@@ -116,7 +116,10 @@ class NewMessage(Expiry):
     model_config = ConfigDict(json_schema_extra=describe_chat_form)
 
     content: Content = Field(examples=["I moved to Lisbon last week."])
-    role: Role = "user"
+    role: Role | None = Field(
+        default=None,
+        description="Who speaks. Default: user, or document for a text with a document and without a speaker.",
+    )
     speaker: Name | None = Field(default=None, description="The speaker's name.", examples=["Ana"])
     timestamp: Instant | None = Field(default=None, description="When it was said; the time of the call by default.")
     document: Name | None = Field(
@@ -129,6 +132,11 @@ class NewMessage(Expiry):
     )
     recorded_at: SkipJsonSchema[Instant | None] = None
     """The time from which the bank knows the message, for imported history; the time of the call by default."""
+
+    @property
+    def author(self) -> Role:
+        """The role, also if it was not given: nobody says the text of a document to the agent."""
+        return self.role or ("document" if self.document and not self.speaker else "user")
 
 
 def _from_chat(value: object, validate: ValidatorFunctionWrapHandler) -> object:

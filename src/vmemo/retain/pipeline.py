@@ -45,14 +45,14 @@ def prepare(messages: Sequence[NewMessage], *, infer: bool) -> list[Message]:
 def _values(message: NewMessage) -> dict[str, object]:
     """Return the fields that were given; the message's defaults apply to the others."""
     values = {name: getattr(message, name) for name in NewMessage.model_fields if name != "ttl"}
-    values["expires_at"] = message.expiry(utc_now())
+    values |= {"role": message.author, "expires_at": message.expiry(utc_now())}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _key(message: NewMessage, seen: Counter[Hashable]) -> str | None:
     if message.document is None:
         return None
-    line = message.role, message.speaker, message.content
+    line = message.author, message.speaker, message.content
     seen[line, message.timestamp] += 1
     return line_key(*line, time=message.timestamp, number=seen[line, message.timestamp])
 

@@ -175,8 +175,8 @@ _NO_VECTOR = np.empty(0, np.float32)
 
 
 def is_statement(fact: Fact) -> bool:
-    """Return True for a current fact that a person stated."""
-    return fact.network == "world" and is_current(fact)
+    """Return True for a current fact that a person stated; the text of a document is nobody's statement."""
+    return fact.network == "world" and is_current(fact) and speaker_of(fact) != "document"
 
 
 def comparable(one: Fact, other: Fact) -> bool:

@@ -19,7 +19,7 @@ class MessageArguments(ToolArguments):
     """A message to retain."""
 
     content: str = Field(min_length=1)
-    role: Role = "user"
+    role: Role | None = None
     speaker: Name | None = None
     timestamp: Timestamp | None = None
 

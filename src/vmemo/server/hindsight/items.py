@@ -68,6 +68,8 @@ class MemoryItem(HindsightRequest):
             {
                 "id": id,
                 "content": self.text,
+                # The text of a document is data; a client can't say who wrote it.
+                "role": "document" if self.document_id else "user",
                 "timestamp": self.time or utc_now(),
                 "document": document,
                 "tags": tuple(dict.fromkeys((*(self.tags or ()), *tags))),

@@ -21,7 +21,7 @@ _MAX_PARSED = 8192
 """Texts whose claims stay in memory: each is compared with many others."""
 _MAX_WORDS = 16
 _SPEAKER_PREFIX = re.compile(r"([^\s:!?][^:!?\n]{0,60}): ")
-_NON_HUMAN_SPEAKERS = frozenset(("assistant", "tool", "system"))
+_NON_HUMAN_SPEAKERS = frozenset(("assistant", "tool", "system", "document"))
 _GREETING = (
     r"(?:hey|hi|hello|hiya|good (?:morning|afternoon|evening)|thanks|thank you|wow|yay|great news|good news|guess what)"
     r"(?: there| again| everyone| all|(?-i:(?: [A-Z]\w+){1,2}))?[,.!:]+"

@@ -17,7 +17,7 @@ from vmemo.text.names.lexicon import is_common_word, normalize_word, word_lists
 MAX_NAMES = 20
 """Maximum of names per text."""
 
-_ROLES = frozenset({"user", "assistant", "system", "tool"})
+_ROLES = frozenset({"user", "assistant", "system", "tool", "document"})
 _TITLE_LOWER_WORDS = frozenset(
     {"a", "an", "and", "at", "by", "for", "in", "of", "on", "or", "the", "to", "with", "from", "de"}
 )
