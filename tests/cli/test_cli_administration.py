@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +115,23 @@ def test_export_does_not_overwrite_a_file_without_force(invoke: Run, db: str, tm
     assert invoke("export", str(file), "--db", db).exit_code == 2
     assert file.read_text() == "precious"
     assert invoke("export", str(file), "--force", "--db", db).exit_code == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no permission bits")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_an_export_belongs_to_its_owner_alone(invoke: Run, db: str, tmp_path: Path, umask: int) -> None:
+    file, partial = tmp_path / "x.jsonl", tmp_path / "x.jsonl.partial"
+    for readable in (file, partial):
+        readable.write_text("left by another run", encoding="utf-8")
+        readable.chmod(0o666)
+    before = os.umask(umask)
+    try:
+        assert invoke("export", str(file), "--force", "--db", db).exit_code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not partial.exists()
+    assert file.read_text(encoding="utf-8").startswith("{")
 
 
 def test_export_to_a_missing_folder_is_an_error_without_a_traceback(invoke: Run, db: str, tmp_path: Path) -> None:

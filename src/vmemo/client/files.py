@@ -8,12 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from vmemo.errors import InvalidInput
+from vmemo.transfer.files import create_private
 
 _CHUNK = 1 << 20
 
 
 async def save(body: AsyncIterable[bytes], target: Path) -> int:
-    """Write a body to a file, completely or not at all, and return its number of lines."""
+    """Write a body to a file of its owner alone, completely or not at all, and return its number of lines."""
     partial = target.with_name(target.name + ".partial")
     try:
         count = await _write(body, partial)
@@ -28,7 +29,7 @@ async def save(body: AsyncIterable[bytes], target: Path) -> int:
 
 async def _write(body: AsyncIterable[bytes], file: Path) -> int:
     count = 0
-    with file.open("wb") as output:
+    with create_private(file) as output:
         async for chunk in body:
             count += chunk.count(b"\n")
             output.write(chunk)

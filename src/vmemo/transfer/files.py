@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ _RECORD_TYPES: Mapping[str, type[PlainRecord]] = {**RECORD_TYPES}
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
-    """Write a bank to a file, which appears whole or not at all; return the number of lines.
+    """Write a bank to a file, which appears whole or not at all and is its owner's alone; return the number of lines.
 
     A bank is read page by page. If its memories change meanwhile, it is read again.
     """
@@ -70,12 +70,19 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
     )
 
 
+def create_private(path: Path) -> BinaryIO:
+    """Create a file that only its owner may read and write, in place of one that an interrupted run left."""
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
 async def _write(path: Path, exported: AsyncIterator[str]) -> int:
     """Write lines to a file and return their number."""
     count = 0
-    with path.open("w", encoding="utf-8", newline="\n") as file:
+    with create_private(path) as file:
         async for line in exported:
-            file.write(line + "\n")
+            file.write(line.encode() + b"\n")
             count += 1
         file.flush()
         os.fsync(file.fileno())
