@@ -142,6 +142,15 @@ def test_process_with_the_local_engine_processes_pending_messages(
     assert texts(invoke, db) == ["Ana: A job at Contoso."]
 
 
+def test_process_says_which_jobs_are_left_to_a_worker(invoke: Run, db: str) -> None:
+    assert "worker" not in invoke("process", "--db", db).output
+    invoke("webhook", "add", "https://app.example/hook", "--db", db)
+    invoke("retain", "I play chess.", "--speaker", "Ana", "--db", db)
+    left = shown(invoke("process", "--db", db, "--json"))
+    assert (left["derived"], left["left"]) == ([], {"webhook": 1})
+    assert "1 job left to a worker: 1 webhook. `vmemo worker --once`" in invoke("process", "--db", db).stdout
+
+
 def test_reprocess_switches_to_another_engine_and_back(invoke: Run, db: str, llm: str) -> None:
     before = texts(invoke, db)
     result = invoke("reprocess", "--db", db, "--llm", llm)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from vmemo import Memory, Retained
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, EmbedderName, Model
@@ -9,6 +11,7 @@ from vmemo.cli.output import counted, print_json, stderr, stdout
 from vmemo.cli.progress import with_progress
 from vmemo.cli.retain import pending_messages, show
 from vmemo.cli.target import Target, run
+from vmemo.models.results import Job
 
 
 @command("vmemo process", "vmemo process --llm ollama:qwen3:8b --bank alice", "vmemo process --json")
@@ -19,14 +22,27 @@ def process(
     embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Process pending messages, failed ones included, and run other due jobs."""
+    """Derive facts from pending messages, failed ones included, and say which jobs are left to a worker."""
 
-    async def verb(memory: Memory) -> Retained:
-        return await with_progress(
+    async def verb(memory: Memory) -> tuple[Retained, list[Job]]:
+        done = await with_progress(
             memory.process(), lambda: pending_messages(memory), what="processing messages", shown=not as_json
         )
+        return done, await memory.jobs()
 
-    _print_result(run(Target(db, bank, llm, embedder), verb), as_json)
+    done, left = run(Target(db, bank, llm, embedder), verb)
+    kinds = Counter(job.kind for job in left)
+    if as_json:
+        print_json({**done.model_dump(mode="json"), "left": dict(kinds)})
+        return
+    show(done, stored=False)
+    if left:
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        stdout().print(
+            f"{counted(len(left), 'job')} left to a worker: {listed}. `vmemo worker --once` runs those that are due; "
+            "`vmemo jobs` lists them.",
+            markup=False,
+        )
 
 
 @command(
