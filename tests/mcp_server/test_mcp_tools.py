@@ -100,7 +100,8 @@ def test_read_only_process_of_one_bank_reaches_no_other_and_writes_nothing(tmp_p
             assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed.values())
             assert "Lisbon" in await call(client, "recall", query="Where does Ana live?")
             other = await call_error(client, "recall", query="Where does Bob live?", bank="bob")
-            assert "PermissionDenied: This connection does not have read permission for this bank." in other
+            assert "PermissionDenied: This connection does not have read permission for this bank: it has read" in other
+            assert "permission for bank 'alice'." in other
             assert (await call(client, "list_banks")) == '{"banks": ["alice"], "default": "alice"}'
             assert "PermissionDenied" in await call_error(client, "retain", content="Ana lives in Porto.")
             assert "Bank 'alice': 1 message, 1 fact" in await call(client, "status")

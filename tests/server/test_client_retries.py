@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import stat
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -263,7 +264,9 @@ def test_permissions_of_a_key_apply_and_its_secret_is_never_shown(keyed_server: 
             lambda: client.bank("b").open_sync(),
         ]
         for call in forbidden:
-            with pytest.raises(ServerDenied, match="This API key does not have") as error:
+            with pytest.raises(ServerDenied, match=r"This API key does not have.*it has read permission for bank 'a'"):
+                call()
+            with pytest.raises(ServerDenied) as error:
                 call()
             assert reader not in repr(error.value) + repr(client) + repr(vars(client))
     for key in (None, SECRET):
@@ -273,6 +276,35 @@ def test_permissions_of_a_key_apply_and_its_secret_is_never_shown(keyed_server: 
         ):
             raise AssertionError("the client must not open")
         assert SECRET not in repr(error.value)
+
+
+def test_key_opens_its_only_bank_unless_one_is_named(keyed_server: LiveServer, tmp_path: Path) -> None:
+    one, several = keyed_server.key("admin", "of the key"), keyed_server.key("write", "b", "c-*")
+    with Client(keyed_server.url, key=one) as client:
+        client.retain_sync("I have a cat.")
+        assert client.status_sync().bank == "of the key"
+        assert client.reflect_sync("cat").found
+        client.export_sync(tmp_path / "x.jsonl")
+        assert client.banks_sync() == ["of the key"]
+    assert stat.S_IMODE((tmp_path / "x.jsonl").stat().st_mode) == 0o600
+    with Client(keyed_server.url, key=keyed_server.key("admin", "*")) as client:
+        assert client.status_sync().bank == "default"
+    with Client(keyed_server.url, key=several) as client:
+        client.bank("c-1").retain_sync("I have a dog.")
+        with pytest.raises(InvalidInput, match="The key is for several banks"):
+            client.status_sync()
+        with pytest.raises(ServerDenied, match=r"it has write permission for banks 'b', 'c-\*'"):
+            client.bank("default").status_sync()
+
+
+@pytest.mark.parametrize("key", ["vmemo_…", "vmemo_...", "${VMEMO_API_KEY}", "<your key>"])
+def test_placeholder_of_the_documentation_is_named_as_such(keyed_server: LiveServer, key: str) -> None:
+    with pytest.raises(InvalidInput, match=r"placeholder of the documentation.*`vmemo keys create` printed"):
+        Client(keyed_server.url, key=key)
+    with keyed_server.http() as plain:
+        for name, value in ((b"Authorization", f"Bearer {key}"), (b"X-Api-Key", key)):
+            response = plain.get("/v1/banks", headers=[(name, value.encode())])
+            assert (response.status_code, "placeholder" in response.json()["detail"]) == (401, True)
 
 
 @pytest.mark.parametrize(

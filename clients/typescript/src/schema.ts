@@ -345,6 +345,15 @@ export interface Job {
   created_at: string;
 }
 
+/** The access that an API key gives, or that a request without a key has. */
+export interface KeyAccess {
+  /** Names of banks, and prefixes that end in an asterisk. */
+  banks: string[];
+  permission: "read" | "write" | "admin";
+  /** The only bank of the key; `default` without a key; else null. */
+  default_bank: string | null;
+}
+
 /** The result of maintenance. */
 export interface Maintained {
   /** messages that had expired and were forgotten */
@@ -1035,6 +1044,12 @@ export interface Routes {
     query: undefined;
     body: undefined;
     response: string;
+  };
+  /** Describe the API key of the request: its banks, its permission, and the bank to use if none is named. */
+  "GET /v1/key": {
+    query: undefined;
+    body: undefined;
+    response: KeyAccess;
   };
   /** List every API key ever created, without secrets. */
   "GET /v1/keys": {

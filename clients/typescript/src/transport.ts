@@ -60,6 +60,9 @@ export class Transport {
     const url = new URL(options.url ?? "http://127.0.0.1:8000");
     this.#host = url.host;
     this.#base = url.origin + url.pathname.replace(/\/+$/, "");
+    if (options.key !== undefined && /…|\.\.\.$/.test(options.key)) {
+      throw invalid("key is the placeholder of the documentation. Pass the secret that `vmemo keys create` printed.");
+    }
     this.#key = header("key", options.key);
     this.#timeout = options.timeout ?? 300_000;
     this.#retries = options.retries ?? 3;

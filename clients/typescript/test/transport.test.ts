@@ -155,6 +155,7 @@ test("names that a URL would drop, and keys that a header can't hold, are refuse
   }
   await assert.rejects(client().why(".."), { code: "InvalidInput" });
   assert.throws(() => client({ key: "schlüssel" }), { code: "InvalidInput" });
+  assert.throws(() => client({ key: "vmemo_…" }), { code: "InvalidInput", message: /placeholder/ });
   await assert.rejects(client().retain("tea", {}, { idempotencyKey: "a\nb" }), { code: "InvalidInput" });
   assert.equal(requests.length, 0);
 });

@@ -11,7 +11,7 @@ from vmemo.auth.principal import Principal
 from vmemo.auth.records import LocalRecords, Records
 from vmemo.auth.service import AuthService, digest
 from vmemo.errors import VmemoError
-from vmemo.models.auth import AuditEntry
+from vmemo.models.auth import AuditEntry, is_placeholder
 
 
 def _ignore(entry: AuditEntry, error: Exception) -> None:
@@ -44,7 +44,16 @@ class AccessControl:
         Raise Unauthenticated if the secret is no active key, or if it is missing and required. Raise RateLimited if
         the principal sends too many requests.
         """
-        return await self.authenticate_digest(None if secret is None else digest(secret))
+        try:
+            return await self.authenticate_digest(None if secret is None else digest(secret))
+        except Unauthenticated:
+            # Servers read headers as Latin-1, and clients send an ellipsis in UTF-8.
+            if secret is None or not is_placeholder(secret.encode("latin-1", "replace").decode("utf-8", "replace")):
+                raise
+        raise Unauthenticated(
+            "The API key sent is the placeholder of the documentation. Send the secret that `vmemo keys create` "
+            "printed; a server on the local machine that has no keys needs none."
+        )
 
     async def authenticate_digest(self, hashed: str | None) -> Principal:
         """Return the principal of a secret's hash as `authenticate` does."""

@@ -39,6 +39,8 @@ class SupportsBanks(Protocol):
 
 
 M = TypeVar("M", bound=SupportsBanks)
+_NAMED = 5
+"""Banks that a denial names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,17 @@ class Principal:
         if not self.allows(permission, bank):
             scope = "every bank" if bank is None else "this bank"
             subject = "This connection" if self.key_id is None else "This API key"
-            raise PermissionDenied(f"{subject} does not have {permission} permission for {scope}.")
+            raise PermissionDenied(
+                f"{subject} does not have {permission} permission for {scope}: it has {self.permission} permission for "
+                f"{self._described_banks()}."
+            )
+
+    def _described_banks(self) -> str:
+        """Name the banks of the principal, the first ones if there are many."""
+        if ALL_BANKS in self.banks:
+            return "every bank"
+        named = ", ".join(map(repr, self.banks[:_NAMED])) + (", …" if len(self.banks) > _NAMED else "")
+        return f"bank {named}" if self.only_bank else f"banks {named}"
 
     async def open_bank(self, memory: M, bank: str, permission: Permission, *, create: bool = False) -> M:
         """Return the memory of a bank after checking the permission.

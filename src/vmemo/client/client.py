@@ -8,28 +8,39 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from vmemo.auth.permissions import ALL_BANKS
 from vmemo.client import files
 from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, RetryPolicy, path_of
 from vmemo.client.errors import Problem, raised
 from vmemo.client.routes import ROUTES, Page, parse, route_of
-from vmemo.errors import NotFound, ServerFailed
+from vmemo.errors import InvalidInput, NotFound, ServerFailed
 from vmemo.llm.streaming import sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
-from vmemo.models import requests as r
+from vmemo.models import BankId, requests as r
 from vmemo.models.request_fields import LARGEST_PAGE, Request, Returns
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
 
 R = TypeVar("R")
 _STREAM = "text/event-stream"
+DEFAULT_BANK = "default"
 _StreamItem = MemoryLookup | TextDelta | Retracted | Answer | Problem
+
+
+class _KeyAccess(BaseModel):
+    """The part of a key's description that the client uses."""
+
+    banks: list[str]
+    default_bank: str | None
 
 
 class Client(Verbs):
     """Long-term memory of one bank on a server: `url` is the server's address, `key` an API key for the bank.
 
+    Without `bank`, it is the only bank of the key, or `default` if there is no key or it is for every bank. With a key
+    for some banks, name one here or with `bank()`.
     Verbs, arguments, results and errors are those of `Memory`. Requests to a busy or restarting server are sent again,
     and a write that had to be sent again takes effect once.
     """
@@ -37,7 +48,7 @@ class Client(Verbs):
     def __init__(
         self,
         url: str,
-        bank: str = "default",
+        bank: str | None = None,
         key: str | None = None,
         timeout: float = 300.0,
         *,
@@ -45,7 +56,7 @@ class Client(Verbs):
         **options: Unpack[ConnectionOptions],
     ) -> None:
         """Configure a client; nothing is sent yet. `timeout` is how many seconds the server may be silent."""
-        self._name = bank_id(bank)
+        self._name = None if bank is None and key else bank_id(DEFAULT_BANK if bank is None else bank)
         self._connection = Connection(url, key=key, timeout=timeout, retry=retry or RetryPolicy(), **options)
 
     def __repr__(self) -> str:
@@ -56,7 +67,7 @@ class Client(Verbs):
         if isinstance(request, r.BanksRequest):
             return cast("R", await self._banks())
         route = route_of(request)
-        response = await self._connection.ask(route.call(cast("Request", request), self._name))
+        response = await self._connection.ask(route.call(cast("Request", request), await self._bank()))
         return cast("R", route.convert(self._parse(route.response, response)))
 
     async def _banks(self) -> list[str]:
@@ -75,7 +86,7 @@ class Client(Verbs):
         return self._stream(request)
 
     async def _stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
-        call = ROUTES[r.ReflectRequest].call(request, self._name).streamed(_STREAM)
+        call = ROUTES[r.ReflectRequest].call(request, await self._bank()).streamed(_STREAM)
         async with self._connection.heard(call) as response, aclosing(self._events(response)) as received:
             async for event in received:
                 yield event
@@ -109,15 +120,15 @@ class Client(Verbs):
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""
         try:
-            await self._connection.ask(Call(method="GET", path=self._path()))
+            await self._connection.ask(Call(method="GET", path=await self._path()))
         except NotFound:
             return False
         return True
 
     async def open(self) -> None:
         """Connect to the server, and create the bank if it is missing."""
-        if not await self.exists():
-            await self._connection.ask(Call(method="PUT", path=self._path(), reads=False, once=True))
+        if await self._default_bank() is not None and not await self.exists():
+            await self._connection.ask(Call(method="PUT", path=await self._path(), reads=False, once=True))
 
     async def close(self) -> None:
         """Close the connections. The next verb opens new ones."""
@@ -125,20 +136,41 @@ class Client(Verbs):
 
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""
-        call = Call(method="GET", path=self._path("export"), accept=LINES)
+        call = Call(method="GET", path=await self._path("export"), accept=LINES)
         async with self._connection.heard(call) as response:
             return await files.save(response.aiter_bytes(), Path(path))
 
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
         call = Call(
-            method="POST", path=self._path("import"), upload=lambda: files.chunks(Path(path)), reads=False, once=True
+            method="POST",
+            path=await self._path("import"),
+            upload=lambda: files.chunks(Path(path)),
+            reads=False,
+            once=True,
         )
         status: Status = self._parse(Status, await self._connection.ask(call))
         return status.messages
 
-    def _path(self, *parts: str) -> str:
-        return path_of("v1", "banks", self._name, *parts)
+    async def _default_bank(self) -> BankId | None:
+        """Return the name of the bank; if none was given, ask the server for that of the key."""
+        if self._name is None:
+            response = await self._connection.ask(Call(method="GET", path=path_of("v1", "key")))
+            access: _KeyAccess = self._parse(_KeyAccess, response)
+            name = access.default_bank or (DEFAULT_BANK if ALL_BANKS in access.banks else None)
+            self._name = None if name is None else BankId(name)
+        return self._name
+
+    async def _bank(self) -> BankId:
+        name = await self._default_bank()
+        if name is None:
+            raise InvalidInput(
+                "The key is for several banks. Name one: Client(url, bank=..., key=...), or client.bank(name)."
+            )
+        return name
+
+    async def _path(self, *parts: str) -> str:
+        return path_of("v1", "banks", await self._bank(), *parts)
 
     def _parse(self, kind: Any, body: bytes) -> Any:
         return parse(kind, body, self._connection.host)

@@ -19,6 +19,7 @@ from vmemo.client.errors import Failure
 from vmemo.errors import InvalidInput, ServerFailed, ServerUnavailable, VmemoError
 from vmemo.llm.endpoints import check_api_key, default_certificates, parse_url
 from vmemo.llm.event_loops import PerEventLoop
+from vmemo.models.auth import is_placeholder
 
 _CONNECT = 10.0
 """Timeout of connecting, in seconds."""
@@ -96,6 +97,11 @@ class Connection:
         self.host = parts.netloc
         self._base = parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
         self._headers = {"User-Agent": "vmemo"}
+        if key and is_placeholder(key):
+            raise InvalidInput(
+                "The key is the placeholder of the documentation. Pass the secret that `vmemo keys create` printed; "
+                "for a server on the local machine that has no keys, leave the key out."
+            )
         if key:
             self._headers["Authorization"] = f"Bearer {check_api_key(key, 'The key')}"
         self._timeout, self._retry = timeout, retry

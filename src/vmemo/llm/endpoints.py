@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 
 from vmemo.errors import InvalidInput
+from vmemo.models.auth import is_placeholder
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,9 @@ def parse_url(url: str, label: str) -> SplitResult:
 
 
 def check_api_key(api_key: str, label: str) -> str:
-    """Return the key, or raise InvalidInput if it cannot be sent in an HTTP header."""
+    """Return the key, or raise InvalidInput if it is a placeholder or cannot be sent in an HTTP header."""
+    if is_placeholder(api_key):
+        raise InvalidInput(f"{label} is a placeholder of the documentation. Put the key itself in its place")
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise InvalidInput(f"{label} contains a character that is not allowed in an HTTP header, such as a line break")
     return api_key

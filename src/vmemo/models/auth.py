@@ -16,6 +16,11 @@ Permission = Literal["read", "write", "admin"]
 Interface = Literal["rest", "hindsight", "mcp", "console"]
 
 
+def is_placeholder(secret: str) -> bool:
+    """Return True for text that documentation has in the place of a key, such as `vmemo_…` or `${VMEMO_API_KEY}`."""
+    return "…" in secret or secret.endswith("...") or secret.startswith(("${", "<"))
+
+
 class ApiKey(Record):
     """One API key. Only the hash of its secret is stored.
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import ApiKey, AuditEntry, ClaimedRequest
+from vmemo.models.auth import ApiKey, AuditEntry, ClaimedRequest, Permission
 from vmemo.models.base import Name
 from vmemo.models.requests import CreateKeyRequest
 from vmemo.server import examples
@@ -40,6 +40,14 @@ class Health(BaseModel):
     """The state of the server."""
 
     status: Literal["ok"] = "ok"
+
+
+class KeyAccess(BaseModel):
+    """The access that an API key gives, or that a request without a key has."""
+
+    banks: list[str] = Field(examples=[["alice"]], description="Names of banks, and prefixes that end in an asterisk.")
+    permission: Permission
+    default_bank: str | None = Field(description="The only bank of the key; `default` without a key; else null.")
 
 
 class CreatedKey(BaseModel):
@@ -79,6 +87,13 @@ async def metrics(request: Request, principal: AnyPrincipal) -> Response:
     replica = AppState.of(request).memory.replica
     metrics.replica(used=replica is not None and replica.problem is None)
     return Response(metrics.exposition(), media_type=metrics.media_type)
+
+
+@router.get("/v1/key", response_model=KeyAccess, responses=READ_ERRORS)
+async def key_access(principal: AnyPrincipal) -> Response:
+    """Describe the API key of the request: its banks, its permission, and the bank to use if none is named."""
+    default = principal.default_bank
+    return record(KeyAccess(banks=list(principal.banks), permission=principal.permission, default_bank=default))
 
 
 @router.get("/v1/keys", response_model=CursorPage[ApiKey], responses=READ_ERRORS)
