@@ -10,7 +10,6 @@ from vmemo.models import FactId, Link
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, FactOutline, RevisionEdge, RevisionQuery
 from vmemo.ports import BankReader
-from vmemo.stores.sqlite.bank_cache import MOST_FACTS, KeptRows
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,
@@ -97,11 +96,3 @@ def test_token_vectors_are_current_after_another_process_has_replaced_them(tmp_p
 
 async def _token_counts(store: SqliteStore, fact: FactId) -> list[int]:
     return [len(tokens) for tokens in await token_vectors(store, BANK, [fact]) if tokens is not None]
-
-
-def test_rows_that_were_read_first_are_dropped() -> None:
-    kept = KeptRows[str]()
-    kept.keep({number: str(number) for number in range(MOST_FACTS)})
-    kept.keep({MOST_FACTS: "last"})
-    assert len(kept) == MOST_FACTS
-    assert kept.known([0, 1, MOST_FACTS]) == {1: "1", MOST_FACTS: "last"}

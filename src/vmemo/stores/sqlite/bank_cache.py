@@ -1,12 +1,10 @@
-"""Caches of banks: parts that recalls have read, kept for the next ones until the bank changes."""
+"""Rows of banks that recalls have read, kept for the next ones until the bank changes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
@@ -15,15 +13,10 @@ from vmemo.models.search import FactOutline, RevisionEdge
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
 
-V = TypeVar("V")
 MOST_BANKS = 8
-MOST_FACTS = 4096
-MOST_SHARED = 8192
-"""Banks of which something is kept, facts of each, and facts of all: about 4 kB for a fact with its token vectors."""
-MOST_MENTIONS = 8192
-"""Mentions that the facts of a bank share."""
-MOST_NODES = 8192
-"""Facts of a bank whose links, entities, revisions and outlines are kept: with more, those of the bank begin anew."""
+"""Banks of which rows are kept."""
+MOST_ROWS = 4096
+"""Rows of one kind that are kept of a bank. A fact with its token vectors takes about 4 kB."""
 _VERSION = "SELECT revision, purges FROM banks WHERE seq = ?"
 Link = tuple[int, LinkKind, float]
 """The row of a linked fact, and the kind and weight of the link."""
@@ -31,40 +24,17 @@ RevisionKey = tuple[int, int, int]
 """The rows of a newer and an older fact, and the kind of revision by number."""
 
 
-class KeptRows(Generic[V]):
-    """Values by the number of a fact, of which those that were read first are dropped."""
-
-    def __init__(self) -> None:
-        self._rows: OrderedDict[int, V] = OrderedDict()
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def known(self, numbers: Iterable[int]) -> dict[int, V]:
-        """Return the values that are kept."""
-        rows = self._rows
-        return {number: value for number in numbers if (value := rows.get(number)) is not None}
-
-    def keep(self, rows: Mapping[int, V]) -> None:
-        """Keep more values."""
-        with self._lock:
-            self._rows.update(rows)
-            while len(self._rows) > MOST_FACTS:
-                self._rows.popitem(last=False)
-
-
 @dataclass(frozen=True)
 class BankCache:
-    """Parts of a bank at one revision, by the numbers of facts. Threads may add to it at once, and add the same.
+    """Rows of a bank at one revision, by the numbers of facts. Threads may add to it at once, and add the same.
 
     Facts, links and revisions refer to rows of the index of that revision.
     """
 
     version: tuple[int, int]
-    facts: KeptRows[dict[str, object]] = field(default_factory=KeptRows[dict[str, object]])
+    facts: dict[int, dict[str, object]] = field(default_factory=dict[int, dict[str, object]])
     """The fields of facts: models would be many more objects for garbage collection to visit."""
-    tokens: KeptRows[tuple[int, bytes]] = field(default_factory=KeptRows[tuple[int, bytes]])
+    tokens: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     """The width and the packed values of token vectors."""
     outlines: dict[int, FactOutline] = field(default_factory=dict[int, FactOutline])
     links: dict[int, list[Link]] = field(default_factory=dict[int, list[Link]])
@@ -80,15 +50,15 @@ class BankCache:
 
     @property
     def is_full(self) -> bool:
-        """True if more is kept than memory is set aside for."""
-        nodes = max(map(len, (self.outlines, self.links, self.named, self.revisions)))
-        return nodes > MOST_NODES or len(self.mentions) > MOST_MENTIONS
+        """True if more rows of a kind are kept than `MOST_ROWS`."""
+        return max(len(rows) for name, rows in vars(self).items() if name != "version") > MOST_ROWS
 
 
 class BankCaches:
-    """The caches of the banks that were searched last.
+    """The rows of the banks that were searched last.
 
-    Every change of a bank's memories moves its revision, and only access counts change without one.
+    One rule: the rows of a bank are dropped when its revision changes, when they are too many, and when enough other
+    banks were searched since. Every change of a bank's memories changes the revision, except that of access counts.
     """
 
     def __init__(self) -> None:
@@ -101,7 +71,7 @@ class BankCaches:
             self._banks.clear()
 
     def get(self, connection: Connection, index: BankIndex) -> BankCache:
-        """Return the cache of the connection's transaction; one of its own if the index is newer than that."""
+        """Return the rows as of the connection's transaction; an empty cache of its own if the index is newer."""
         [version] = fetch(connection, _VERSION, index.number)
         if version != (index.revision, index.purges):
             return BankCache(version)
@@ -110,10 +80,6 @@ class BankCaches:
             if known is None or known.version != version or known.is_full:
                 known = self._banks[index.number] = BankCache(version)
             self._banks.move_to_end(index.number)
-            while len(self._banks) > MOST_BANKS or self._has_too_many_facts:
+            while len(self._banks) > MOST_BANKS:
                 self._banks.popitem(last=False)
             return known
-
-    @property
-    def _has_too_many_facts(self) -> bool:
-        return len(self._banks) > 1 and sum(len(bank.facts) for bank in self._banks.values()) > MOST_SHARED

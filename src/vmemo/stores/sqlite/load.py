@@ -1,10 +1,9 @@
-"""The facts that a recall returns, read with plain SQLite statements, which are faster than those of `reads`."""
+"""The facts that a recall returns, and their outlines, from the rows in memory or from the file."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from sqlalchemy import Connection
@@ -23,7 +22,6 @@ _FACTS = f"""
 SELECT {", ".join(column.name for column in facts.columns)} FROM facts
 WHERE seq IN (SELECT value FROM json_each(?))
 """
-_NUMBERS = "SELECT id, seq FROM facts WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
 _MENTIONS = (
     "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
 )
@@ -57,16 +55,11 @@ class FactLoader:
 
     def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
         """Return facts in the order of the ids, and the titles of their episodes."""
-        if not ids:
-            return [], {}
-        numbers, titles = self._index.numbers(ids), self._cache.titles
-        found = self._cache.facts.known(numbers)
-        counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(found))) if found else {}
-        reader = _Reader(self._connection, self._index.number, self._bank, self._cache)
-        read = reader.read([seq for seq in numbers if seq not in found])
-        self._cache.facts.keep(read)
-        found |= read
-        by_id = {numbers[seq]: _fact(fields, counts.get(seq)) for seq, fields in found.items()}
+        numbers, known, titles = self._index.numbers(ids), self._cache.facts, self._cache.titles
+        cached = [seq for seq in numbers if seq in known]
+        counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(cached))) if cached else {}
+        self._read([seq for seq in numbers if seq not in known])
+        by_id = {id: _fact(known[seq], counts.get(seq)) for seq, id in numbers.items() if seq in known}
         wanted = [by_id[id] for id in ids if id in by_id]
         return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
 
@@ -79,49 +72,23 @@ class FactLoader:
         found = {id: known[seq] for seq, id in numbers.items() if seq in known}
         return [found[id] for id in ids if id in found]
 
-
-def facts_by_id(connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]) -> list[Fact]:
-    """Return facts in the order of the ids, without their embeddings; missing ones are left out."""
-    seqs: dict[FactId, int] = dict(fetch(connection, _NUMBERS, number, listed(ids)))
-    found = _Reader(connection, number, bank, BankCache((0, 0))).read(list(seqs.values()))
-    return [Fact.trusted(found[seqs[id]]) for id in ids if id in seqs]
-
-
-def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
-    """Return a fact of cached fields. Metadata is copied, because a caller might change it."""
-    own = fields.copy()
-    if access_count is not None:
-        own["access_count"] = access_count
-    own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
-    return Fact.trusted(own)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Reads the fields of facts. Other threads may add to what is `known` at the same time, and add the same."""
-
-    connection: Connection
-    number: int
-    bank: BankId
-    known: BankCache
-
-    def read(self, seqs: Sequence[int]) -> dict[int, dict[str, object]]:
-        """Return the fields of facts by number."""
+    def _read(self, seqs: Sequence[int]) -> None:
+        """Add the fields of facts to the cache."""
         if not seqs:
-            return {}
+            return
         wanted = listed(seqs)
         mentioned, origins = self._mentions(wanted), self._sources(wanted)
-        rows = fetch(self.connection, _FACTS, wanted)
-        return {
-            row[0]: fact_fields(row, self.bank, mentioned.get(row[0], ()), origins.get(row[0], _NONE)) for row in rows
-        }
+        for row in fetch(self._connection, _FACTS, wanted):
+            seq = row[0]
+            fields = fact_fields(row, self._bank, mentioned.get(seq, ()), origins.get(seq, _NONE))
+            self._cache.facts[seq] = fields
 
     def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
-        rows: list[tuple[int, int, str | None]] = fetch(self.connection, _MENTIONS, self.number, facts)
-        entities, mentions = self.known.entities, self.known.mentions
+        rows: list[tuple[int, int, str | None]] = fetch(self._connection, _MENTIONS, self._index.number, facts)
+        entities, mentions = self._cache.entities, self._cache.mentions
         unknown = {entity for _, entity, _ in rows}.difference(entities)
         if unknown:
-            entities.update((row[0], row[1:]) for row in fetch(self.connection, _ENTITIES, listed(unknown)))
+            entities.update((row[0], row[1:]) for row in fetch(self._connection, _ENTITIES, listed(unknown)))
         found: dict[int, list[Mention]] = defaultdict(list)
         for fact, entity, said in rows:
             key = entity, said
@@ -133,11 +100,11 @@ class _Reader:
 
     def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
         """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
-        rows: list[tuple[int, int, int, str]] = fetch(self.connection, _SOURCES, self.number, facts)
-        episodes = self.known.episodes
+        rows: list[tuple[int, int, int, str]] = fetch(self._connection, _SOURCES, self._index.number, facts)
+        episodes = self._cache.episodes
         unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
-        for seq, id, title in fetch(self.connection, _EPISODES, listed(unknown)) if unknown else ():
-            self.known.titles[EpisodeId(id)] = title
+        for seq, id, title in fetch(self._connection, _EPISODES, listed(unknown)) if unknown else ():
+            self._cache.titles[EpisodeId(id)] = title
             episodes[seq] = EpisodeId(id)
         found: dict[int, tuple[list[str], ...]] = {}
         for fact, kind, source, id in rows:
@@ -145,3 +112,12 @@ class _Reader:
                 found[fact] = ([], [], [], [])
             found[fact][kind].append(episodes[source] if kind == EPISODE else id)
         return found
+
+
+def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
+    """Return a fact of cached fields. Metadata is copied, because a caller might change it."""
+    own = fields.copy()
+    if access_count is not None:
+        own["access_count"] = access_count
+    own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
+    return Fact.trusted(own)

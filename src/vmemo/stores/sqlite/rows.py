@@ -106,12 +106,10 @@ def tokens_of(
     connection: Connection, cache: BankCache, numbers: Mapping[int, FactId], ids: Sequence[FactId]
 ) -> Sequence[TokenVectors | None]:
     """Return token vectors in the order of the ids, of facts whose numbers are known."""
-    found = cache.tokens.known(numbers)
-    if new := [seq for seq in numbers if seq not in found]:
-        read = {seq: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, listed(new))}
-        cache.tokens.keep(read)
-        found |= read
-    stored = {numbers[seq]: packed for seq, packed in found.items()}
+    known = cache.tokens
+    if new := [seq for seq in numbers if seq not in known]:
+        known.update((seq, (width, packed)) for seq, width, packed in fetch(connection, _TOKENS, listed(new)))
+    stored = {id: known[seq] for seq, id in numbers.items() if seq in known}
     return unpacked_tokens([stored.get(id) for id in ids])
 
 

@@ -6,25 +6,23 @@ every process increase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from vmemo.models import BankId, EntityId, Fact
+from vmemo.models import BankId
 from vmemo.models.results import Status
 from vmemo.models.search import Hits, Vectors
-from vmemo.models.select import FactSelect
 from vmemo.ports import BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sqlite import cooccurrence, search
+from vmemo.stores.sqlite import search
 from vmemo.stores.sqlite.bank_cache import BankCaches
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
-from vmemo.stores.sqlite.load import facts_by_id
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 
 R = TypeVar("R")
@@ -75,21 +73,11 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         database = self._database
         return await database.run(search.read_bank, database.file, self._indexes, self._caches, bank, run)
 
-    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
-        """Return the facts of a selection; those of given ids with plain statements."""
-        if select.ids is None or select.with_embeddings:
-            return await super().facts(bank, select)
-        return await self._read(bank, facts_by_id, bank, select.ids)
-
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
         """Return for each vector the nearest current facts."""
         return await self._database.read(
             lambda c: search.nearest(c, self._indexes, bank, vectors, limit=limit, floor=floor)
         )
-
-    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """Return for each entity those it shares a fact with."""
-        return await self._read(bank, cooccurrence.cooccurring, entities)
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Vacuum the file if something was deleted; return False if deleted text may be left in it."""
