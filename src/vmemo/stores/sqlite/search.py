@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -15,7 +14,6 @@ from vmemo.models.search import (
     ExpandRequest,
     Expansion,
     FactOutline,
-    Hits,
     Ranking,
     RevisionEdge,
     RevisionQuery,
@@ -25,13 +23,12 @@ from vmemo.models.search import (
     TemporalSearch,
     TokenVectors,
     Vector,
-    Vectors,
 )
 from vmemo.models.select import MessageSelect
-from vmemo.ports import BankNotFound, BankReader, Loaded
+from vmemo.ports import Loaded
 from vmemo.stores.sql import name_rows, reads
 from vmemo.stores.sql.conditions import listed
-from vmemo.stores.sql.search import SqlBankReader
+from vmemo.stores.sql.search import run_expansion, run_search
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.bank_cache import BankCache, BankCaches
 from vmemo.stores.sqlite.file import SqliteFile
@@ -44,8 +41,6 @@ from vmemo.stores.sqlite.load import FactLoader
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.values import micros
 
-R = TypeVar("R")
-_EXISTS = "SELECT 1 FROM banks WHERE id = ?"
 _NAMED = """
 SELECT entity_names.name, entities.id, entities.name, entities.type
 FROM entity_names JOIN entities ON entities.seq = entity_names.entity
@@ -54,10 +49,16 @@ ORDER BY entity_names.name, entity_names.entity
 """
 
 
-class SqliteBankSearch:
-    """`BankSearch` over the index of a bank and the connection that it is read with."""
+class SqliteBankReader:
+    """`BankReader` and `BankSearch` over the index of a bank and the connection that it is read with.
 
-    def __init__(self, connection: Connection, indexes: IndexCache, caches: BankCaches, bank: BankId) -> None:
+    It explains the errors of its own statements, and not those of the function that uses it.
+    """
+
+    def __init__(
+        self, file: SqliteFile, connection: Connection, indexes: IndexCache, caches: BankCaches, bank: BankId
+    ) -> None:
+        self._reading = file.reading
         self._connection = connection
         self._indexes = indexes
         self._caches = caches
@@ -155,15 +156,28 @@ class SqliteBankSearch:
         """Return the links by which facts replace or outdate others."""
         return self._graph.revisions(self.allowed(query.scope), query.facts)
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a request."""
+        with self._reading():
+            return run_search(self, request)
+
+    def expand(self, request: ExpandRequest) -> Expansion:
+        """Return the edges, token vectors and revisions of candidates."""
+        with self._reading():
+            return run_expansion(self, request)
+
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        found, titles = self._loader.load(facts)
-        said = reads.messages_of(self._connection, self._index.number, MessageSelect(ids=messages)) if messages else []
-        return Loaded(facts=found, messages=said, titles=titles)
+        with self._reading():
+            found, titles = self._loader.load(facts)
+            by_id = MessageSelect(ids=messages)
+            said = reads.messages_of(self._connection, self._index.number, by_id) if messages else []
+            return Loaded(facts=found, messages=said, titles=titles)
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
-        return self._loader.outlines(facts)
+        with self._reading():
+            return self._loader.outlines(facts)
 
 
 def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:
@@ -174,51 +188,3 @@ def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:
         and one.vector is other.vector
         and numbers == (other.fan, other.compared, other.common, other.floor)
     )
-
-
-class SqliteBankReader(SqlBankReader):
-    """`BankReader` that explains the errors of its statements, and leaves those of the function that uses it alone."""
-
-    def __init__(self, file: SqliteFile, bank: SqliteBankSearch) -> None:
-        super().__init__(bank)
-        self._file = file
-
-    def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a request."""
-        with self._file.reading():
-            return super().search(request)
-
-    def expand(self, request: ExpandRequest) -> Expansion:
-        """Return the edges, token vectors and revisions of candidates."""
-        with self._file.reading():
-            return super().expand(request)
-
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        with self._file.reading():
-            return super().load(facts, messages)
-
-    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
-        with self._file.reading():
-            return super().outline(facts)
-
-
-def read_bank(
-    file: SqliteFile, indexes: IndexCache, caches: BankCaches, bank: BankId, run: Callable[[BankReader], R]
-) -> R:
-    """Run a function in one read transaction of a bank."""
-    with file.snapshot() as connection:
-        with file.reading():
-            if not fetch(connection, _EXISTS, bank):
-                raise BankNotFound(bank)
-        return run(SqliteBankReader(file, SqliteBankSearch(connection, indexes, caches, bank)))
-
-
-def nearest(
-    connection: Connection, indexes: IndexCache, bank: BankId, vectors: Vectors, *, limit: int, floor: float
-) -> list[Hits]:
-    """Return for each vector the nearest current facts."""
-    index = indexes.get(connection, bank)
-    allowed = index.current(micros(utc_now()))
-    return index.neighbours(vectors, allowed, limit, floor)

@@ -11,19 +11,23 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from vmemo.models import BankId
+from sqlalchemy import Connection
+
+from vmemo.models import BankId, utc_now
 from vmemo.models.results import Status
 from vmemo.models.search import Hits, Vectors
-from vmemo.ports import BankReader
+from vmemo.ports import BankNotFound, BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sqlite import search
 from vmemo.stores.sqlite.bank_cache import BankCaches
 from vmemo.stores.sqlite.database import SqliteDatabase
 from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
+from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
+from vmemo.stores.sqlite.search import SqliteBankReader
+from vmemo.stores.values import micros
 
 R = TypeVar("R")
 
@@ -70,14 +74,24 @@ class SqliteStore(SqlStore[SqliteDatabase]):
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, in a worker thread."""
-        database = self._database
-        return await database.run(search.read_bank, database.file, self._indexes, self._caches, bank, run)
+
+        def read(file: SqliteFile) -> R:
+            with file.snapshot() as connection:
+                with file.reading():
+                    if not fetch(connection, "SELECT 1 FROM banks WHERE id = ?", bank):
+                        raise BankNotFound(bank)
+                return run(SqliteBankReader(file, connection, self._indexes, self._caches, bank))
+
+        return await self._database.run(read, self._database.file)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
         """Return for each vector the nearest current facts."""
-        return await self._database.read(
-            lambda c: search.nearest(c, self._indexes, bank, vectors, limit=limit, floor=floor)
-        )
+
+        def find(connection: Connection) -> list[Hits]:
+            index = self._indexes.get(connection, bank)
+            return index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
+
+        return await self._database.read(find)
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Vacuum the file if something was deleted; return False if deleted text may be left in it."""
