@@ -82,7 +82,7 @@ def postgres_template(postgres: EmbeddedPostgres) -> str:
 
     async def fill() -> None:
         pool = PostgresPool(postgres.create(TEMPLATE))
-        await pool.write(lambda connection: migrate.upgrade(connection, partitions=2), patient=True)
+        await pool.write(migrate.upgrade, patient=True)
         await pool.close()
 
     asyncio.run(fill())

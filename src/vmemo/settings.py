@@ -315,10 +315,9 @@ def _refuse_key(settings: Settings) -> None:
 def _postgres(url: str, settings: Settings) -> Store:
     if find_spec("asyncpg") is None:
         raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
-    from vmemo.stores.postgres.store import PostgresStore, ReplicaOptions
+    from vmemo.stores.postgres.store import PostgresStore
 
-    replica = None if settings.read_url is None else ReplicaOptions(url=settings.read_url, max_lag=settings.read_lag)
-    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout, replica=replica)
+    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout, read_url=settings.read_url)
 
 
 def _plugged_in(url: str, scheme: str, settings: Settings) -> Store:

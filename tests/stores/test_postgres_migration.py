@@ -35,23 +35,17 @@ def write(url: str, run: Callable[[Connection], R]) -> R:
     return asyncio.run(working())
 
 
-def upgraded(connection: Connection) -> None:
-    migrate.upgrade(connection, partitions=2)
-
-
 def tables(connection: Connection) -> set[str]:
     return set(inspect(connection).get_table_names())
 
 
-def test_an_empty_database_gets_tables_partitioned_by_bank(empty_postgres_url: str) -> None:
+def test_an_empty_database_gets_tables_with_the_bank_first_in_their_keys(empty_postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         assert migrate.current(connection) is None
-        upgraded(connection)
+        migrate.upgrade(connection)
         assert migrate.current(connection) == migrate.HEAD
-        divided = (SHARED | OWN) - postgres_schema.WHOLE
-        parts = {f"{name}_{number:02}" for name in divided for number in range(2)}
-        assert tables(connection) == SHARED | OWN | DOORS | parts | {"alembic_version"}
-        for name in divided:
+        assert tables(connection) == SHARED | OWN | DOORS | {"alembic_version"}
+        for name in (SHARED | OWN) - postgres_schema.BY_NUMBER - {"notes"}:
             assert inspect(connection).get_pk_constraint(name)["constrained_columns"][0] == "bank"
 
     write(empty_postgres_url, run)
@@ -115,7 +109,7 @@ def test_vectors_are_read_as_arrays_and_can_be_compared(postgres_url: str) -> No
 def test_upgrading_again_changes_nothing(postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         before = tables(connection)
-        upgraded(connection)
+        migrate.upgrade(connection)
         assert tables(connection) == before
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [migrate.HEAD]
 
@@ -129,7 +123,7 @@ def test_processes_that_open_a_new_database_concurrently_create_its_schema_once(
     def open_it() -> None:
         ready.wait()
         try:
-            write(empty_postgres_url, upgraded)
+            write(empty_postgres_url, migrate.upgrade)
         except BaseException as error:
             failed.append(error)
 
@@ -144,15 +138,15 @@ def test_processes_that_open_a_new_database_concurrently_create_its_schema_once(
 
 def test_an_interrupted_upgrade_leaves_nothing(empty_postgres_url: str) -> None:
     with pytest.raises(ZeroDivisionError):
-        write(empty_postgres_url, lambda connection: (upgraded(connection), 1 / 0))
+        write(empty_postgres_url, lambda connection: (migrate.upgrade(connection), 1 / 0))
     assert write(empty_postgres_url, tables) == set()
-    write(empty_postgres_url, upgraded)
+    write(empty_postgres_url, migrate.upgrade)
 
 
 def test_an_older_program_refuses_a_newer_schema(postgres_url: str) -> None:
     write(postgres_url, lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     with pytest.raises(SchemaTooNew, match="9999"):
-        write(postgres_url, upgraded)
+        write(postgres_url, migrate.upgrade)
     assert write(postgres_url, migrate.current) == "9999"
 
 
@@ -163,7 +157,7 @@ def test_the_database_of_another_program_is_refused_and_unchanged(empty_postgres
 
     write(empty_postgres_url, occupy)
     with pytest.raises(StoreError, match="a database of its own"):
-        write(empty_postgres_url, upgraded)
+        write(empty_postgres_url, migrate.upgrade)
     assert write(empty_postgres_url, tables) == {"alembic_version"}
 
 
@@ -176,10 +170,10 @@ def test_the_error_for_a_missing_pgvector_permission_names_who_can_add_it(
     postgres.execute("GRANT ALL ON SCHEMA public TO plain", name)
     plain = f"postgresql://plain:hidden@{urlsplit(empty_postgres_url).netloc.rpartition('@')[2]}/{name}"
     with pytest.raises(StoreError, match="CREATE EXTENSION vector") as raised:
-        write(plain, upgraded)
+        write(plain, migrate.upgrade)
     assert "hidden" not in "".join(traceback.format_exception(raised.value))
     assert write(empty_postgres_url, tables) == set()
     postgres.execute("CREATE EXTENSION vector", name)
-    write(plain, upgraded)
+    write(plain, migrate.upgrade)
     postgres.execute("DROP OWNED BY plain", name)
     postgres.execute("DROP ROLE plain")

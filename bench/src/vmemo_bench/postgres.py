@@ -20,18 +20,13 @@ _REPORTED_SETTINGS = (
 )
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _TABLE_SIZES = """
-SELECT coalesce(parent.relname, own.relname) AS name,
-    sum(pg_relation_size(own.oid))::bigint AS rows,
-    sum(pg_indexes_size(own.oid))::bigint AS indexes,
-    sum(coalesce(pg_total_relation_size(nullif(own.reltoastrelid, 0)), 0))::bigint AS toast
-FROM pg_class AS own
-LEFT JOIN pg_inherits ON inhrelid = own.oid LEFT JOIN pg_class AS parent ON parent.oid = inhparent
-WHERE own.relkind = 'r' AND own.relnamespace = current_schema()::regnamespace
-GROUP BY 1 ORDER BY 1
+SELECT relname AS name, pg_relation_size(oid) AS rows, pg_indexes_size(oid) AS indexes,
+    coalesce(pg_total_relation_size(nullif(reltoastrelid, 0)), 0) AS toast
+FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace ORDER BY 1
 """
 _BANK_TABLES = """
 SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'bank'
-WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY 1
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace ORDER BY 1
 """
 _COLUMNS = """
 SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
@@ -146,7 +141,7 @@ class PostgresDatabase:
             return cast("int", await connection.fetchval("SELECT seq FROM banks WHERE id = $1", bank))
 
     async def table_sizes(self) -> TableSizes:
-        """Return the current size of every table, partitions added up."""
+        """Return the current size of every table."""
         async with self.connection() as connection:
             rows = await connection.fetch(_TABLE_SIZES)
         return TableSizes({str(row["name"]): {part: cast("int", row[part]) for part in SIZE_PARTS} for row in rows})

@@ -24,7 +24,7 @@ from vmemo.models import BankId, requests as r
 from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
-from vmemo.ports import Embedder, PreloadableEmbedder, Replica, ReplicatedStore
+from vmemo.ports import Embedder, PreloadableEmbedder
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.importers.records import ForeignFormat
@@ -183,12 +183,6 @@ class Memory(Verbs):
     def forms_opinions(self) -> bool:
         """True if reflections may store opinions, which needs a language model."""
         return self._session.context.llm is not None
-
-    @property
-    def replica(self) -> Replica | None:
-        """The replica that recalls and listings read from, if the settings name one."""
-        store = self._session.store
-        return store.replica if isinstance(store, ReplicatedStore) else None
 
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""

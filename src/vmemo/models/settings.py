@@ -124,8 +124,6 @@ class Settings(Checked):
     """Maximum connections of this process to a PostgreSQL server."""
     read_url: Annotated[str | None, Env("VMEMO_READ_URL")] = field(default=None, repr=False)
     """URL of a PostgreSQL replica that recalls and listings read from; None reads from the database itself."""
-    read_lag: Annotated[Positive, Env("VMEMO_READ_LAG")] = 10.0
-    """Seconds that the replica may lag before reads go to the primary."""
     fusion: FusionSettings = field(default_factory=FusionSettings)
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     spreading: SpreadingSettings = field(default_factory=SpreadingSettings)

@@ -231,18 +231,9 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         ...
 
 
-class Replica(Store, Protocol):
-    """The same data as in another store, read from a copy that may be a little old."""
-
-    @property
-    def problem(self) -> str | None:
-        """The reason why reads do not use the copy now, or None."""
-        ...
-
-
 @runtime_checkable
 class ReplicatedStore(Protocol):
-    """A store that may have a replica."""
+    """A store that may have a replica: the same data, read from a copy that may be a little old."""
 
     @property
-    def replica(self) -> Replica | None: ...
+    def replica(self) -> Store | None: ...

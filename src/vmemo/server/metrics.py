@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -43,9 +43,6 @@ class Metrics:
         self._background_errors = Counter(
             "vmemo_background_errors", "Errors that no response reports", ["source"], registry=self.registry
         )
-        self._replica = Gauge(
-            "vmemo_replica_used", "1 if reads use the replica", registry=self.registry, multiprocess_mode="livemin"
-        )
         self._several = MULTIPROCESS_FOLDER in os.environ
         if not self._several:
             ProcessCollector(registry=self.registry)
@@ -63,10 +60,6 @@ class Metrics:
     def background_error(self, source: str, error: Exception) -> None:
         """Count an error that no response reports."""
         self._background_errors.labels(source).inc()
-
-    def replica(self, *, used: bool) -> None:
-        """Note if reads use the replica."""
-        self._replica.set(float(used))
 
     def exposition(self) -> bytes:
         """Return all metrics in the format that Prometheus scrapes."""

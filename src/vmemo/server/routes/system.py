@@ -84,8 +84,6 @@ async def metrics(request: Request, principal: AnyPrincipal) -> Response:
     metrics = request.app.state.metrics
     if metrics is None:
         raise HttpProblem(501, "MissingExtra", "Metrics need another package: pip install 'vmemo[metrics]'.")
-    replica = AppState.of(request).memory.replica
-    metrics.replica(used=replica is not None and replica.problem is None)
     return Response(metrics.exposition(), media_type=metrics.media_type)
 
 

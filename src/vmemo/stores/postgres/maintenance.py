@@ -1,4 +1,4 @@
-"""Maintenance of a PostgreSQL database: planner statistics, vacuum, size and integrity."""
+"""Maintenance of a PostgreSQL database: planner statistics, vacuum, the vector index, size and integrity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from vmemo.stores.postgres.schema import search
+from vmemo.stores.postgres.schema import search, vector_index
 from vmemo.stores.sql import schema
 
 TABLES = tuple(
@@ -16,15 +16,13 @@ TABLES = tuple(
 
 
 _CHANGED = """
-SELECT DISTINCT coalesce(parent.relname, own.relname) FROM pg_stat_user_tables AS counted
-JOIN pg_class AS own ON own.oid = counted.relid
-LEFT JOIN pg_inherits ON inhrelid = own.oid LEFT JOIN pg_class AS parent ON parent.oid = inhparent
-WHERE own.relnamespace = current_schema()::regnamespace AND n_mod_since_analyze > own.reltuples / 10
+SELECT counted.relname FROM pg_stat_user_tables AS counted JOIN pg_class ON pg_class.oid = counted.relid
+WHERE relnamespace = current_schema()::regnamespace AND n_mod_since_analyze > reltuples / 10
 """
 
 
 def changed(connection: Connection) -> list[str]:
-    """Return the tables with a partition that changed by a tenth since its last analysis, or was never analysed."""
+    """Return the tables that changed by a tenth since their last analysis, or were never analysed."""
     found = set(connection.exec_driver_sql(_CHANGED).scalars())
     return [name for name in TABLES if name in found]
 
@@ -39,22 +37,34 @@ def vacuum(tables: Sequence[str]) -> str:
     return f"VACUUM (SKIP_LOCKED) {', '.join(tables)}"
 
 
-_PARTS = """
-SELECT child.relname FROM pg_inherits
-JOIN pg_class AS parent ON parent.oid = inhparent JOIN pg_class AS child ON child.oid = inhrelid
-WHERE parent.relname = ANY($2::text[]) AND parent.relnamespace = current_schema()::regnamespace
-    AND satisfies_hash_partition(
-        parent.oid,
-        (SELECT count(*)::integer FROM pg_inherits AS all_parts WHERE all_parts.inhparent = parent.oid),
-        substring(pg_get_expr(child.relpartbound, child.oid) FROM 'remainder ([0-9]+)')::integer,
-        $1::bigint
-    )
+WIDEST = 4_000
+"""Dimensions that an HNSW index can hold."""
+_UNINDEXED = """
+SELECT DISTINCT dimension, to_regclass('fact_vectors_hnsw_' || dimension) IS NOT NULL
+FROM search_sizes JOIN banks ON banks.seq = search_sizes.bank
+WHERE facts >= $1::bigint AND dimension <= $2::integer
+    AND NOT EXISTS (SELECT 1 FROM pg_index
+        WHERE indexrelid = to_regclass('fact_vectors_hnsw_' || dimension) AND indisvalid)
+    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database())
 """
 
 
-def parts(connection: Connection, bank: int) -> list[str]:
-    """Return the partitions that contain a bank's rows."""
-    return list(connection.exec_driver_sql(_PARTS, (bank, list(TABLES))).scalars())
+def index_statements(connection: Connection, index_from: int) -> list[str]:
+    """Return the statements that build the vector index for dimensions with a large bank, each outside transactions.
+
+    An index that is there but not valid was left by a crash. Nothing is returned while another process builds.
+    """
+    found: list[str] = []
+    for dimension, unfinished in connection.exec_driver_sql(_UNINDEXED, (index_from, WIDEST)):
+        name = vector_index(dimension)
+        if unfinished:
+            found.append(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        found.append(
+            f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON fact_vectors "
+            f"USING hnsw ((embedding::halfvec({dimension})) halfvec_ip_ops) WITH (m = 16, ef_construction = 200) "
+            f"WHERE vector_dims(embedding) = {dimension}"
+        )
+    return found
 
 
 _SIZE = """

@@ -1,7 +1,7 @@
-"""The schema on PostgreSQL: the shared tables, divided among partitions by bank, and the tables of its searches.
+"""The schema on PostgreSQL: the shared tables, and the tables of its searches.
 
-A row of a divided table is found by its bank and its number, so that one partition and its key are used. Numbers come
-from one sequence per table and are unique in the database.
+The bank is the first column of the keys of large tables. Numbers come from one sequence per table and are unique in the
+database.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ MENTIONS_KEY = ("bank", "entity", "fact")
 """The newest facts of an entity are read from the key of mentions, in order."""
 MENTIONS_BY_FACT = "mentions_fact"
 """The index in place of SQLite's by entity. It takes half of the space that one by entity and fact would."""
-FACTS_FILLED = 90
-"""Percent of a page that new facts fill."""
-WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes", "webhooks"})
-"""Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
+BY_NUMBER = frozenset({"banks", "jobs", "profiles", "webhooks"})
+"""Tables with the number alone as their key: they are small, or are read across banks, as the queue is."""
 
 search = MetaData()
 """The tables that only PostgreSQL has."""
@@ -147,19 +145,17 @@ _STORAGE = (
     "ALTER TABLE fact_vectors ALTER COLUMN embedding SET STORAGE MAIN",
     # Token vectors do not get smaller by compression.
     "ALTER TABLE fact_tokens ALTER COLUMN vectors SET STORAGE EXTERNAL",
+    # Every recall changes the access counts of facts, which needs no index entries if their page has space.
+    "ALTER TABLE facts SET (fillfactor = 90)",
 )
 
 
-def create(connection: Connection, partitions: int) -> None:
+def create(connection: Connection) -> None:
     """Make every table of this release in an empty database, with pgvector."""
     _demand_vectors(connection)
-    made = _tables()
-    made.create_all(connection, checkfirst=False)
+    _tables().create_all(connection, checkfirst=False)
     for statement in _STORAGE:
         connection.execute(text(statement))
-    for name in made.tables:
-        if name not in WHOLE:
-            _divide(connection, name, partitions)
 
 
 def _tables() -> MetaData:
@@ -182,34 +178,14 @@ def _adapt(table: Table) -> None:
             column.type = (Text if isinstance(column.type, Text) else String)(column.type.length, collation="C")
         elif isinstance(column.type, Float):
             column.type = Double()
-    if table.name in WHOLE:
-        return
-    table.dialect_options["postgresql"]["partition_by"] = "HASH (bank)"
-    if list(table.primary_key.columns.keys()) == ["seq"]:
+    if table.name not in BY_NUMBER and list(table.primary_key.columns.keys()) == ["seq"]:
         table.c.bank.primary_key = True
         table.append_constraint(PrimaryKeyConstraint(table.c.bank, table.c.seq))
 
 
-def _divide(connection: Connection, name: str, partitions: int) -> None:
-    for number in range(partitions):
-        connection.execute(
-            text(
-                f"CREATE TABLE {name}_{number:02} PARTITION OF {name} "
-                f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
-            )
-        )
-    if name == "facts":
-        leave_space(connection)
-
-
-def leave_space(connection: Connection) -> None:
-    """Let new pages of facts keep some space: a row whose access count changes within its page needs no index entries.
-
-    Every recall changes the counts of the facts that it returns.
-    """
-    parts = text("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'facts'::regclass")
-    for part in connection.execute(parts).scalars().all():
-        connection.execute(text(f"ALTER TABLE {part} SET (fillfactor = {FACTS_FILLED})"))
+def vector_index(dimension: int) -> str:
+    """Return the name of the HNSW index over vectors of a dimension, which maintenance builds."""
+    return f"fact_vectors_hnsw_{dimension}"
 
 
 def _demand_vectors(connection: Connection) -> None:
@@ -218,23 +194,17 @@ def _demand_vectors(connection: Connection) -> None:
         offered = connection.scalar(text("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"))
         if offered is None:
             raise StoreError(
-                "This PostgreSQL server has no pgvector. Nothing was written. Install pgvector 0.7 or newer on it, "
+                "This PostgreSQL server has no pgvector. Nothing was written. Install pgvector 0.8 or newer on it, "
                 "then open the memory again."
             )
         _demand_permission(connection)
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-    version = vector_version(connection)
-    if version < (0, 7):
-        raise StoreError(
-            f"This database has pgvector {'.'.join(map(str, version))}. Nothing was written. Install 0.7 or newer on "
-            "the server and run ALTER EXTENSION vector UPDATE, then open the memory again."
-        )
-
-
-def vector_version(connection: Connection) -> tuple[int, ...]:
-    """Return the first two numbers of the version of the database's pgvector."""
     version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (0, 8):
+        raise StoreError(
+            f"This database has pgvector {version}. Nothing was written. Install 0.8 or newer on the server and run "
+            "ALTER EXTENSION vector UPDATE, then open the memory again."
+        )
 
 
 def _demand_permission(connection: Connection) -> None:

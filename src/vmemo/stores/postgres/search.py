@@ -26,7 +26,6 @@ from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import graph, load, rows, vectors as vector_rows, words
 from vmemo.stores.postgres.driver import Parameters, execute, fetch, fetch_built
 from vmemo.stores.postgres.filters import ScopeFilter
-from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.sql import name_rows, reads
 
 _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = $1 AND instruction = 1 LIMIT 1"
@@ -40,7 +39,7 @@ ORDER BY entity_names.name, entity_names.entity
 
 
 class PostgresBankSearch:
-    """`BankSearch` of one bank; banks of at least half of `index_from` facts may have a vector index.
+    """`BankSearch` of one bank; banks of at least `index_from` facts are searched by the vector index.
 
     Raise BankNotFound if there is no such bank.
     """
@@ -57,11 +56,11 @@ class PostgresBankSearch:
         self._nearest: graph.NearestFacts | None = None
         self._edges: list[graph.EdgeSearch] = []
         self._plans_once = False
-        self.searched = Searched(
+        self.searched = vector_rows.SearchedBank(
             bank=self._bank,
             dimension=self._state.dimension,
             count=self._sizes.facts.texts,
-            indexed=2 * self._sizes.facts.texts >= index_from,
+            large=self._sizes.facts.texts >= index_from,
         )
 
     @property
@@ -94,8 +93,8 @@ class PostgresBankSearch:
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        candidates = vector_rows.fact_candidates(self.filter(scope))
-        found = vector_rows.nearest(self._by_search, self.searched, candidates, vector, limit=limit, floor=floor)
+        filter = self.filter(scope)
+        found = vector_rows.nearest(self._by_search, self.searched, filter, vector, limit=limit, floor=floor)
         # The first search is the one for the whole question, which following the graph compares with.
         self._nearest = self._nearest or graph.NearestFacts(scope, vector, found)
         return found.ranking(limit, floor)

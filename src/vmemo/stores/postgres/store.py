@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
 from datetime import datetime
-from time import monotonic
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from vmemo.errors import StoreError
+from vmemo.errors import NotFound, StoreBusy, StoreError
 from vmemo.models import BankId, Message, MessageId
 from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes
@@ -22,28 +21,42 @@ from vmemo.models.results import Status
 from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, AppendCompletion, BankReader
-from vmemo.stores.postgres import hnsw, maintenance, search
+from vmemo.stores.postgres import maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.postgres.replica import ReplicaPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
-from vmemo.stores.sql import auth_rows, bulk, message_rows, migrate, reads
+from vmemo.stores.sql import auth_rows, bulk, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.sql.store import SqlStore
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplicaOptions:
-    """A streaming replica, and the seconds that it may lag."""
+INDEX_FROM = 50_000
+"""Facts from which on a bank is searched by the vector index; an exact scan takes about 5 ms for each 10,000 facts."""
+ANALYSED_AFTER = 2_000
+"""Facts that a process writes before it updates the planner's statistics, as an import does."""
 
-    url: str = field(repr=False)
-    max_lag: float
+
+class _ReadPool(PostgresPool):
+    """Reads on connections to another server with the same data; writes on those of the primary."""
+
+    def __init__(self, url: str, primary: PostgresPool) -> None:
+        super().__init__(url, size=primary.size, busy_seconds=primary.busy_seconds)
+        self._primary = primary
+
+    async def read(self, run: Callable[[Connection], R]) -> R:
+        try:
+            return await super().read(run)
+        except NotFound:
+            # A bank that was just created may not have arrived.
+            return await self._primary.read(run)
+
+    async def write(self, run: Callable[[Connection], R], *, patient: bool = False, repeatable: bool = False) -> R:
+        return await self._primary.write(run, patient=patient, repeatable=repeatable)
 
 
 class PostgresStore(SqlStore[PostgresPool]):
@@ -55,14 +68,18 @@ class PostgresStore(SqlStore[PostgresPool]):
         *,
         size: int = 10,
         busy_seconds: float = 60.0,
-        index_from: int = hnsw.LARGE,
-        replica: ReplicaOptions | None = None,
+        index_from: int = INDEX_FROM,
+        read_url: str | None = None,
     ) -> None:
         super().__init__(PostgresPool(url, size=size, busy_seconds=busy_seconds), PostgresSearchIndex())
         self._index_from = index_from
-        self._written_at: dict[BankId, float] = {}
-        self.replica = None if replica is None else ReplicaStore(self, replica)
-        """The same database with reads from a replica."""
+        self._unanalysed = 0
+        self.replica: PostgresStore | None = None
+        """The same database with reads from `read_url`."""
+        if read_url is not None:
+            self.replica = copy(self)
+            self.replica._connections = _ReadPool(read_url, self._connections)
+            self.replica._ready = True
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._connections.address.public!r})"
@@ -83,16 +100,8 @@ class PostgresStore(SqlStore[PostgresPool]):
         """Close all connections."""
         self._ready = False
         if self.replica is not None:
-            await self.replica.pool.close()
+            await self.replica._connections.close()
         await self._connections.close()
-
-    def written_at(self, bank: BankId) -> float:
-        """Return the time of this process's last write to a bank; access counts are none."""
-        return self._written_at.get(bank, float("-inf"))
-
-    def _note_write(self, bank: BankId) -> None:
-        if self.replica is not None:
-            self._written_at[bank] = monotonic()
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
         """Wait until any process queues work."""
@@ -117,30 +126,22 @@ class PostgresStore(SqlStore[PostgresPool]):
             self._complete(connection, stored, completes)
             return stored
 
-        try:
-            return await self._database.write(run, repeatable=True)
-        finally:
-            self._note_write(bank)
+        return await self._database.write(run, repeatable=True)
 
     async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all; vector indexes of replaced vectors and banks are dropped.
+        """Write changes whole, or not at all.
 
         No table holds erased rows when this returns, and their space is released. Copies of them in the server's
         files, in its write-ahead log and in backups are the administrator's responsibility.
         """
-        if changes.embeddings is not None:
-            # The index of the old vectors goes first, or each new one would cost a search.
-            state = await self._database.read(lambda c: bank_state(c, changes.bank))
-            await self._drop_indexes(without=hnsw.name(state.seq, state.dimension))
-        try:
-            committed = await super().commit(changes)
-        finally:
-            if changes != Changes(bank=changes.bank, spending=changes.spending, accesses=changes.accesses):
-                self._note_write(changes.bank)
-        if committed and changes.rename is not None:
-            await self._drop_indexes()
+        committed = await super().commit(changes)
         if committed and changes.erase:
-            await self._vacuum(await self._database.read(lambda c: self._parts_of(c, changes.bank)))
+            await self._vacuum()
+        self._unanalysed += len(changes.facts)
+        if self._unanalysed >= ANALYSED_AFTER:
+            self._unanalysed = 0
+            with suppress(StoreError):
+                await self._analyse()
         return committed
 
     async def _commit(self, changes: Changes) -> bool:
@@ -181,40 +182,34 @@ class PostgresStore(SqlStore[PostgresPool]):
         )
 
     async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
-        """Delete a bank with everything in it, then release the space of its rows and indexes."""
-        parts = await self._database.read(lambda c: self._parts_of(c, bank))
+        """Delete a bank with everything in it, then release the space of its rows."""
         dropped = await super().drop_bank(bank, completes=completes)
         if dropped and not bank.startswith(HIDDEN):
-            await self._drop_indexes()
-            await self._vacuum(parts)
+            await self._vacuum()
         return dropped
 
-    @staticmethod
-    def _parts_of(connection: Connection, bank: BankId) -> list[str]:
-        state = message_rows.state_or_none(connection, bank)
-        return [] if state is None else maintenance.parts(connection, state.seq)
-
     async def scrub(self, *, patient: bool = False) -> bool:
-        """Release the space of deleted rows, if `patient`; a commit that erases does that for its bank."""
+        """Release the space of deleted rows, if `patient`; a commit that erases does that itself."""
         if patient:
-            await self._vacuum(maintenance.TABLES)
+            await self._vacuum()
         return True
 
-    async def _vacuum(self, tables: Sequence[str]) -> None:
+    async def _vacuum(self) -> None:
         with suppress(StoreError):
-            await self._database.alone(maintenance.vacuum(tables))
+            await self._database.alone(maintenance.vacuum(maintenance.TABLES))
 
-    async def optimise(self) -> None:
-        """Update the planner's statistics of changed tables, then build and drop vector indexes."""
+    async def _analyse(self) -> None:
         changed = await self._database.read(maintenance.changed)
         if changed:
             await self._database.alone(maintenance.analyse(changed))
-        await hnsw.tend(self._database, self._index_from)
 
-    async def _drop_indexes(self, without: str | None = None) -> None:
-        """Drop vector indexes that no bank uses. A failure is harmless: maintenance drops those that are left."""
-        with suppress(StoreError):
-            await hnsw.tend(self._database, self._index_from, build=False, without=without)
+    async def optimise(self) -> None:
+        """Update the planner's statistics of changed tables, then build the vector index if a bank needs it."""
+        await self._analyse()
+        for statement in await self._database.read(lambda c: maintenance.index_statements(c, self._index_from)):
+            # Two processes that begin at once wait for each other until the server ends one; the next run builds again.
+            with suppress(StoreBusy):
+                await self._database.alone(statement)
 
     async def schema_version(self) -> str:
         """Return the version of the schema."""
@@ -228,38 +223,3 @@ class PostgresStore(SqlStore[PostgresPool]):
         """Return the bank's status; its size is that of the whole database."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._database.read(maintenance.size)})
-
-
-class ReplicaStore(PostgresStore):
-    """A database with reads from a replica; writes, and reads of what this process just wrote, use the primary."""
-
-    def __init__(self, primary: PostgresStore, options: ReplicaOptions) -> None:
-        pool = primary._connections
-        super().__init__(options.url, index_from=primary._index_from)
-        self._primary = primary
-        self._connections = self.pool = ReplicaPool(
-            options.url, pool, size=pool.size, busy_seconds=pool.busy_seconds, max_lag=options.max_lag
-        )
-        # The primary opens and closes the database.
-        self._ready = True
-
-    @property
-    def problem(self) -> str | None:
-        """The reason why reads go to the primary, or None."""
-        return self.pool.problem
-
-    async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
-        """Run a function in one read transaction of a bank."""
-        await self.pool.check()
-        return await (self._primary.read(bank, run) if self._behind(bank) else super().read(bank, run))
-
-    async def _read(
-        self, bank: BankId, run: Callable[Concatenate[Connection, int, P], R], *args: P.args, **kwargs: P.kwargs
-    ) -> R:
-        await self.pool.check()
-        read = self._primary._read if self._behind(bank) else super()._read
-        return await read(bank, run, *args, **kwargs)
-
-    def _behind(self, bank: BankId) -> bool:
-        """Return True if the replica may lack a write of this process to a bank."""
-        return self._primary.written_at(bank) >= self.pool.caught_up_at

@@ -1,6 +1,10 @@
-"""Search by vector on PostgreSQL: by the index of a large bank, or by one exact scan over the vectors of a bank."""
+"""Search by vector on PostgreSQL: an exact scan over the vectors of a bank, or the HNSW index if the bank is large."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -8,16 +12,63 @@ from vmemo.models import BankId, FactId, Interval, utc_now
 from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch, Vector, Vectors
 from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
 from vmemo.stores.postgres.filters import BEGAN, ENDED, ScopeFilter, inside, wide
-from vmemo.stores.postgres.hnsw import Searched, usable
-from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, RankedRows, best, best_rows, shortlist
 from vmemo.stores.postgres.rows import flat
+from vmemo.stores.postgres.schema import vector_index
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import micros
 
 PLACES = 64
 """Places of a bank that are looked at for a sample of its facts."""
-NEWEST = 2_000
-"""Facts of a bank that are sampled to estimate the distance of neighbours."""
+SHARE = 60
+"""The index is asked for at most one fact of the bank in so many; beyond that a scan is as fast."""
+OTHERS = 10
+"""The index is used for a bank with at least one of so many of its vectors: it reads those of other banks as well."""
+_LEAST_SEEN, _MOST_SEEN, _SEEN = 300, 1_000, 3
+"""Candidates of an index scan: three times as many as rows are asked for, within these limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedBank:
+    """A bank as a search by vector sees it; `large` if it has enough facts to search the index."""
+
+    bank: int
+    dimension: int
+    count: int
+    large: bool
+
+
+@dataclass(frozen=True)
+class RankedRows:
+    """Rows by score, best first, each with id, score, tokens and number."""
+
+    rows: Sequence[Sequence[Any]]
+    baseline: float = 0.0
+
+    def ranking(self, limit: int, floor: float) -> Ranking:
+        """Return the best rows that reach the floor."""
+        hits = [Scored(FactId(id), score, tokens) for id, score, tokens, *_ in self.rows[:limit] if score >= floor]
+        return Ranking.of(hits, self.baseline)
+
+
+_USE_INDEX = """
+SELECT set_config('hnsw.ef_search', $2, true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
+FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+WHERE indexrelid = to_regclass($1) AND indisvalid AND reltuples <= $3
+"""
+
+
+def _use_index(connection: Connection, searched: SearchedBank, length: int) -> bool:
+    """Return True if the index can return this many rows, and widen its search for this transaction."""
+    if not searched.large or length * SHARE > searched.count:
+        return False
+    seen = max(_LEAST_SEEN, min(_MOST_SEEN, _SEEN * length))
+    asked = (vector_index(searched.dimension), str(seen), float(OTHERS * searched.count))
+    return bool(fetch(connection, _USE_INDEX, *asked))
+
+
+def _shortlist(limit: int) -> int:
+    """Rows to rank before the scope is applied."""
+    return 2 * limit + 16
 
 
 def cosine(values: Parameters, vector: Vector) -> str:
@@ -44,45 +95,79 @@ class _Sent(list[float]):
         self.vector = vector
 
 
-def fact_candidates(filter: ScopeFilter) -> Candidates:
-    """Return the facts that a scope accepts."""
-    common = wide(filter.scope)
-    return Candidates(table="facts", bank=filter.bank, tokens="facts.tokens", condition=filter.facts, common=common)
-
-
 def nearest(
-    connection: Connection, searched: Searched, candidates: Candidates, vector: Vector, *, limit: int, floor: float
+    connection: Connection, searched: SearchedBank, filter: ScopeFilter, vector: Vector, *, limit: int, floor: float
 ) -> RankedRows:
-    """Return facts by cosine."""
-    length = shortlist(limit)
-    by_index = candidates.common and usable(connection, searched, length)
-    wanted = RankedQuery(
-        scored=lambda values: _scored(values, searched.bank, vector),
-        limit=limit,
-        floor=floor,
-        baseline=lambda values: _baseline(values, searched, vector),
-        first=(lambda values: _by_index(values, searched, vector, length)) if by_index else None,
-    )
-    return best_rows(connection, candidates, wanted)
+    """Return at least the best `limit` facts of a scope by cosine, facts of equal cosine by number.
+
+    Where nearly every fact passes, twice as many as wanted are ranked before the scope is applied, which saves reading
+    the row of every fact. If too few of these pass, the facts of the scope are ranked alone.
+    """
+    unrelated = _baseline_of(connection, searched, vector)
+    if wide(filter.scope):
+        length = _shortlist(limit)
+        indexed = _use_index(connection, searched, length)
+        rows = fetch_built(connection, lambda values: _shortlisted(values, searched, filter, vector, length, indexed))
+        passing = [row for row in rows if row[4]]
+        complete = len(rows) < length and not indexed
+        if complete or len(passing) >= limit or (len(rows) == length and rows[-1][1] < floor):
+            return RankedRows(passing, unrelated)
+    return RankedRows(_in_scope(connection, filter, vector, limit), unrelated)
 
 
-def _by_index(values: Parameters, searched: Searched, vector: Vector, length: int) -> str:
-    """The best rows in the words of the index, which is used for them alone; its bank is no parameter."""
+def _shortlisted(
+    values: Parameters, searched: SearchedBank, filter: ScopeFilter, vector: Vector, length: int, indexed: bool
+) -> str:
+    bank = values.add(searched.bank, "bigint")
+    first = _by_index(values, searched, vector, length)
+    if not indexed:
+        first = (
+            f"SELECT seq, {cosine(values, vector)} AS score FROM fact_vectors WHERE bank = {bank} "
+            f"ORDER BY score DESC, seq LIMIT {length}"
+        )
+    # Each row is looked up by its key; all rows of the bank would be read to join so few.
+    return f"""
+SELECT row.id, first.score, row.tokens, first.seq, row.passes FROM ({first}) AS first CROSS JOIN LATERAL (
+    SELECT facts.id, facts.tokens, {filter.facts(values)} AS passes
+    FROM facts WHERE facts.bank = {bank} AND facts.seq = first.seq OFFSET 0
+) AS row
+ORDER BY first.score DESC, first.seq
+"""
+
+
+def _by_index(values: Parameters, searched: SearchedBank, vector: Vector, length: int) -> str:
+    """The best rows by the expression of the index."""
     dimension = f"({searched.dimension})"
     return f"""
-        SELECT seq, -distance AS score FROM (
-            SELECT seq, embedding::halfvec{dimension} <#> {halfvec(values, vector, dimension)} AS distance
-            FROM fact_vectors WHERE bank = {searched.bank} AND vector_dims(embedding) = {searched.dimension}
-            ORDER BY distance LIMIT {length}
-        ) AS near"""
+SELECT seq, -distance AS score FROM (
+    SELECT seq, embedding::halfvec{dimension} <#> {halfvec(values, vector, dimension)} AS distance
+    FROM fact_vectors WHERE bank = {searched.bank} AND vector_dims(embedding) = {searched.dimension}
+    ORDER BY distance LIMIT {length}
+) AS near
+"""
 
 
-def _scored(values: Parameters, bank: int, vector: Vector) -> str:
-    number = values.add(bank, "bigint")
-    return f"SELECT seq, {cosine(values, vector)} AS score FROM fact_vectors WHERE bank = {number}"
+def _in_scope(connection: Connection, filter: ScopeFilter, vector: Vector, limit: int) -> list[Sequence[Any]]:
+    """Return the best facts of a scope by an exact scan."""
+
+    def statement(values: Parameters) -> str:
+        bank = values.add(filter.bank, "bigint")
+        return f"""
+SELECT facts.id, {cosine(values, vector)} AS score, facts.tokens, facts.seq
+FROM fact_vectors JOIN facts ON facts.bank = {bank} AND facts.seq = fact_vectors.seq
+WHERE fact_vectors.bank = {bank} AND {filter.facts(values)}
+ORDER BY score DESC, facts.seq LIMIT {limit}
+"""
+
+    return fetch_built(connection, statement)
 
 
-def _baseline(values: Parameters, searched: Searched, vector: Vector) -> str:
+def _baseline_of(connection: Connection, searched: SearchedBank, vector: Vector) -> float:
+    [(found,)] = fetch_built(connection, lambda values: f"SELECT {_baseline(values, searched, vector)}")
+    return float(found or 0.0)
+
+
+def _baseline(values: Parameters, searched: SearchedBank, vector: Vector) -> str:
     """The cosine of unrelated facts: two deviations under the mean of an even sample."""
     bank = values.add(searched.bank, "bigint")
     found = f"SELECT {cosine(values, vector)} AS cosine FROM fact_vectors WHERE bank = {bank}"
@@ -99,13 +184,12 @@ def _baseline(values: Parameters, searched: Searched, vector: Vector) -> str:
 
 
 def during(
-    connection: Connection, searched: Searched, filter: ScopeFilter, query: TemporalSearch, *, limit: int
+    connection: Connection, searched: SearchedBank, filter: ScopeFilter, query: TemporalSearch, *, limit: int
 ) -> Ranking:
     """Rank facts inside an interval, by cosine and by how near its middle they lie."""
     rows = fetch_built(connection, lambda values: _during(values, filter, query, limit))
     hits = [Scored(FactId(id), points, tokens) for id, points, tokens in rows]
-    found = fetch_built(connection, lambda values: f"SELECT {_baseline(values, searched, query.vector)}")
-    return Ranking.of(hits, float(found[0][0] or 0.0))
+    return Ranking.of(hits, _baseline_of(connection, searched, query.vector))
 
 
 def _during(values: Parameters, filter: ScopeFilter, query: TemporalSearch, limit: int) -> str:
@@ -133,95 +217,65 @@ def _off_centre(values: Parameters, interval: Interval) -> str:
     return f"least(1::float8, abs(({BEGAN} + {ENDED})::float8 / 2 - {middle}) / {half})"
 
 
-_GIVEN = """
-given AS MATERIALIZED (
+# Each fact is looked up by its key: the server's estimates of sizes may lead to a worse plan.
+_NEIGHBOURS = """
+WITH given AS MATERIALIZED (
     SELECT place, ($2::real[])[(place - 1) * $3::integer + 1 : place * $3::integer]::halfvec AS vector
     FROM generate_series(1, $4::integer) AS place
-)"""
-# Each fact is looked up by its key: the server's estimates of sizes may lead to a worse plan.
-_KNOWN = """
-SELECT place, known.id, score, known.tokens, known.current
-FROM near CROSS JOIN LATERAL (
+)
+SELECT place, known.id, -distance, known.tokens, known.current
+FROM given CROSS JOIN LATERAL (
+    SELECT seq, {distance} AS distance FROM fact_vectors WHERE bank = $1 AND {condition}
+    ORDER BY distance LIMIT $5::integer
+) AS near CROSS JOIN LATERAL (
     SELECT id, tokens, expired_at IS NULL AND (invalid_at IS NULL OR invalid_at > $6)
         AND (expires_at IS NULL OR expires_at > $6) AS current
     FROM facts WHERE facts.bank = $1 AND facts.seq = near.seq OFFSET 0
 ) AS known
-ORDER BY place, score DESC, near.seq
+ORDER BY place, distance, near.seq
 """
-# The bank is read once for all vectors. The best of its newest facts give the lowest score that can be among the
-# best of all, so that few pairs are sorted.
-_SCANNED = f"""
-WITH {_GIVEN}, newest AS MATERIALIZED (
-    SELECT embedding FROM fact_vectors WHERE bank = $1 ORDER BY seq DESC LIMIT {NEWEST}
-), asked AS MATERIALIZED (
-    SELECT place, vector, greatest($7::double precision, (
-        SELECT -(embedding <#> vector) AS score FROM newest ORDER BY score DESC OFFSET $5::integer - 1 LIMIT 1
-    )) AS least
-    FROM given
-), near AS (
-    SELECT place, seq, score FROM (
-        SELECT place, seq, score, row_number() OVER (PARTITION BY place ORDER BY score DESC, seq) AS rank
-        FROM fact_vectors CROSS JOIN LATERAL (
-            SELECT place, -(embedding <#> vector) AS score, least FROM asked OFFSET 0
-        ) AS pair
-        WHERE bank = $1 AND score >= least
-    ) AS ranked
-    WHERE rank <= $5
+_SCANNED = _NEIGHBOURS.format(distance="embedding <#> vector", condition="true")
+_INDEXED = _NEIGHBOURS.format(
+    distance="embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION)",
+    condition="vector_dims(embedding) = DIMENSION",
 )
-{_KNOWN}"""
-_INDEXED = f"""
-WITH {_GIVEN}, near AS (
-    SELECT place, seq, -distance AS score
-    FROM given CROSS JOIN LATERAL (
-        SELECT seq, embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION) AS distance FROM fact_vectors
-        WHERE bank = $1 AND vector_dims(embedding) = DIMENSION
-        ORDER BY distance LIMIT $5::integer
-    ) AS found
-)
-{_KNOWN}"""
 
 _Near = list[list[tuple[Scored, bool]]]
 
 
 def neighbours(
-    connection: Connection, searched: Searched, vectors: Vectors, *, limit: int, floor: float
+    connection: Connection, searched: SearchedBank, vectors: Vectors, *, limit: int, floor: float
 ) -> list[list[Scored]]:
     """For each vector the nearest current facts."""
     if not len(vectors):
         return []
-    length = shortlist(limit)
+    length = _shortlist(limit)
     return [
-        _chosen(near, limit, floor)
+        [hit for hit, current in near if current and hit.score >= floor][:limit]
         if len(near) < length or near[-1][0].score < floor or sum(current for _, current in near) >= limit
         else _among_current(connection, searched.bank, vector, limit, floor)
-        for near, vector in zip(_near(connection, searched, vectors, length, floor), vectors, strict=True)
+        for near, vector in zip(_near(connection, searched, vectors, length), vectors, strict=True)
     ]
 
 
-def _near(connection: Connection, searched: Searched, vectors: Vectors, length: int, floor: float) -> _Near:
-    """For each vector the nearest facts, and whether they are current; those below the floor may be left out."""
+def _near(connection: Connection, searched: SearchedBank, vectors: Vectors, length: int) -> _Near:
+    """For each vector the nearest facts, and whether they are current."""
 
-    def found(statement: str, *more: float) -> _Near:
+    def found(statement: str) -> _Near:
         near: _Near = [[] for _ in vectors]
-        for place, id, score, tokens, current in fetch(connection, statement, *asked, *more):
+        for place, id, score, tokens, current in fetch(connection, statement, *asked):
             near[int(place) - 1].append((Scored(FactId(id), float(score), tokens), current))
         return near
 
     asked = (searched.bank, *flat(vectors), len(vectors), length, micros(utc_now()))
-    if usable(connection, searched, length):
+    if _use_index(connection, searched, length):
         near = found(_INDEXED.replace("DIMENSION", str(searched.dimension)))
         if all(len(each) == length for each in near):
             return near
-    return found(_SCANNED, floor)
-
-
-def _chosen(near: list[tuple[Scored, bool]], limit: int, floor: float) -> list[Scored]:
-    return [hit for hit, current in near if current and hit.score >= floor][:limit]
+    return found(_SCANNED)
 
 
 def _among_current(connection: Connection, bank: int, vector: Vector, limit: int, floor: float) -> list[Scored]:
     """So many facts near the vector were closed that the current ones are ranked alone."""
     filter = ScopeFilter.of(connection, bank, Scope(bank=BankId("")))
-    current = Candidates(table="facts", bank=bank, tokens="facts.tokens", condition=filter.facts, common=False)
-    wanted = RankedQuery(scored=lambda values: _scored(values, bank, vector), limit=limit, floor=floor)
-    return list(best(connection, current, wanted).hits)
+    return list(RankedRows(_in_scope(connection, filter, vector, limit)).ranking(limit, floor).hits)

@@ -6,7 +6,7 @@ than the search itself; here the statement is compiled once, and no limit on par
 Numbers that another statement finds are read first, by `within`: PostgreSQL plans a nested IN as a join, and for a bank
 that was loaded after the last ANALYZE it expects one row in each table and compares all with all.
 
-Conditions by number name the bank too: it leads every key, and PostgreSQL partitions by bank. SQLite finds a row by its
+Conditions by number name the bank too: it leads every key on PostgreSQL. SQLite finds a row by its
 number alone, and must not choose the bank's index, which would read the whole bank.
 """
 

@@ -14,8 +14,6 @@ from vmemo.stores.sql.alembic_log import quiet_alembic
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
-PARTITIONS = 16
-"""Partitions of a new PostgreSQL database. Changing the number later requires moving every row."""
 HEAD = "0001"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
@@ -45,7 +43,7 @@ def refuse_other(version: str | None) -> None:
     versions.refuse_other(version, HEAD)
 
 
-def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PARTITIONS) -> None:
+def upgrade(connection: Connection, target: str = HEAD) -> None:
     """Bring the schema to a version inside the connection's open transaction; one that another process made stays."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": _TURN})
@@ -59,7 +57,6 @@ def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PAR
     config.set_main_option("version_locations", _path("migrations/versions"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    config.attributes["partitions"] = partitions
     with _ALEMBIC, quiet_alembic():
         command.upgrade(config, target)
 

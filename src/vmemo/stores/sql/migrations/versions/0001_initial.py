@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alembic import context, op
+from alembic import op
 from sqlalchemy import text
 
 from vmemo.stores.postgres import schema as postgres_schema
@@ -19,7 +19,7 @@ def upgrade() -> None:
     bind = op.get_bind()
     auth_metadata.create_all(bind, checkfirst=False)
     if bind.dialect.name == "postgresql":
-        postgres_schema.create(bind, context.config.attributes["partitions"])
+        postgres_schema.create(bind)
         return
     metadata.create_all(bind, checkfirst=False)
     sqlite_metadata.create_all(bind, checkfirst=False)
