@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
-from sqlalchemy import Connection
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
-from vmemo.stores.postgres.copy import LEAST, copy_rows
-from vmemo.stores.sql.bulk import Cell, CopyingDialect
 from vmemo.stores.sql.compiled import SharedDialect
 
 DRIVER = "postgresql+vmemo"
 """The first part of a URL that selects this dialect."""
 
 
-class PostgresDialect(SharedDialect, CopyingDialect, PGDialect_asyncpg):
+class PostgresDialect(SharedDialect, PGDialect_asyncpg):
     """Compiles alike for every database of a server version; the first connection finds it out."""
 
     supports_statement_cache = True
 
     def compiled_for(self) -> Hashable:
         return self.server_version_info, vars(self).get("_backslash_escapes")
-
-    def copy(
-        self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[Cell, ...]]
-    ) -> bool:
-        if len(rows) < LEAST:
-            return False
-        copy_rows(connection, table, columns, rows)
-        return True
 
 
 registry.register(DRIVER.replace("+", "."), __name__, PostgresDialect.__name__)

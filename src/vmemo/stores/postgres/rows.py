@@ -14,7 +14,6 @@ from sqlalchemy import Connection, select
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.stores.postgres import words
-from vmemo.stores.postgres.copy import LEAST, copy_rows, copy_vectors
 from vmemo.stores.postgres.driver import fetch
 from vmemo.stores.postgres.schema import fact_vectors, search
 from vmemo.stores.postgres.words import Collection
@@ -73,12 +72,7 @@ def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> 
     seqs = [seq for seq, _ in batch]
     vectors = np.stack([item.embedding for _, item in batch])
     widths, tokens = _token_columns([item.tokens for _, item in batch])
-    if len(batch) < LEAST:
-        connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), widths, tokens))
-    else:
-        copy_vectors(connection, bank, seqs, vectors)
-        rows = [(bank, *row) for row in zip(seqs, widths, tokens, strict=True) if row[1] is not None]
-        copy_rows(connection, "fact_tokens", ("bank", "seq", "width", "vectors"), rows)
+    connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), widths, tokens))
     texts = [(seq, words.fact_words(item.fact.text, item.fact.context)) for seq, item in batch]
     words.add(connection, "fact", bank, texts)
 

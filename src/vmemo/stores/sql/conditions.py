@@ -31,49 +31,39 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
 
 from vmemo.stores.values import storable
 
 Values = Iterable[int] | Iterable[str]
 
 
-class _Numbers(FunctionElement[int]):
-    """The numbers of a list in one parameter."""
+class _Listed(FunctionElement[Any]):
+    """The numbers or texts of a list in one parameter."""
 
-    name = "numbers"
+    name = "listed"
     inherit_cache = True
 
-
-class _Texts(FunctionElement[str]):
-    """The texts of a list in one parameter."""
-
-    name = "texts"
-    inherit_cache = True
+    def __init__(self, values: BindParameter[str], type: TypeEngine[Any]) -> None:
+        super().__init__(values)
+        self.type = type
 
 
-@compiles(_Numbers, "sqlite")
-@compiles(_Texts, "sqlite")
-def _in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+@compiles(_Listed, "sqlite")
+def _in_sqlite(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
     return f"(SELECT value FROM json_each({compiler.process(element.clauses, **more)}))"
 
 
-@compiles(_Numbers, "postgresql")
-def _numbers_in_postgres(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    given = compiler.process(element.clauses, **more)
-    return f"(SELECT value::bigint FROM json_array_elements_text(CAST({given} AS json)) AS value)"
-
-
-@compiles(_Texts, "postgresql")
-def _texts_in_postgres(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    given = compiler.process(element.clauses, **more)
-    return f"(SELECT value FROM json_array_elements_text(CAST({given} AS json)) AS value)"
+@compiles(_Listed, "postgresql")
+def _in_postgres(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
+    given, type = compiler.process(element.clauses, **more), "bigint" if isinstance(element.type, Integer) else "text"
+    return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"
 
 
 def among(column: ColumnElement[int] | ColumnElement[str], values: Values | BindParameter[str]) -> ColumnElement[bool]:
     """Return the condition that a column has one of these values, given now or later as a parameter."""
     given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
-    each = _Numbers(given) if isinstance(column.type, Integer) else _Texts(given)
-    return cast("ColumnElement[bool]", column.bool_op("IN")(each))
+    return cast("ColumnElement[bool]", column.bool_op("IN")(_Listed(given, column.type)))
 
 
 def listed(values: Values) -> str:
