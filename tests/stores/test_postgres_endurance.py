@@ -1,8 +1,8 @@
 """PostgreSQL is killed and started again under load: nothing is lost, nothing is done twice."""
 
 import pytest
-from endurance import SECONDS, Load, Server, assert_nothing_lost_or_repeated
 
+from endurance import SECONDS, Load, Server, assert_nothing_lost_or_repeated
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 
