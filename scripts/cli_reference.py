@@ -42,7 +42,9 @@ def _section(path: str, command: TyperCommand) -> str:
     arguments = [_argument(each) for each in command.params if isinstance(each, TyperArgument)]
     options = [each for each in command.params if isinstance(each, TyperOption) and not each.hidden]
     rows = [f"| `{_flags(each)}` | {_cell(each.help or '')} |" for each in options if each.name != "help"]
-    examples = [line.strip() for line in (command.epilog or "").splitlines() if line.strip().startswith("vmemo")]
+    lines = [line.strip() for line in (command.epilog or "").splitlines()]
+    # Words after two spaces explain an example; pasted into a shell they would be arguments.
+    examples = [re.sub(r"  +", "  # ", line, count=1) for line in lines if line.startswith("vmemo")]
     parts = [
         f"\n## {path}",
         inspect.cleandoc(command.help or ""),
