@@ -145,6 +145,8 @@ class QueueConformance(StoreSuite):
         rest = await store.lease("worker", 0, limit=9, bank=BANK, beside=[ann.id])
         assert named(rest) == ["observe bob", "maintain all"]
         assert len(await store.lease("worker", 0, limit=9)) == 4
+        assert named(await store.lease("worker", 0, limit=9, except_banks=[BANK])) == ["opinions all"]
+        assert await store.lease("worker", 0, limit=9, except_banks=[BANK, OTHER]) == []
 
     @on_store
     async def test_a_job_due_later_is_leased_only_on_request(self, store: Store) -> None:
