@@ -6,7 +6,10 @@ RUN useradd --create-home --uid 10001 vmemo && mkdir /data && chown vmemo /data
 COPY pyproject.toml constraints.txt README.md LICENSE /app/
 COPY src /app/src
 COPY models /app/models
-RUN pip install --no-cache-dir --constraint /app/constraints.txt "/app[server,mcp,metrics,telemetry,postgres,encryption]"
+COPY server /app/server
+COPY hindsight /app/hindsight
+RUN pip install --no-cache-dir --constraint /app/constraints.txt "/app[postgres,encryption]" \
+    "/app/server[mcp,metrics,telemetry]" /app/hindsight
 
 USER 10001
 WORKDIR /data

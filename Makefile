@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SATELLITES := bench conformance integrations neo4j
+SATELLITES := bench conformance hindsight integrations neo4j server
 DATA ?= ../shared/data
 
 # The tests start many processes; without bytecode files each would compile all modules again.

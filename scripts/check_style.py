@@ -14,7 +14,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ALL = tuple(
-    map(Path, ("src", "bench", "conformance", "integrations", "neo4j", "models", "scripts", "tests", "examples"))
+    map(
+        Path,
+        (
+            "src",
+            "bench",
+            "conformance",
+            "integrations",
+            "neo4j",
+            "server",
+            "hindsight",
+            "models",
+            "scripts",
+            "tests",
+            "examples",
+        ),
+    )
 )
 INTERROGATIVES = ("What", "Who", "Whom", "Whose", "Whether", "Where", "How", "Which")
 WORDING = {

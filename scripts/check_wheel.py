@@ -1,4 +1,4 @@
-"""Build the wheel, install it alone into a new environment and use it there: `python -m scripts.check_wheel`."""
+"""Build the wheels, install them into a new environment and use them there: `python -m scripts.check_wheel`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scripts.integrations import ROOT, run
 
+DISTRIBUTIONS = (".", "server", "hindsight")
 SNIPPET = """
 from vmemo import Memory
 with Memory(":memory:") as memory:
@@ -17,8 +18,8 @@ with Memory(":memory:") as memory:
     assert "Fernhill" in memory.context_sync("Where does Maya work?").text
 """
 CONSOLE = """
-from vmemo.server.console.pages.static import FILES
-from vmemo.server.console.render import environment
+from vmemo_server.console.pages.static import FILES
+from vmemo_server.console.render import environment
 assert {"console.css", "vendor/htmx.min.js", "vendor/cytoscape.min.js", "vendor/uplot.min.js"} <= FILES.keys()
 assert environment().list_templates() and environment().get_template("base.html")
 """
@@ -31,7 +32,10 @@ def commands(folder: Path) -> Sequence[list[str]]:
     python = str(programs / "python")
     install = ["uv", "pip", "install", "--quiet", "--python", python, "--constraint", str(ROOT / "constraints.txt")]
     return (
-        ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder)],
+        *(
+            ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), each]
+            for each in (".", "server", "hindsight")
+        ),
         ["uv", "venv", "--quiet", "--python", sys.executable, str(environment)],
         [*install, "--find-links", str(folder), "vmemo"],
         [python, "-c", SNIPPET],

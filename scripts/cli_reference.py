@@ -11,7 +11,7 @@ from typing import cast
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from vmemo.cli.app import app
+from vmemo.cli.app import app, extensions, load_extension
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 _HEAD = """# Command line
@@ -23,8 +23,16 @@ exit code is then 1, and 2 for wrong usage.
 
 def reference() -> str:
     """Return the page: each command with its help, options and examples."""
+    return _HEAD + "".join(_section(path, command) for path, command in _commands(all_commands(), "vmemo"))
+
+
+def all_commands() -> TyperGroup:
+    """Return the commands of all distributions, with their options."""
     root = cast("TyperGroup", typer.main.get_command(app))
-    return _HEAD + "".join(_section(path, command) for path, command in _commands(root, "vmemo"))
+    for name, point in extensions().items():
+        root.commands[name] = typer.main.get_command(load_extension(point))
+        root.commands[name].name = name
+    return root
 
 
 def _commands(group: TyperGroup, path: str) -> Iterator[tuple[str, TyperCommand]]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from vmemo import Memory
-from vmemo.server import AppState, Limits, ServerOptions, create_app
 from vmemo.testing import HashEmbedder
+from vmemo_server.app import ServerOptions, create_app
+from vmemo_server.auth import Limits
+from vmemo_server.dependencies import AppState
 
 FILE = Path(__file__).parents[1] / "clients" / "typescript" / "src" / "schema.ts"
 Schema = Mapping[str, Any]

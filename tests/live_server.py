@@ -15,14 +15,15 @@ from starlette.types import ASGIApp
 
 from max_wait import MAX_WAIT
 from vmemo import Memory
-from vmemo.auth import AuthService
 from vmemo.models.auth import Permission
 from vmemo.ports import Embedder
-from vmemo.server import AppState, ConnectionLimits, Limits, ServerOptions, create_app
-from vmemo.server.connections import ACCEPT_BATCH, limited_protocol
-from vmemo.server.launch import Address
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
+from vmemo_server.app import ServerOptions, create_app
+from vmemo_server.auth import AuthService, Limits
+from vmemo_server.connections import ACCEPT_BATCH, ConnectionLimits, limited_protocol
+from vmemo_server.dependencies import AppState
+from vmemo_server.launch import Address
 
 HOST = "127.0.0.1"
 _PATIENT = ConnectionLimits(header_seconds=MAX_WAIT, body_seconds=MAX_WAIT)
@@ -45,7 +46,7 @@ class LiveServer:
     @property
     def auth(self) -> AuthService:
         """The API keys and audit log of the server."""
-        return self.memory.auth
+        return AuthService(self.memory.store)
 
     def key(self, permission: Permission = "admin", *banks: str, name: str = "a test") -> str:
         """Create a key, for every bank unless some are named, and return its secret."""

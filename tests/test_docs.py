@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-import typer
-from scripts.cli_reference import TARGET, reference
+from scripts.cli_reference import TARGET, all_commands, reference
 from typer.core import TyperCommand, TyperGroup
 
 from live_server import live_server
 from vmemo import Memory
-from vmemo.cli.app import app
 from vmemo.testing import RawText
 from vmemo_conformance.llm_server import ScriptedServer
 
@@ -106,7 +104,7 @@ def test_a_command_of_the_documentation_exists_with_its_options(page: str, line:
     words = shlex.split(re.split(r" [|>&;]|  ", line)[0], comments=True)[1:]
     if words[0] == "benchmark" or words[0].startswith("-"):
         return
-    command: TyperCommand | TyperGroup = cast("TyperGroup", typer.main.get_command(app))
+    command: TyperCommand | TyperGroup = all_commands()
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         command = cast("TyperCommand | TyperGroup", command.commands[words.pop(0)])
     for word in words:

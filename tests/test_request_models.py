@@ -16,15 +16,16 @@ import typer
 from pydantic import BaseModel
 
 from vmemo import Memory
-from vmemo.auth import Principal
 from vmemo.cli.app import app as command_line
 from vmemo.client import Client
-from vmemo.mcp.tools import TOOLS
 from vmemo.models import requests as r
 from vmemo.models.chat import IGNORED_KEYS
 from vmemo.models.request_fields import Request
-from vmemo.server import AppState, create_app
 from vmemo.testing import HashEmbedder
+from vmemo_server.app import create_app
+from vmemo_server.auth import Principal
+from vmemo_server.dependencies import AppState
+from vmemo_server.mcp.tools import TOOLS
 
 Interface = Literal["rest", "mcp", "cli", "client"]
 INTERFACES: tuple[Interface, ...] = ("rest", "mcp", "cli", "client")

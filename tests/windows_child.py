@@ -19,7 +19,7 @@ UNIX_SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2")
 NOT_IMPORTED = (
     *("vmemo.__main__", "vmemo_integrations"),
     # Processes by fork(), which `vmemo serve --workers` refuses without it.
-    *("vmemo.server.workers", "vmemo.server.shared_locks", "vmemo.server.shared_records"),
+    *("vmemo_server.workers", "vmemo_server.shared_locks", "vmemo_server.shared_records"),
 )
 
 

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 from vmemo.cli.app import COMMANDS as OWN_COMMANDS, app
 from vmemo.cli.command import Command
 from vmemo_bench.command import benchmark
+from vmemo_server.commands.keys import keys
+from vmemo_server.commands.mcp import mcp
+from vmemo_server.commands.serve import serve
 
-COMMANDS = (*OWN_COMMANDS, *benchmark.commands)
+COMMANDS = (*OWN_COMMANDS, serve, mcp, *keys.commands, *benchmark.commands)
 NAMES = """demo retain process recall context reflect inspect why opinions observations profile forget reprocess reembed
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import bank, entity, fact, keys, webhook
+from vmemo.cli import bank, entity, fact, webhook
 from vmemo.cli.command import Command, CommandGroup, command
 from vmemo.cli.context import context
 from vmemo.cli.demo import demo
@@ -15,7 +15,6 @@ from vmemo.cli.doctor import doctor
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
-from vmemo.cli.mcp import mcp
 from vmemo.cli.migrate import migrate
 from vmemo.cli.opinions import observations, opinions
 from vmemo.cli.process import maintain, process, reprocess
@@ -25,25 +24,20 @@ from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
 from vmemo.cli.rekey import rekey
 from vmemo.cli.retain import retain
-from vmemo.cli.serve import serve
 from vmemo.cli.transfer import export, import_
 from vmemo.cli.why import why
 from vmemo.cli.worker import worker
 from vmemo.errors import MissingExtra
 
 EXTENSIONS = "vmemo.commands"
-"""Entry point group: other distributions add groups of commands to `vmemo` under it."""
-
-
-@command(name="benchmark")
-def missing_benchmark(
-    arguments: Annotated[list[str] | None, typer.Argument(help="The benchmark and its options.")] = None,
-) -> None:
-    """Run benchmarks. Needs the package vmemo-bench."""
-    raise MissingExtra("`vmemo benchmark` needs the package vmemo-bench. Install it with: pip install vmemo-bench")
-
-
-_EXTENSIONS = entry_points(group=EXTENSIONS)
+"""Entry point group: other distributions add commands, or groups of them, to `vmemo` under it."""
+OTHERS = {
+    "serve": ("vmemo[server]", "Serve REST, MCP and the web console over HTTP."),
+    "mcp": ("vmemo[mcp]", "Serve a bank to an agent as an MCP server on stdin and stdout."),
+    "keys": ("vmemo[server]", "Create, list and revoke the API keys of a server."),
+    "benchmark": ("vmemo-bench", "Measure retrieval quality, question answering, speed and cost."),
+}
+"""Commands of other distributions: what installs each, and its help."""
 _GROUPS = (
     CommandGroup(
         "bank",
@@ -61,9 +55,6 @@ _GROUPS = (
         (fact.get, fact.history, fact.update, fact.delete, fact.pin, fact.unpin),
     ),
     CommandGroup(
-        "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)
-    ),
-    CommandGroup(
         "webhook",
         "Add, list and delete webhooks: addresses that are notified of changed facts.",
         (webhook.add, webhook.list_webhooks, webhook.delete),
@@ -71,7 +62,7 @@ _GROUPS = (
 )
 _COMMANDS = (
     *(demo, retain, process, recall, context, reflect, inspect, why, opinions, observations, profile),
-    *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
+    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
 )
 COMMANDS = (*_COMMANDS, *(each for group in _GROUPS for each in group.commands))
 """All commands of this distribution."""
@@ -104,26 +95,49 @@ def _typer_of(group: CommandGroup) -> typer.Typer:
     return made
 
 
-def _add_extension(point: EntryPoint) -> None:
-    """Add a group of commands that another distribution provides; it is imported when one of them runs."""
+def load_extension(point: EntryPoint) -> typer.Typer:
+    """Return the commands that another distribution provides."""
+    try:
+        loaded = point.load()
+    except ImportError as error:
+        raise _missing(point.name) from error
+    if isinstance(loaded, CommandGroup):
+        return _typer_of(loaded)
+    if not isinstance(loaded, Command):
+        raise TypeError(f"The entry point {point.value} of {EXTENSIONS} must be a Command or CommandGroup.")
+    made = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    _add(made, loaded)
+    return made
 
+
+def _missing(name: str) -> MissingExtra:
+    return MissingExtra(f"`vmemo {name}` needs another package. Install it with: pip install '{OTHERS[name][0]}'")
+
+
+def extensions() -> dict[str, EntryPoint]:
+    """Return the entry points of installed commands of other distributions by name."""
+    return {point.name: point for point in entry_points(group=EXTENSIONS)}
+
+
+def _add_extension(name: str, point: EntryPoint | None) -> None:
+    """Add a command that another distribution provides; it is imported when it runs."""
+    _, text = OTHERS.get(name, ("", point.dist.metadata["Summary"] if point and point.dist else ""))
+
+    @command(name=name)
     def run(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        group = point.load()
-        if not isinstance(group, CommandGroup):
-            raise TypeError(f"The entry point {point.value} of {EXTENSIONS} must be a CommandGroup, not {group!r:.40}.")
-        _typer_of(group)(arguments or [], prog_name=f"vmemo {point.name}")
+        if point is None:
+            raise _missing(name)
+        load_extension(point)(arguments or [], prog_name=f"vmemo {name}")
 
-    # Options, --help among them, are those of the commands in the group.
+    # Options, --help among them, are those of the commands that are loaded.
     raw = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ()}
-    app.command(point.name, help=point.dist and point.dist.metadata["Summary"], context_settings=raw)(run)
+    app.command(name, help=text, context_settings=raw)(run.run)
 
 
 for each in _COMMANDS:
     _add(app, each)
 for each_group in _GROUPS:
     app.add_typer(_typer_of(each_group), name=each_group.name)
-for each_point in _EXTENSIONS:
-    _add_extension(each_point)
-if all(point.name != "benchmark" for point in _EXTENSIONS):
-    # Every option of a benchmark leads to the command that installs it.
-    _add(app, missing_benchmark, ignore_unknown_options=True)
+_found = extensions()
+for each_name in dict.fromkeys((*OTHERS, *_found)):
+    _add_extension(each_name, _found.get(each_name))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +15,11 @@ import typer
 from vmemo import Memory, Message
 from vmemo.cli.command import command
 from vmemo.cli.content import parse_lines
-from vmemo.cli.demo_console import serve_console
 from vmemo.cli.demo_pages import DemoResult, show
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
 from vmemo.cli.target import Target, run
+from vmemo.errors import MissingExtra
 
 _QUESTIONS = ("Where does Maya work?", "Which city does Maya live in?")
 """Questions whose answers change during the conversation."""
@@ -47,7 +49,7 @@ def demo(
         target = Target(db or str(Path(folder) / "demo.db"), bank)
         if console:
             memory = Memory(target.url, target.bank, settings=target.settings())
-            serve_console(memory, conversation(), port)
+            _console()(memory, conversation(), port)
             return
         with stderr().status("processing the conversation"):
             shown = run(target, _tour, requires="nothing")
@@ -55,6 +57,16 @@ def demo(
         print_json(shown.to_json())
     else:
         show(shown, target if db else None)
+
+
+def _console() -> Callable[[Memory, Sequence[Message], int], None]:
+    try:
+        [point] = entry_points(group="vmemo.demo", name="console")
+        return point.load()
+    except (ValueError, ImportError) as error:
+        raise MissingExtra(
+            "vmemo demo --console needs another package. Install it with: pip install 'vmemo[server]'"
+        ) from error
 
 
 async def _tour(memory: Memory) -> DemoResult:

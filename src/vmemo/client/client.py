@@ -10,7 +10,6 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from vmemo.auth.permissions import ALL_BANKS
 from vmemo.client import files
 from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, RetryPolicy, path_of
 from vmemo.client.errors import Problem, raised
@@ -20,6 +19,7 @@ from vmemo.llm.streaming import sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
+from vmemo.models.auth import ALL_BANKS
 from vmemo.models.request_fields import LARGEST_PAGE, Request, Returns
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
-from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
 from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain, webhooks
@@ -24,7 +23,7 @@ from vmemo.models import BankId, requests as r
 from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
-from vmemo.ports import Embedder, PreloadableEmbedder
+from vmemo.ports import Embedder, PreloadableEmbedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.importers.records import ForeignFormat
@@ -239,9 +238,9 @@ class Memory(Verbs):
         return await preview_forget(self._session, request)
 
     @property
-    def auth(self) -> AuthService:
-        """API keys and the audit log of this database. The library itself requires no key."""
-        return AuthService(self._session.store)
+    def store(self) -> Store:
+        """The database, for programs that read records directly."""
+        return self._session.store
 
     @property
     def lookup(self) -> Lookup:

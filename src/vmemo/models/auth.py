@@ -12,7 +12,9 @@ from pydantic import Field
 from vmemo.models.base import Instant, Name, Record, utc_now
 
 Permission = Literal["read", "write", "admin"]
-"""Access to a bank; `vmemo.auth.permissions` ranks the levels."""
+"""Access to a bank; each level includes those before it."""
+ALL_BANKS = "*"
+"""The pattern of an API key that matches every bank."""
 Interface = Literal["rest", "hindsight", "mcp", "console"]
 
 

@@ -1,0 +1,109 @@
+"""`vmemo keys`: API keys of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+import typer
+from pydantic import JsonValue
+from rich.text import Text
+
+from vmemo.cli.command import CommandGroup, command
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db
+from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
+from vmemo.cli.target import Target, run
+from vmemo.models import utc_now
+from vmemo.models.auth import ALL_BANKS, ApiKey, Permission
+from vmemo.models.base import shifted
+from vmemo_server.auth.service import AuthService
+
+R = TypeVar("R")
+
+
+@command(
+    'vmemo keys create "support agent" --bank "support-*" --permission write',
+    "vmemo keys create ops --permission admin --days 90 --json",
+    name="keys create",
+)
+def create(
+    name: Annotated[str, typer.Argument(help="A label for the key.")],
+    bank: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bank", metavar="NAME", help="A bank, or a prefix followed by *; repeatable. Default: all banks."
+        ),
+    ] = None,
+    permission: Annotated[
+        Permission, typer.Option(help="Permission; write includes read, admin includes both.")
+    ] = "read",
+    days: Annotated[float | None, typer.Option(min=0.001, help="Days until the key expires. Default: never.")] = None,
+    db: Db = DEFAULT_DB,
+    as_json: AsJson = False,
+) -> None:
+    """Create an API key. Its secret is shown once and not stored."""
+    ends = None if days is None else shifted(utc_now(), days * 86_400)
+    key, secret = _ask(
+        db, lambda keys: keys.create_key(name, banks=bank or ["*"], permission=permission, expires_at=ends)
+    )
+    if as_json:
+        print_json({**_plain(key), "secret": secret})
+    else:
+        stdout().print(f"{secret}", markup=False, soft_wrap=True)
+        stdout().print(
+            f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again.",
+            markup=False,
+        )
+
+
+@command("vmemo keys list", "vmemo keys list --db memory.db --json", name="keys list")
+def list_keys(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
+    """List all keys, revoked ones included, without their secrets."""
+    found = _ask(db, lambda keys: keys.keys())
+    if as_json:
+        print_json([_plain(key) for key in found])
+        return
+    shown = table("id", "name", "permission", "created", "expires")
+    for key in found:
+        shown.add_row(key.id, Text(one_line(key.name)), Text(_may(key)), timestamp(key.created_at), _ends(key))
+    stdout().print(shown if found else "There are no keys. A server without keys only listens on loopback addresses.")
+
+
+@command("vmemo keys revoke 3c2597927148", name="keys revoke")
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's id, from `vmemo keys list`.")],
+    db: Db = DEFAULT_DB,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key; running servers refuse it immediately."""
+    _ask(db, lambda keys: keys.revoke(key))
+    if as_json:
+        print_json({"id": key, "revoked": True})
+    else:
+        stdout().print(f"Key {one_line(key)} is revoked.", markup=False)
+
+
+def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
+    return run(Target(db, "default"), lambda memory: ask(AuthService(memory.store)), requires="nothing")
+
+
+def _plain(key: ApiKey) -> dict[str, JsonValue]:
+    return key.model_dump(mode="json")
+
+
+def _may(key: ApiKey) -> str:
+    return one_line(f"{key.permission} {'every bank' if ALL_BANKS in key.banks else ', '.join(key.banks)}")
+
+
+def _ends(key: ApiKey) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {timestamp(key.revoked_at)}"
+    return _moment_or(key.expires_at, "never")
+
+
+def _moment_or(at: datetime | None, otherwise: str) -> str:
+    return otherwise if at is None else timestamp(at)
+
+
+keys = CommandGroup("keys", "Create, list and revoke the API keys of a server.", (create, list_keys, revoke))

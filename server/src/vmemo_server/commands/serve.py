@@ -1,0 +1,182 @@
+"""`vmemo serve`: the HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from vmemo import Memory
+from vmemo.cli.command import command
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
+from vmemo.cli.output import stderr
+from vmemo.cli.target import Target
+from vmemo.errors import Unsupported
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo_server.app import ServerOptions
+from vmemo_server.auth import Limits
+from vmemo_server.auth.service import ADMIN_KEY_VARIABLE
+from vmemo_server.connections import ConnectionLimits
+from vmemo_server.launch import Address, ServerLauncher
+
+_LIMITS = "Limits"
+_NETWORK = "Network"
+
+
+@command(
+    "vmemo serve",
+    "vmemo serve --db postgresql://vmemo@db/vmemo --host 0.0.0.0 --port 8000 --llm openai:gpt-5-mini",
+    "vmemo serve --postgres embedded",
+    "vmemo serve --workers 4   four processes on one port",
+    "vmemo serve --no-worker --json   JSON logs; other processes run the jobs",
+)
+def serve(  # noqa: PLR0913 - each is an option of the command line
+    host: Annotated[
+        str,
+        typer.Option(
+            help="The address to listen on; a non-loopback address requires API keys.", rich_help_panel=_NETWORK
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port; 0 selects a free one.", rich_help_panel=_NETWORK)
+    ] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A host name to accept in requests; repeatable.", rich_help_panel=_NETWORK),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="VMEMO_CORS_ORIGIN",
+            metavar="ORIGIN",
+            help="The origin of a web page that may use the server, such as https://app.example; repeatable.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Server processes that share the port, the model and the database.")
+    ] = 1,
+    works: Annotated[bool, typer.Option("--worker/--no-worker", help="Run queued jobs in this process.")] = True,
+    mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Serve MCP under /mcp.")] = True,
+    maintain_every: Annotated[
+        float, typer.Option(min=0.0, metavar="HOURS", help="Hours between maintenance runs; 0 disables them.")
+    ] = 24.0,
+    grace: Annotated[
+        float, typer.Option(min=1, help="Seconds to finish running requests and jobs on shutdown.")
+    ] = 30.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0, help="Requests per minute and key; 0 disables the limit.", rich_help_panel=_LIMITS),
+    ] = None,
+    body_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Maximum size of a request body in bytes.", rich_help_panel=_LIMITS)
+    ] = None,
+    buffered_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Bytes of all request bodies in memory at a time.", rich_help_panel=_LIMITS),
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, help="Open connections, within `ulimit -n`.", rich_help_panel=_LIMITS)
+    ] = None,
+    connections_per_address: Annotated[
+        int | None, typer.Option(min=1, help="Open connections of one client address.", rich_help_panel=_LIMITS)
+    ] = None,
+    header_seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds to send a request's headers.", rich_help_panel=_LIMITS)
+    ] = None,
+    body_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="Seconds to send a request's body, beyond its time at --bytes-per-second.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    bytes_per_second: Annotated[
+        float | None,
+        typer.Option(min=1, help="Slowest rate to send a body or read a response.", rich_help_panel=_LIMITS),
+    ] = None,
+    reports: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Benchmark reports to show in the console.")
+    ] = None,
+    postgres: Annotated[
+        Literal["embedded"] | None,
+        typer.Option(help="Start a temporary PostgreSQL server instead of --db; its data is deleted on exit."),
+    ] = None,
+    db: Db = DEFAULT_DB,
+    llm: Model = None,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully.
+
+    VMEMO_ADMIN_KEY in the environment is the secret of an admin key, which is created if it does not exist.
+    """
+    limits = Limits(**_given(rate=rate, body_bytes=body_bytes))
+    connection_limits = ConnectionLimits(
+        **_given(
+            connections=connections,
+            connections_per_address=connections_per_address,
+            header_seconds=header_seconds,
+            body_seconds=body_seconds,
+            bytes_per_second=bytes_per_second,
+            buffered_bytes=buffered_bytes,
+        )
+    )
+    with _database(db, postgres) as url:
+        target = Target(url, "default", llm, embedder)
+        settings = target.settings()
+        settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
+        launcher = ServerLauncher(
+            memory=Memory(target.url, settings=settings),
+            address=Address(host=host, port=port, names=tuple(allow_host or ())),
+            limits=limits,
+            options=ServerOptions(
+                worker=works,
+                mcp=mcp,
+                grace=grace,
+                connections=connection_limits,
+                cors_origins=tuple(cors_origin or ()),
+                reports=reports,
+            ),
+            log_format="json" if as_json else "text",
+            admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
+        )
+        if workers == 1:
+            asyncio.run(launcher.run())
+        else:
+            _require_workers(target.url)
+            from vmemo_server.workers import serve_with_workers  # noqa: PLC0415 - needs fork()
+
+            serve_with_workers(launcher, workers)
+
+
+def _require_workers(url: str) -> None:
+    """Raise Unsupported if several processes can't serve a database."""
+    if not hasattr(os, "fork"):
+        raise Unsupported("--workers needs fork(), which this system lacks. Run one process, or several with a proxy.")
+    if url.endswith(":memory:"):
+        raise Unsupported("A database in memory belongs to one process. Give a file, or leave --workers at 1.")
+
+
+def _given(**options: float | None) -> dict[str, Any]:
+    """Return the options that were given; the others keep the defaults of their class."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@contextmanager
+def _database(db: str, postgres: Literal["embedded"] | None) -> Generator[str]:
+    """Yield the database URL; an embedded server runs for the duration of the context."""
+    server = nullcontext() if postgres is None else EmbeddedPostgres()
+    with server as running:
+        if isinstance(running, EmbeddedPostgres):
+            stderr().print("Started a temporary PostgreSQL server; its data is deleted on exit.")
+            yield running.url()
+        else:
+            yield db

@@ -1,0 +1,79 @@
+"""Forms of the console, and their protection against cross-site request forgery."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import Request
+
+from vmemo.errors import InvalidInput
+from vmemo_server.console.session import ConsoleSessions, browser_token
+from vmemo_server.problems import HttpProblem
+
+FIELD = "csrf_token"
+HEADER = "x-csrf-token"
+MAX_FIELDS = 1000
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fields of a submitted form; browsers send line breaks as CR LF."""
+
+    fields: Mapping[str, Sequence[str]]
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the last value of a field, or the default."""
+        return self.fields[name][-1].replace("\r\n", "\n") if name in self.fields else default
+
+    def optional(self, name: str) -> str | None:
+        """Return a value, or None if it is blank or missing."""
+        return self.text(name).strip() or None
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return the values of a repeated field that are not blank."""
+        return tuple(value for value in self.fields.get(name, ()) if value.strip())
+
+
+def parse_form(body: bytes) -> Form:
+    """Return the fields of a URL-encoded body; raise InvalidInput if there are too many."""
+    try:
+        return Form(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise InvalidInput(f"A form may have at most {MAX_FIELDS:,} fields. Nothing was changed.") from error
+
+
+def csrf_token(request: Request) -> str:
+    """Return the token that forms of this browser must send."""
+    key = ConsoleSessions.of(request).csrf_key
+    return hmac.new(key, browser_token(request).encode(), sha256).hexdigest()
+
+
+async def checked_form(request: Request) -> Form:
+    """Return the submitted form; raise HttpProblem unless a page of this console sent it."""
+    _check_origin(request)
+    form = parse_form(await request.body())
+    given = request.headers.get(HEADER) or form.text(FIELD)
+    if not hmac.compare_digest(given.encode(), csrf_token(request).encode()):
+        raise HttpProblem(
+            403, "InvalidCsrfToken", "This page has expired. Nothing was changed: reload the page and try again."
+        )
+    return form
+
+
+def _check_origin(request: Request) -> None:
+    """Raise HttpProblem if the browser states that another site sent the form.
+
+    No page of another site can set the headers that are compared here. A proxy may change Host and keep the name that
+    the browser used in X-Forwarded-Host.
+    """
+    headers = request.headers
+    origin = headers.get("origin")
+    if origin is None or headers.get("sec-fetch-site") == "same-origin":
+        return
+    own = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+    if urlsplit(origin).netloc.lower() not in own - {""}:
+        raise HttpProblem(403, "OriginNotAllowed", "Another site sent this form. Nothing was changed.")

@@ -1,0 +1,262 @@
+"""Server state and the FastAPI dependencies that authorize requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from secrets import token_bytes
+from typing import Annotated, TypeVar, cast
+
+from fastapi import Depends, Header, Request, Response, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+
+from vmemo import Memory
+from vmemo.errors import InvalidInput
+from vmemo.memory.request_queue import BankLocks
+from vmemo.models.auth import AuditEntry, ClaimedRequest, IdempotencyClaim, Interface, Permission
+from vmemo.models.request_fields import Returns
+from vmemo_server.auth import AccessControl, Limits, Principal
+from vmemo_server.auth.errors import Unauthenticated
+from vmemo_server.auth.idempotency import IdempotentRequest, StoredResponse, run_once
+from vmemo_server.auth.records import LocalRecords, Records
+from vmemo_server.auth.service import AuthService
+from vmemo_server.problems import request_id
+
+REPLAYED = "Idempotent-Replayed"
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharedState:
+    """Records that the processes of one server have in common."""
+
+    rates: Records = field(default_factory=LocalRecords)
+    sessions: Records = field(default_factory=LocalRecords)
+    bank_locks: BankLocks | None = None
+    """Locks of banks whose facts several processes derive."""
+    csrf_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
+
+
+@dataclass(eq=False)
+class AppState:
+    """The memory that a server offers, and its access control.
+
+    `keyless` accepts requests without a key until the first key is created; use it on the local machine only.
+    """
+
+    memory: Memory
+    keyless: bool
+    limits: Limits = field(default_factory=Limits)
+    shared: SharedState = field(default_factory=SharedState)
+    access: AccessControl = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.access = AccessControl(
+            service=AuthService(self.memory.store), keyless=self.keyless, limits=self.limits, buckets=self.shared.rates
+        )
+
+    @property
+    def auth(self) -> AuthService:
+        """The API keys and the audit log."""
+        return self.access.service
+
+    @staticmethod
+    def of(request: Request) -> AppState:
+        """Return the state of the application that a request came to."""
+        return request.app.state.vmemo
+
+
+@dataclass(frozen=True)
+class RequestSession:
+    """The principal, bank and memory of one request."""
+
+    principal: Principal
+    bank: str
+    memory: Memory
+
+
+def secret_of(request: Request) -> str | None:
+    """Return the API key that a request carries, or None; raise Unauthenticated for another scheme."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    if scheme:
+        raise Unauthenticated("Send the API key as Authorization: Bearer vmemo_…")
+    return request.headers.get("x-api-key") or None
+
+
+async def authenticate(request: Request) -> Principal:
+    """Return the principal of a request and count the request against its rate limit, both once."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None:
+        principal = await AppState.of(request).access.authenticate(secret_of(request))
+        request.state.principal = principal
+    return principal
+
+
+_BEARER = HTTPBearer(
+    scheme_name="bearer",
+    description="A key created with `vmemo keys create`. A server on the local machine requires none until the first "
+    "one is created.",
+    auto_error=False,
+)
+_HEADER = APIKeyHeader(name="X-Api-Key", scheme_name="header", description="The same key.", auto_error=False)
+
+
+async def _documented(
+    principal: Annotated[Principal, Depends(authenticate)],
+    _bearer: Annotated[object, Security(_BEARER)],
+    _header: Annotated[object, Security(_HEADER)],
+) -> Principal:
+    """Add the security schemes to the OpenAPI description."""
+    return principal
+
+
+AnyPrincipal = Annotated[Principal, Depends(_documented)]
+
+
+async def open_session(
+    request: Request,
+    principal: Principal,
+    bank: str,
+    permission: Permission,
+    *,
+    create: bool = False,
+    interface: Interface = "rest",
+) -> RequestSession:
+    """Open a bank for a request, and write the audit entry of a write."""
+    request.state.interface, request.state.bank = interface, bank
+    memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
+    if permission != "read" and request.method not in ("GET", "HEAD"):
+        await begin_write(request, interface, bank)
+    return RequestSession(principal, bank, memory)
+
+
+async def begin_write(request: Request, interface: Interface, bank: str | None) -> None:
+    """Write an audit entry before a request changes anything; AuditMiddleware completes it."""
+    principal: Principal = request.state.principal
+    path = getattr(request.scope.get("route"), "path", request.url.path)
+    entry = AuditEntry(
+        key=principal.key_id,
+        interface=interface,
+        verb=f"{request.method} {path}",
+        bank=bank,
+        request=request_id(request),
+    )
+    request.state.audit_entry = await AppState.of(request).access.begin_write(entry)
+
+
+def _bank(
+    permission: Permission, *, create: bool = False
+) -> Callable[[Request, AnyPrincipal, str], Awaitable[RequestSession]]:
+    async def dependency(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
+        return await open_session(request, principal, bank, permission, create=create)
+
+    return dependency
+
+
+async def _searched_bank(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
+    request.state.interface, request.state.bank = "rest", bank
+    return RequestSession(principal, bank, await principal.open_for_search(AppState.of(request).memory, bank))
+
+
+SearchBank = Annotated[RequestSession, Depends(_searched_bank)]
+"""A bank that is read by a verb which raises NotFound if it does not exist."""
+ReadBank = Annotated[RequestSession, Depends(_bank("read"))]
+WriteBank = Annotated[RequestSession, Depends(_bank("write"))]
+CreateBank = Annotated[RequestSession, Depends(_bank("write", create=True))]
+AdminBank = Annotated[RequestSession, Depends(_bank("admin"))]
+ImportBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
+DeleteBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
+"""A bank that an earlier request with the same idempotency key may have deleted."""
+
+
+async def _admin(request: Request, principal: AnyPrincipal) -> Principal:
+    principal.require("admin")
+    if request.method not in ("GET", "HEAD"):
+        await begin_write(request, "rest", None)
+    return principal
+
+
+AdminPrincipal = Annotated[Principal, Depends(_admin)]
+"""A principal with admin permission for every bank."""
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """The Idempotency-Key header of a request."""
+
+    request: Request
+    key: str | None
+
+    async def run(
+        self,
+        session: RequestSession,
+        request: Returns[R],
+        respond: Callable[[R], Response],
+        *,
+        has_effect: Callable[[R], bool] = _always,
+    ) -> Response:
+        """Execute a write; if it was sent before with the same key, return the stored response instead."""
+
+        async def execute(claimed: ClaimedRequest | None) -> R:
+            memory = session.memory
+            return await (memory.run(request) if claimed is None else memory.run_once(request, claimed))
+
+        return await self.execute(session, execute, respond, has_effect=has_effect)
+
+    async def execute(
+        self,
+        session: RequestSession,
+        execute: Callable[[ClaimedRequest | None], Awaitable[R]],
+        respond: Callable[[R], Response],
+        *,
+        content: bytes | None = None,
+        has_effect: Callable[[R], bool] = _always,
+    ) -> Response:
+        """Call a function, which completes the request that it is called with; or return the stored response.
+
+        `content` stands for a body that was read already. A result without an effect is not stored.
+        """
+        if self.key is None:
+            return respond(await execute(None))
+
+        def response_to(result: object) -> tuple[int, str]:
+            response = respond(cast("R", result))
+            return response.status_code, bytes(response.body).decode("utf-8")
+
+        async def execute_claimed(claim: IdempotencyClaim) -> StoredResponse:
+            result = await execute(ClaimedRequest(claim=claim, respond=response_to))
+            return StoredResponse(*response_to(result), has_effect=has_effect(result))
+
+        fingerprint = self._fingerprint(await self.request.body() if content is None else content)
+        same = IdempotentRequest(owner=session.principal.name, key=self.key, fingerprint=fingerprint, bank=session.bank)
+        stored = await run_once(AuthService(session.memory.store), same, execute_claimed)
+        headers = {REPLAYED: "true"} if stored.replayed else {}
+        return Response(stored.body, stored.status, headers, "application/json")
+
+    def _fingerprint(self, content: bytes) -> str:
+        """Hash the request as it was sent: two paths may differ in nothing but an encoded slash."""
+        scope = self.request.scope
+        target: bytes = scope.get("raw_path") or scope["path"].encode()
+        head = b" ".join((self.request.method.encode(), target, scope["query_string"]))
+        return sha256(head + b"\n" + content).hexdigest()
+
+
+async def _idempotency(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=255, description="Requests with the same key run once.")
+    ] = None,
+) -> Idempotency:
+    if idempotency_key is not None and not idempotency_key.strip():
+        raise InvalidInput("An Idempotency-Key must not be blank.")
+    return Idempotency(request, idempotency_key)
+
+
+Idempotent = Annotated[Idempotency, Depends(_idempotency)]

@@ -1,0 +1,1 @@
+"""MCP server: `server` makes one for a caller, `stdio` runs one on stdin and stdout."""

@@ -1,0 +1,169 @@
+"""ASGI middleware: request ids and security headers, methods, trusted hosts, media types, and the audit log.
+
+Plain ASGI, so that streamed responses pass through unbuffered.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection
+
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vmemo.models.auth import AuditEntry
+from vmemo_server.auth import AccessControl
+from vmemo_server.observability import METHODS
+from vmemo_server.paths import is_console, is_hindsight_upload, is_import
+from vmemo_server.problems import HttpProblem, problem_response
+from vmemo_server.request_body import has_body
+
+_SECURITY_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+}
+_JSON_LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/octet-stream"})
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIdMiddleware:
+    """Gives every request an id, the client's own if it is well formed, and every response the security headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Request(scope).headers.get("x-request-id", "")
+        id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(6)
+        scope.setdefault("state", {})["request_id"] = id
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = id
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class MethodMiddleware:
+    """Rejects methods that no route has, so that neither logs nor metrics repeat them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and scope["method"] not in METHODS:
+            allowed = {"Allow": ", ".join(METHODS)}
+            problem = HttpProblem(405, "HttpError", "This server knows no such method. Nothing was changed.", allowed)
+            await problem_response(Request(scope), problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+class TrustedHostMiddleware:
+    """Rejects requests with another Host or Origin; `origins` may be of any host.
+
+    This keeps web pages from reaching a server without keys, by DNS rebinding or by a cross-site request.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str], origins: Collection[str] = ()) -> None:
+        self._app, self._allowed, self._origins = app, frozenset(allowed), frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and "*" not in self._allowed:
+            request = Request(scope)
+            if (problem := self._problem(request)) is not None:
+                await problem_response(request, problem)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _problem(self, request: Request) -> HttpProblem | None:
+        if _host(request.headers.get("host", "")) not in self._allowed:
+            return HttpProblem(
+                421, "HostNotAllowed", "This server answers to localhost only; --allow-host adds a host name."
+            )
+        origin = request.headers.get("origin")
+        if origin is None or origin in self._origins or _host(origin.partition("://")[2]) in self._allowed:
+            return None
+        return HttpProblem(
+            403, "OriginNotAllowed", "Web pages of another host can't use this server; --cors-origin allows an origin."
+        )
+
+
+def _host(address: str) -> str:
+    return re.sub(r":\d+$", "", address).lower()
+
+
+class ContentTypeMiddleware:
+    """Rejects bodies that are not declared as JSON, which a web page could send to any server without asking.
+
+    Only the console takes forms.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and not _has_expected_type(scope):
+            expected = "application/x-ndjson" if is_import(scope) else "application/json"
+            problem = HttpProblem(
+                415, "UnsupportedMediaType", f"Send the body with Content-Type: {expected}. Nothing was changed."
+            )
+            await problem_response(Request(scope), problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _has_expected_type(scope: Scope) -> bool:
+    if not has_body(scope) or is_hindsight_upload(scope):
+        return True
+    kind = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
+    if is_console(scope):
+        # Forms have a token against requests of other pages.
+        return kind == "application/x-www-form-urlencoded"
+    return kind in _JSON_LINES if is_import(scope) else kind == "application/json"
+
+
+class AuditMiddleware:
+    """Completes the audit entry of a write before its response is sent; a write that is cut off has no status."""
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_audited(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await self._finish(scope, message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_audited)
+        except Exception:
+            await self._finish(scope, 500)
+            raise
+
+    async def _finish(self, scope: Scope, status: int) -> None:
+        entry: AuditEntry | None = scope.get("state", {}).pop("audit_entry", None)
+        if entry is not None:
+            await self._access.finish_write(entry, status)
