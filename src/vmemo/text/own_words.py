@@ -22,6 +22,7 @@ MAX_READ = 4096
 _HEAD = LazyPattern(
     r"^(?:dear\b|subject:|from:|sent:|fwd?:|author:|begin forwarded|-{3,} ?(?:original|forwarded)|diff --git "
     r"|commit [0-9a-f]{7,40}\b)"
+    r"|(?<=\n)(?:hello|hi|hey)\b[^\n]{0,40},[ \t]{0,9}\n"
     r"|\b(?:says|said|told|reads|wrote|writes|states)(?: (?:to )?(?:me|us|him|her|them))?:(?=\s)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -32,7 +33,7 @@ _TEXT = (
 )
 _ASKED = (
     r"(?:(?:please|can you|could you|would you|will you|now|then|also|help me|hi|hey)[, ]{1,2}){0,3}"
-    "(?:translate|summari[sz]e|proof-?read|re(?:write|phrase|word)|paraphrase|transcribe|spell-?check|correct|edit|shorten|"
+    "(?:translate|summari[sz]e|proof-?read|re(?:write|phrase|word)|paraphrase|transcribe|(?:spell-?)?check|correct|fix|extract|edit|shorten|"
     r"simplify|improve|polish|review|analy[sz]e|classify|explain|describe|convert|format|tl;?dr|look at|read)\b"
 )
 """A request about a text."""
@@ -41,6 +42,7 @@ _PASTED = LazyPattern(
     rf"\b(?:told me|following|below|says?|said|reads?|wrote|writes?|states?|stated|{_TEXT}|here(?: i|'|’)s)\b"
     r"[^.!?:\n]{0,60}:(?=\s)"
     r"|\b(?:says?|reads?|shows?|wrote|states?)\b[^.!?:\n]{0,60}\n"
+    r"|^(?![^\n]{0,100}\b(?:your?|my|me|i|please|rules?|preferences?|things?|now)\b)[^\n]{1,100}:[ \t]{0,9}\n"
     # A request: "Translate this into German.", "What does this page say?".
     rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,100}}(?::|[.!?]{{0,3}}\n)"
     rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,60}}\b(?:this|these|{_TEXT})\b[^.!?:\n]{{0,60}}[.!?](?=\s)"
@@ -66,12 +68,12 @@ _PERSONA = LazyPattern(
 """The start of a part that the assistant is to play, or of a prompt that was pasted: "You are a travel agent."."""
 _OPENING = 200
 """Characters at the start of a message."""
-_FENCE = LazyPattern(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+_FENCE = LazyPattern(r"^[ \t]{0,3}(?:```|~~~|\'\'\'|\"\"\")", re.MULTILINE)
 _QUOTED_LINE = LazyPattern(r"^(?:[ \t]{0,8}[>|]| {4}|\t).*$", re.MULTILINE)
 """A line that is quoted, or of a table, or indented as code is."""
 _QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{20,}[\"“”»]")
 """Words in quotation marks; a short quotation is a word or a name."""
-_TAG = LazyPattern(r"<(/?)([A-Za-z][\w-]{0,30})(?:\s[^<>\n]{0,200})?>")
+_TAG = LazyPattern(r"[<\[](/?)([A-Za-z][\w-]{0,30})(?:\s[^<>\[\]\n]{0,200})?[>\]]")
 _LABEL = LazyPattern(
     r"^(?:\W{0,2}\d[\d/:., -]{2,30}(?:[AP]M)?\W{0,4})?([A-Z][\w'’.-]{1,30})(?: [A-Z][\w'’.-]{0,30}){0,2}: .*",
     re.MULTILINE,
