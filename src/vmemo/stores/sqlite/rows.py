@@ -28,12 +28,13 @@ from sqlalchemy import (
     table as sql_table,
 )
 
-from vmemo.models import BankId, FactId, Interval, MessageId, utc_now
+from vmemo.models import BankId, EntityId, FactId, Interval, MessageId, utc_now
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import scope_conditions
 from vmemo.stores.sql.bulk import insert_cells
 from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.prepared import Cell, Prepared
+from vmemo.stores.sql.reads import LATEST
 from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
@@ -282,3 +283,23 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
         rows = connection.execute(_matching(scope), values).all()
     # Tokens are estimated here; recall counts the few it keeps.
     return Ranking.of(Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows)
+
+
+_BESIDE = f"""
+SELECT DISTINCT own.id, other.id
+FROM entities AS own
+CROSS JOIN mentions AS beside ON beside.bank = own.bank AND beside.fact IN (
+    SELECT fact FROM mentions WHERE bank = own.bank AND entity = own.seq ORDER BY fact DESC LIMIT {LATEST}
+)
+CROSS JOIN entities AS other ON other.seq = beside.entity
+WHERE own.bank = ? AND own.id IN (SELECT value FROM json_each(?)) AND other.seq != own.seq
+"""
+"""One statement for all entities takes a quarter of the time of one for each. CROSS JOIN keeps the order of tables."""
+
+
+def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+    """Return for each entity the others that share one of its latest facts."""
+    found: dict[EntityId, set[EntityId]] = {id: set() for id in ids}
+    for own, other in fetch(connection, _BESIDE, bank, listed(ids)):
+        found[own].add(other)
+    return found

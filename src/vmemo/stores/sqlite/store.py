@@ -6,14 +6,14 @@ every process increase.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, utc_now
+from vmemo.models import BankId, EntityId, utc_now
 from vmemo.models.results import Status
 from vmemo.models.search import Hits, Vectors
 from vmemo.ports import BankNotFound, BankReader
@@ -25,7 +25,7 @@ from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.raw import fetch
-from vmemo.stores.sqlite.rows import SqliteSearchIndex
+from vmemo.stores.sqlite.rows import SqliteSearchIndex, cooccurring
 from vmemo.stores.sqlite.search import SqliteBankReader
 from vmemo.stores.values import micros
 
@@ -92,6 +92,10 @@ class SqliteStore(SqlStore[SqliteDatabase]):
             return index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
 
         return await self._database.read(find)
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity those it shares a fact with."""
+        return await self._read(bank, cooccurring, entities)
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Vacuum the file if something was deleted; return False if deleted text may be left in it."""
