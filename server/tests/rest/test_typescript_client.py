@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -147,17 +148,23 @@ def test_readme_snippet_runs(compiled: Node, server: Mapping[str, str]) -> None:
     assert "404 NotFound" in result.stdout
 
 
-def test_package_is_small_and_has_no_dependencies(compiled: Node) -> None:
+def test_packed_package_is_small_has_no_dependencies_and_is_installed_by_npm(compiled: Node, tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed")
-    [package] = json.loads(_succeed(npm, "pack", "--dry-run", "--json", "--ignore-scripts"))
-    assert package["size"] < LARGEST_PACKAGE
-    names = {file["path"] for file in package["files"]}
+    _succeed(npm, "pack", "--silent", "--pack-destination", str(tmp_path))
+    [package] = tmp_path.glob("vmemo-*.tgz")
+    assert package.stat().st_size < LARGEST_PACKAGE
+    with tarfile.open(package) as packed:
+        names = {name.removeprefix("package/") for name in packed.getnames()}
     assert {"README.md", "LICENSE", "package.json", "dist/index.js", "dist/index.d.ts"} <= names
     assert all(name.startswith("dist/") or "/" not in name for name in names)
     described = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(described)
+    _succeed(npm, "install", "--silent", "--offline", "--no-audit", "--prefix", str(tmp_path), str(package))
+    program = tmp_path / "program.mjs"
+    program.write_text('import { Vmemo } from "vmemo"; console.log(new Vmemo({ bank: "traveller" }).bankName);')
+    assert _succeed(compiled.command, str(program)) == "traveller\n"
 
 
 def test_ai_sdk_example_has_no_type_errors(compiled: Node) -> None:
