@@ -32,7 +32,7 @@ from vmemo.stores.sqlite.rekey import rekey_file
 
 R = TypeVar("R")
 VACUUM_AT_ONCE = 64 * 1024**2
-"""Bytes of a file that is rewritten when something is forgotten, in about 0.4 s; a larger one waits for maintenance."""
+"""Bytes of a file that is rewritten at once, in about 0.4 s of CPU time; a larger one waits for maintenance."""
 EMPTY_LOG_MS = 200
 """Milliseconds that emptying the log waits for readers, while writers wait for it."""
 _log = logging.getLogger(__name__)
