@@ -40,6 +40,7 @@ pytest: $(VENV)/.dev
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py
+	$(BIN)/python scripts/check_size.py
 	$(BIN)/python scripts/check_regex.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
