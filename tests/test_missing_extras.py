@@ -19,7 +19,6 @@ from vmemo.errors import MissingExtra
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.settings import Settings
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.testing import HashEmbedder
 
 ROOT = Path(__file__).parent.parent
@@ -93,7 +92,6 @@ USES: Mapping[str, tuple[str, Use]] = {
     "langgraph": ("langgraph", load("langgraph")),
     "llamaindex": ("llama_index", load("llamaindex")),
     "openai-agents": ("agents", load("openai_agents")),
-    "embedded-postgres": ("pg0", lambda url: EmbeddedPostgres().start()),
 }
 """By extra: a module that it installs, and a use that requires it."""
 

@@ -16,12 +16,10 @@ from vmemo.errors import InvalidInput
 from vmemo.ports import LLM
 from vmemo.retain.local import LocalExtractor
 from vmemo.settings import Settings, build
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 __all__ = [
     "CachedEmbedder",
     "CachedTokenEmbedder",
-    "EmbeddedPostgres",
     "EmbeddingCache",
     "LocalExtractor",
     "PackagedEmbedder",

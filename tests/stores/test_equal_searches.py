@@ -28,9 +28,9 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import FactSelect
 from vmemo.ports import BankReader, Store
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_bench.speed.texts import queries, sentences
 from vmemo_conformance.samples import (
     BANK,

@@ -3,7 +3,7 @@
 import pytest
 
 from endurance import SECONDS, Load, Server, assert_nothing_lost_or_repeated
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 
 @pytest.mark.timeout(SECONDS + 280)

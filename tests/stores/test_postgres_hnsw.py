@@ -13,9 +13,9 @@ from vmemo.models import Bank, FactId
 from vmemo.models.changes import NewFact
 from vmemo.models.search import Encoding, Scope, SearchRequest, Vector
 from vmemo.stores.postgres import maintenance, store as store_module
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.schema import vector_index
 from vmemo.stores.postgres.store import PostgresStore
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,

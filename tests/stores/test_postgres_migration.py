@@ -13,10 +13,10 @@ from sqlalchemy import Connection, insert, inspect, select, text
 
 from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.postgres import schema as postgres_schema
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.schema import fact_vectors
 from vmemo.stores.sql import auth_schema, migrate, schema
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}

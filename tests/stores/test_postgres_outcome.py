@@ -17,10 +17,10 @@ from vmemo.models.results import Spending
 from vmemo.models.search import Vectors
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import TextKind
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, a_message
 
 R = TypeVar("R")

@@ -13,11 +13,11 @@ from vmemo import Memory, Settings
 from vmemo.errors import StoreBusy
 from vmemo.jobs.run_result import RunResult
 from vmemo.ports import Store
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
 from vmemo.testing import HashEmbedder
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_conformance.jobs import JobConformance
 from vmemo_conformance.messages import MessageConformance
 from vmemo_conformance.queue import QueueConformance

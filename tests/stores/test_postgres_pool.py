@@ -16,8 +16,8 @@ from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, MissingExtra, StoreBusy, StoreError, VmemoError
 from vmemo.stores.postgres.driver import fetch
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 R = TypeVar("R")
 MAKE = "CREATE TABLE things (number integer PRIMARY KEY, word text)"

@@ -11,8 +11,8 @@ import pytest
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, VmemoError
-from vmemo.stores.postgres.embedded import REPLICATED, EmbeddedPostgres
 from vmemo.testing import HashEmbedder
+from vmemo_bench.embedded_postgres import REPLICATED, EmbeddedPostgres
 
 Servers = tuple[EmbeddedPostgres, EmbeddedPostgres]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo.ports import Embedder
-from vmemo.providers import EmbeddedPostgres
 from vmemo.settings import Settings
 from vmemo_bench.datasets import Dataset
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_bench.environment import make_folder, sqlite_url
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.postgres import PostgresDatabase, durable_settings

@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.cli.app import app
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
 from vmemo.testing import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
@@ -183,13 +182,3 @@ def test_retain_that_outlasts_the_grace_is_answered_with_what_is_stored(tmp_path
     with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
         assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]
         assert memory.status_sync().pending == 1
-
-
-def test_embedded_postgresql_serves_and_leaves_no_files(tmp_path: Path, postgres: EmbeddedPostgres) -> None:
-    # The fixture skips the test if PostgreSQL can't run here.
-    arguments = ["serve", "--postgres", "embedded", "--port", "0", "--json"]
-    with launched(arguments, tmp_path) as server, http(server.url) as client:
-        assert client.put("/v1/banks/a").status_code == 200
-        assert client.get("/v1/banks").json()["items"] == ["a"]
-        assert server.stop(signal.SIGTERM) == 0
-    assert not list(tmp_path.iterdir())

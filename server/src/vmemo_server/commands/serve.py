@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
-from vmemo.cli.output import stderr
 from vmemo.cli.target import Target
 from vmemo.errors import Unsupported
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo_server.app import ServerOptions
 from vmemo_server.auth import Limits
 from vmemo_server.auth.service import ADMIN_KEY_VARIABLE
@@ -32,7 +28,6 @@ _NETWORK = "Network"
 @command(
     "vmemo serve",
     "vmemo serve --db postgresql://vmemo@db/vmemo --host 0.0.0.0 --port 8000 --llm openai:gpt-5-mini",
-    "vmemo serve --postgres embedded",
     "vmemo serve --workers 4   four processes on one port",
     "vmemo serve --no-worker --json   JSON logs; other processes run the jobs",
 )
@@ -105,10 +100,6 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     reports: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Benchmark reports to show in the console.")
     ] = None,
-    postgres: Annotated[
-        Literal["embedded"] | None,
-        typer.Option(help="Start a temporary PostgreSQL server instead of --db; its data is deleted on exit."),
-    ] = None,
     db: Db = DEFAULT_DB,
     llm: Model = None,
     embedder: EmbedderName = None,
@@ -129,32 +120,31 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
             buffered_bytes=buffered_bytes,
         )
     )
-    with _database(db, postgres) as url:
-        target = Target(url, "default", llm, embedder)
-        settings = target.settings()
-        settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
-        launcher = ServerLauncher(
-            memory=Memory(target.url, settings=settings),
-            address=Address(host=host, port=port, names=tuple(allow_host or ())),
-            limits=limits,
-            options=ServerOptions(
-                worker=works,
-                mcp=mcp,
-                grace=grace,
-                connections=connection_limits,
-                cors_origins=tuple(cors_origin or ()),
-                reports=reports,
-            ),
-            log_format="json" if as_json else "text",
-            admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
-        )
-        if workers == 1:
-            asyncio.run(launcher.run())
-        else:
-            _require_workers(target.url)
-            from vmemo_server.workers import serve_with_workers  # noqa: PLC0415 - needs fork()
+    target = Target(db, "default", llm, embedder)
+    settings = target.settings()
+    settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
+    launcher = ServerLauncher(
+        memory=Memory(target.url, settings=settings),
+        address=Address(host=host, port=port, names=tuple(allow_host or ())),
+        limits=limits,
+        options=ServerOptions(
+            worker=works,
+            mcp=mcp,
+            grace=grace,
+            connections=connection_limits,
+            cors_origins=tuple(cors_origin or ()),
+            reports=reports,
+        ),
+        log_format="json" if as_json else "text",
+        admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
+    )
+    if workers == 1:
+        asyncio.run(launcher.run())
+    else:
+        _require_workers(target.url)
+        from vmemo_server.workers import serve_with_workers  # noqa: PLC0415 - needs fork()
 
-            serve_with_workers(launcher, workers)
+        serve_with_workers(launcher, workers)
 
 
 def _require_workers(url: str) -> None:
@@ -168,15 +158,3 @@ def _require_workers(url: str) -> None:
 def _given(**options: float | None) -> dict[str, Any]:
     """Return the options that were given; the others keep the defaults of their class."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-@contextmanager
-def _database(db: str, postgres: Literal["embedded"] | None) -> Generator[str]:
-    """Yield the database URL; an embedded server runs for the duration of the context."""
-    server = nullcontext() if postgres is None else EmbeddedPostgres()
-    with server as running:
-        if isinstance(running, EmbeddedPostgres):
-            stderr().print("Started a temporary PostgreSQL server; its data is deleted on exit.")
-            yield running.url()
-        else:
-            yield db

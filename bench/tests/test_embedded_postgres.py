@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from vmemo.errors import InvalidInput, StoreError
-from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 
 def test_a_stopped_server_leaves_no_files_and_no_process(postgres: EmbeddedPostgres) -> None:
