@@ -15,6 +15,7 @@ from vmemo.recall.revisions import applicable, asked_before, in_order, with_form
 from vmemo.text.questions import QueryAnalysis
 
 BROUGHT_IN = 10
+SUSPECT = 0.3
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 SCOPE = Scope(bank=BankId("bank"))
 SPRING = Interval(start=datetime(2024, 3, 1, tzinfo=UTC), end=datetime(2024, 6, 1, tzinfo=UTC))
@@ -36,6 +37,10 @@ def ordered(ids: str, edges: list[RevisionEdge], *, former: bool = False) -> Seq
 
 def order(ids: str, *pairs: str, former: bool = False) -> str:
     return "".join(item.id for item in ordered(ids, newer_than(*pairs), former=former))
+
+
+def order_by(edges: list[RevisionEdge], best: list[Fused], tense: QuestionTense = "present") -> list[RevisionEdge]:
+    return applicable(edges, best, QueryAnalysis(type="factual", during=None, tense=tense), suspect=SUSPECT)
 
 
 def test_without_revisions_the_order_stays() -> None:
@@ -87,15 +92,37 @@ def test_for_a_question_about_a_former_state_the_older_fact_follows(ids: str, pa
 
 @pytest.mark.parametrize(("tense", "expected"), [("present", ["no"]), ("former", ["no"]), ("past", [])])
 def test_possible_revisions_order_only_the_best_candidates(tense: QuestionTense, expected: list[str]) -> None:
-    analysis = QueryAnalysis(type="factual", during=None, tense=tense)
-    found = applicable(newer_than("no", "nz", "zo"), candidates("oan"), analysis)
+    found = order_by(newer_than("no", "nz", "zo"), candidates("oan"), tense)
+    assert [edge.newer + edge.older for edge in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("score", "probability", "applies"),
+    [(9.0, 0.1, True), (5.0, 0.1, True), (3.0, 0.1, False), (3.0, SUSPECT, True), (0.0, 0.1, False)],
+)
+def test_a_newer_fact_with_little_to_do_with_the_question_ranks_above_an_older_one_only_if_that_is_marked(
+    score: float, probability: float, applies: bool
+) -> None:
+    best = [Fused(FactId("o"), 10.0, 5), Fused(FactId("n"), score, 5)]
+    edges = [edge._replace(probability=probability) for edge in newer_than("no")]
+    assert bool(order_by(edges, best)) == applies
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [(["mo", "nm"], ["mo"]), (["mo", "nm", "no"], ["mo", "nm", "no"]), (["nm"], ["nm"]), (["om", "nm"], ["om", "nm"])],
+)
+def test_a_newer_fact_does_not_pass_a_better_one_that_it_may_not_have_outdated(
+    pairs: list[str], expected: list[str]
+) -> None:
+    found = order_by(newer_than(*pairs), candidates("omn"))
     assert [edge.newer + edge.older for edge in found] == expected
 
 
 @pytest.mark.parametrize("tense", ["present", "past", "former"])
 def test_certain_revisions_always_apply(tense: QuestionTense) -> None:
     edges = [edge._replace(kind="replaces") for edge in newer_than("no", "zo", "xy")]
-    assert applicable(edges, candidates("oan"), QueryAnalysis(type="factual", during=None, tense=tense)) == edges
+    assert order_by(edges, candidates("oan"), tense) == edges
 
 
 @pytest.mark.parametrize(

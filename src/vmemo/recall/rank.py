@@ -87,7 +87,7 @@ def order_candidates(run: RecallRun, found: FusedCandidates, scores: RerankScore
         reranked = reorder(found.fused, scores)
         ordered = in_order(
             reranked.candidates,
-            applicable(found.revisions, reranked.candidates[: settings.reordered], analysis),
+            applicable(found.revisions, reranked.candidates[: settings.reordered], analysis, suspect=settings.suspect),
             former=lambda edge: asked_before(edge, analysis, run.now),
             brought_in=settings.brought_in,
         )

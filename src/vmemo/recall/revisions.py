@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,6 +11,9 @@ from vmemo.models import FactId, Interval
 from vmemo.models.search import RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
 from vmemo.text.questions import QueryAnalysis, is_over
+
+LEAST_SCORE = 0.4
+"""Share of the older fact's score that a newer fact needs to rank above one that it has hardly outdated."""
 
 
 def with_former(scope: Scope, analysis: QueryAnalysis, now: datetime) -> Scope:
@@ -32,18 +35,42 @@ def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> 
     return analysis.tense == "past" and is_over(during, now) and edge.mentioned_at >= during.end
 
 
-def applicable(edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis) -> list[RevisionEdge]:
+def applicable(
+    edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis, *, suspect: float
+) -> list[RevisionEdge]:
     """Return the edges that order candidates: certain ones, and possible ones between two of the `best`.
 
-    A newer fact that has little to do with the question is no better answer, and what happened is not outdated by what
-    happened later.
+    A newer fact that has little to do with the question is no better answer, unless the older one is marked, with a
+    probability from `suspect`. What happened is not outdated by what happened later.
     """
-    ids = {candidate.id for candidate in best}
-    return [
+    certain = [edge for edge in edges if edge.kind == "replaces"]
+    if analysis.tense == "past":
+        return certain
+    score = {candidate.id: candidate.score for candidate in best}
+    possible = [
         edge
         for edge in edges
-        if edge.kind == "replaces" or (analysis.tense != "past" and edge.newer in ids and edge.older in ids)
+        if edge.kind != "replaces"
+        and edge.newer in score
+        and edge.older in score
+        and (edge.probability >= suspect or score[edge.newer] >= LEAST_SCORE * score[edge.older])
     ]
+    pairs = {(edge.newer, edge.older) for edge in (*certain, *possible)}
+    return [*certain, *(edge for edge in possible if not _passes_a_better(edge, pairs, score))]
+
+
+def _passes_a_better(
+    edge: RevisionEdge, pairs: Collection[tuple[FactId, FactId]], score: Mapping[FactId, float]
+) -> bool:
+    """Return True if the newer fact would rank above a better one that it is not known to outdate.
+
+    The older fact of the edge ranks above that one, because it may have outdated it.
+    """
+    return any(
+        score.get(better, 0.0) > score[edge.older] and (edge.newer, better) not in pairs
+        for newer, better in pairs
+        if newer == edge.older
+    )
 
 
 def in_order(
