@@ -12,15 +12,20 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import Result
 
 from max_wait import MAX_WAIT
 from vmemo import Memory
+from vmemo.cli.demo import conversation
+from vmemo.embedding.packaged import PackagedEmbedder
+from vmemo.models.search import Encoding, TokenVectors
+from vmemo.ports import TextKind
 
 Run = Callable[..., Result]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -136,17 +141,53 @@ def test_the_demo_serves_the_console_on_sample_data(tmp_path: Path) -> None:
 
 def test_the_demo_prints_json(invoke: Run, tmp_path: Path) -> None:
     shown = json.loads(invoke("demo", "--json", "--db", str(tmp_path / "demo.db")).stdout)
-    then, now = ([hit["fact"]["text"] for hit in shown[part]["hits"]] for part in ("then", "now"))
-    assert any("Brightwater" in text for text in then)
-    assert not any("Fernhill" in text for text in then)
-    assert any("Fernhill" in text for text in now)
+    then, now = (shown[part]["hits"][0]["fact"]["text"] for part in ("then", "now"))
+    assert "Brightwater" in then
+    assert "Fernhill" in now
     assert shown["answer"]["citations"]
     assert [found["query"] for found in shown["recalled"]] == ["Where does Maya work?", "Which city does Maya live in?"]
-    assert all(found["tokens"] <= 120 for found in shown["recalled"])
     firsts = [found["hits"][0]["fact"]["text"] for found in shown["recalled"]]
     assert "Fernhill" in firsts[0]
     assert "moved to Edinburgh" in firsts[1]
-    assert any(fact["invalid_at"] for fact in shown["facts"])
+    assert shown["why"]["fact"]["invalid_at"]
+
+
+class OtherRounding(PackagedEmbedder):
+    """The packaged embedder as on another processor, where int8 rounds differently: vectors with a cosine of 0.99."""
+
+    seed = 0
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        return list(map(self._moved, texts, await super().encode(texts, kind)))
+
+    def _moved(self, text: str, encoding: Encoding) -> Encoding:
+        random = np.random.default_rng([self.seed, *text.encode()])
+        assert encoding.tokens is not None
+        return Encoding(moved(encoding.vector[None], random)[0], moved(encoding.tokens, random))
+
+
+def moved(vectors: TokenVectors, random: np.random.Generator) -> TokenVectors:
+    """Return vectors of the same lengths in slightly other directions."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    near = vectors + lengths * random.normal(0, 0.14 / vectors.shape[1] ** 0.5, vectors.shape)
+    return (near * (lengths / np.linalg.norm(near, axis=1, keepdims=True))).astype(np.float32)
+
+
+def test_the_answers_of_the_demo_do_not_depend_on_rounding() -> None:
+    embedder = OtherRounding()
+    for embedder.seed in range(4):
+        with Memory(":memory:", embedder=embedder) as memory:
+            memory.retain_sync(conversation())
+            for question, at, answer in (
+                ("Where does Maya work?", None, "Fernhill Robotics"),
+                ("Which city does Maya live in?", None, "moved to Edinburgh"),
+                ("Where does Maya live?", None, "moved to Edinburgh"),
+                ("Where does Maya work?", "2024-03-01T00:00Z", "Brightwater Energy"),
+                ("Which city does Maya live in?", "2024-05-01T00:00Z", "live in Leeds"),
+                ("What food does Maya avoid?", None, "stopped eating meat"),
+            ):
+                found = memory.recall_sync(question, max_tokens=150, at_time=at)
+                assert answer in found.hits[0].text, (embedder.seed, question)
 
 
 def test_the_commands_that_the_demo_suggests_work(invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

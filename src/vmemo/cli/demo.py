@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import entry_points
@@ -11,20 +12,41 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
 
-from vmemo import Memory, Message
+from vmemo import Answer, Fact, Memory, Message, Provenance, Recalled, Retained
 from vmemo.cli.command import command
 from vmemo.cli.content import parse_lines
-from vmemo.cli.demo_pages import DemoResult, show
 from vmemo.cli.options import AsJson, BankName
-from vmemo.cli.output import print_json, stderr
+from vmemo.cli.output import day, occurred, one_line, print_json, stderr, stdout, table, when
+from vmemo.cli.recall import summary
+from vmemo.cli.tables import marked_hit
 from vmemo.cli.target import Target, run
+from vmemo.cli.why import tree
 from vmemo.errors import MissingExtra
+from vmemo.models.base import Record
 
 _QUESTIONS = ("Where does Maya work?", "Which city does Maya live in?")
 """Questions whose answers change during the conversation."""
-_THEN = datetime(2024, 5, 1, tzinfo=UTC)
+_THEN = datetime(2024, 3, 1, tzinfo=UTC)
+_MAX_TOKENS = 150
 _REFLECTION = "What food does Maya avoid?"
+
+
+class DemoResult(Record):
+    """The results of the demo's verbs."""
+
+    retained: Retained
+    facts: tuple[Fact, ...]
+    recalled: tuple[Recalled, ...]
+    now: Recalled
+    then: Recalled
+    answer: Answer
+    why: Provenance
 
 
 @command(
@@ -54,9 +76,9 @@ def demo(
         with stderr().status("processing the conversation"):
             shown = run(target, _tour, requires="nothing")
     if as_json:
-        print_json(shown.to_json())
+        print_json(shown.model_dump(mode="json"))
     else:
-        show(shown, target if db else None)
+        _show(shown, target if db else None)
 
 
 def _console() -> Callable[[Memory, Sequence[Message], int], None]:
@@ -71,18 +93,16 @@ def _console() -> Callable[[Memory, Sequence[Message], int], None]:
 
 async def _tour(memory: Memory) -> DemoResult:
     retained = await memory.retain(conversation(), document="demo")
-    recalled = [await memory.recall(question, max_tokens=120) for question in _QUESTIONS]
-    history = [await memory.retrieve(question, 10, include_expired=True) for question in _QUESTIONS]
-    changed = [hit for found in history for hit in found.hits if hit.status == "former"]
+    facts = tuple(await memory.facts(limit=1000))
+    closed = next((fact for fact in facts if fact.invalid_at is not None), facts[0])
     return DemoResult(
         retained=retained,
-        facts=tuple(await memory.facts(limit=1000)),
-        recalled=tuple(recalled),
-        history=tuple(history),
-        then=await memory.retrieve(_QUESTIONS[0], 2, at_time=_THEN),
-        now=await memory.retrieve(_QUESTIONS[0], 2),
+        facts=facts,
+        recalled=tuple([await memory.recall(question, max_tokens=_MAX_TOKENS) for question in _QUESTIONS]),
+        then=await memory.retrieve(_QUESTIONS[0], 1, at_time=_THEN),
+        now=await memory.retrieve(_QUESTIONS[0], 1),
         answer=await memory.reflect(_REFLECTION),
-        why=await memory.why((changed or recalled[0].hits)[0].short_id),
+        why=await memory.why(closed.short_id),
     )
 
 
@@ -90,3 +110,68 @@ def conversation() -> list[Message]:
     """Return the built-in conversation."""
     text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
     return parse_lines(text, "demo.jsonl")
+
+
+def _show(shown: DemoResult, kept: Target | None) -> None:
+    """Print all sections; `kept` is the database, if the demo keeps it."""
+    console = stdout()
+    for number, (title, part) in enumerate(_parts(shown, kept), start=1):
+        console.print()
+        console.print(Rule(f"{number}. {title}", align="left", style="cyan"))
+        console.print(part)
+    console.print()
+
+
+def _parts(shown: DemoResult, kept: Target | None) -> Iterable[tuple[str, RenderableType]]:
+    yield "Retain: messages become dated facts", _retained(shown)
+    yield "Recall: the current value first", Group(*map(_recalled, shown.recalled))
+    yield (
+        "Time travel: the same question at two points in time",
+        Columns(map(_moment, (shown.then, shown.now)), equal=True, expand=True),
+    )
+    yield "Reflect: an answer with citations", _reflected(shown.answer)
+    yield "Why: the provenance of a fact", tree(shown.why)
+    yield "Try next", Text("\n".join(_next(shown, kept)), no_wrap=True, overflow="ignore")
+
+
+def _retained(shown: DemoResult) -> RenderableType:
+    episodes = len({episode for fact in shown.facts for episode in fact.episodes})
+    head = f"{len(shown.facts)} facts in {episodes} episodes. Facts that mention a time, with the time resolved:"
+    again = "" if shown.retained.stored else "The conversation is stored already; nothing was stored twice. "
+    rows = table("said", "happened", "fact")
+    for fact in shown.facts:
+        if fact.occurred_start is not None:
+            rows.add_row(day(fact.mentioned_at), occurred(fact), one_line(fact.text))
+    return Group(again + head, rows)
+
+
+def _recalled(found: Recalled) -> RenderableType:
+    rows = table("id", "date", "fact", title=found.query)
+    for hit in found.hits:
+        rows.add_row(Text(hit.short_id, style="dim"), when(hit.fact), marked_hit(hit))
+    return Group(rows, Text(summary(found), style="dim"))
+
+
+def _moment(found: Recalled) -> Panel:
+    lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", one_line(hit.text)) for hit in found.hits]
+    return Panel(Group(*lines), title=f"at {day(found.at_time)}" if found.at_time else "now", width=48)
+
+
+def _reflected(answer: Answer) -> RenderableType:
+    cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
+    return Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)
+
+
+def _next(shown: DemoResult, kept: Target | None) -> list[str]:
+    if kept is None:
+        first, where = ["vmemo demo --db demo.db"], "--db demo.db --bank demo"
+    else:
+        first, where = [], f"--db {shlex.quote(kept.db)} --bank {shlex.quote(kept.bank)}"
+    return [
+        *first,
+        f'vmemo recall "Which city does Maya live in?" --at-time 2024-05-01T00:00Z {where}',
+        f'vmemo recall "Ines" --prompt {where}',
+        f"vmemo why {shown.why.fact.short_id} {where}",
+        f'vmemo forget --entity "Priya" {where}',
+        "vmemo benchmark sample",
+    ]
