@@ -44,7 +44,7 @@ class PackagedEmbedder:
     `threads` is the number of threads per model pass. Passes over documents run concurrently, so one thread each is
     fastest; two make a query 20% faster on an idle machine, and take twice as long on a busy one. `batch` is the
     maximum number of texts per pass; queries that arrive while all threads are busy share the next pass. The int8 model
-    scales its numbers per pass, so a text's vector depends slightly on its batch (cosine 0.97 or more); a batch of 1
+    scales its numbers per pass, so a text's vector depends slightly on its batch (cosine 0.95 or more); a batch of 1
     avoids that, in up to twice the time.
     """
 
