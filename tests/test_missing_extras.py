@@ -81,7 +81,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
     "neo4j": ("neo4j", lambda url: Memory("neo4j://h")),
-    "server": ("fastapi", run("serve")),
+    "server": ("vmemo_server", run("serve")),
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),
     "encryption": ("sqlcipher3.dbapi2", encrypted),
