@@ -96,7 +96,6 @@ def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory
         extractions_per_bank=2,
         lease_seconds=10.0,
         retry_initial_seconds=0.1,
-        access_delay=1.0,
         busy_timeout=BUSY,
         name_finder="rules",
     )

@@ -44,8 +44,7 @@ EXISTING_TESTS = {
     "embedders by name in commands": "cli/test_cli_embedder.py::test_retain_and_recall_take_an_embedder",
     "TypeScript": "server/test_typescript_client.py::test_client_works_with_a_server",
     "framework integrations": "test_integrations.py",
-    "the settings reference": "test_settings.py::"
-    "test_the_settings_page_lists_every_setting_with_its_default_and_variable",
+    "the settings reference": "test_settings.py::test_the_settings_page_lists_every_setting_with_its_default",
 }
 
 

@@ -26,7 +26,7 @@ from vmemo.text.fact_text import embedded_text
 HERE = Path(__file__).parent
 AUTHORS = "abcd"
 CANDIDATES, FLOOR = 12, 0.3
-"""The nearest earlier turns that a turn is compared with, as `RevisionModelSettings` has it."""
+"""The nearest earlier turns that a turn is compared with, as `vmemo.retain.revise_by_model` does."""
 CONVERSATION_WEIGHT, UNANNOTATED_SHARE = 0.1, 0.3
 """Weight of a pair from the long conversations, and the share of turns without annotated pairs that is used."""
 SOFT = {"status", "plan", "progress", "experience", "event", "activity", "decision", "count", "age"}

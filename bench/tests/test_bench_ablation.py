@@ -43,8 +43,8 @@ RECALL_VARIANTS = [
     "without temporal",
     "without verbatim",
     "without analysis",
-    "without reranking",
     "ranks instead of sums",
+    "without reranking",
 ]
 RETAIN_VARIANTS = [
     "without dates",
@@ -169,7 +169,7 @@ def test_each_disabled_step_of_retain_leaves_its_records_out(tmp_path: Path) -> 
     assert without["without resolution"] == (links, entities + 1, episodes, closed)
     assert without["without segmentation"] == (links, entities, len(talk), closed)
     assert without["without revision"] == (links - closed, entities, episodes, 0)
-    assert not retain_settings(Settings())["without revision"].revision_model.enabled
+    assert not retain_settings(Settings())["without revision"].revision
     assert counts("nameless", Settings(), NamelessExtractor())[1] == 0
 
 

@@ -12,10 +12,11 @@ from small_data import CountingEmbedder, recorded_fact, recorded_line, run, writ
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput, LLMDenied
-from vmemo.models import Fact
+from vmemo.models import Fact, observation_support
 from vmemo.models.results import Status
 from vmemo.ports import LLMRequest
-from vmemo.settings import ObservationSettings, Settings
+from vmemo.reflect import entity_profiles
+from vmemo.settings import Settings
 from vmemo_bench import BenchOptions, write_report
 from vmemo_bench.case_run import sessions_of
 from vmemo_bench.datasets import Case, ChatSession, Turn
@@ -104,9 +105,10 @@ def options(data: Path) -> BenchOptions:
     return BenchOptions(benchmark="retain", data=data, cache=data.parent / "cache", embedder=CountingEmbedder())
 
 
-def test_the_report_contains_the_share_of_each_step(data: Path) -> None:
-    early = ObservationSettings(person_facts=3, least_new_facts=3)
-    report = run(replace(options(data), settings=Settings(observe_delay=0.0, observations=early)))
+def test_the_report_contains_the_share_of_each_step(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
+    report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
     steps = report.tables["steps"]
     assert set(steps) >= {"extract", "all"}
     assert "observe" not in steps

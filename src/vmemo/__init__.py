@@ -30,7 +30,6 @@ from vmemo.errors import (
     VmemoError,
 )
 from vmemo.jobs.background_task import Task
-from vmemo.lifecycle.maintain import MaintenanceSettings
 from vmemo.memory.memory import Memory
 from vmemo.models import (
     ConfidenceChange,
@@ -76,7 +75,6 @@ __all__ = [
     "LLMRefused",
     "LLMUnavailable",
     "LLMUnusable",
-    "MaintenanceSettings",
     "Memory",
     "MemoryLookup",
     "Message",

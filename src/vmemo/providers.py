@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vmemo.embedding.cached_embedder import CachedEmbedder, CachedTokenEmbedder, cache_embedder
 from vmemo.embedding.disk_cache import EmbeddingCache
 from vmemo.embedding.packaged import PackagedEmbedder
@@ -35,7 +33,7 @@ def resolve_llm(model: object, settings: Settings) -> LLM:
     """Return the language model that `Memory(llm=model)` would use: an object as it is, a name as its adapter."""
     if isinstance(model, LLM):
         return model
-    unset = replace(settings, llm=None)
+    unset = settings.model_copy(update={"llm": None})
     llm = build("sqlite:///:memory:", llm=model, embedder=None, reranker=None, settings=unset).llm
     if llm is None:
         raise InvalidInput(

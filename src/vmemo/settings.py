@@ -11,44 +11,12 @@ from pathlib import Path
 from typing import Literal, cast
 
 from vmemo.errors import InvalidInput, MissingExtra
-from vmemo.models.setting_groups import (
-    FusionSettings,
-    LinkSettings,
-    MaintenanceSettings,
-    ObservationSettings,
-    OpinionSettings,
-    ResolutionWeights,
-    RevisionModelSettings,
-    RevisionSettings,
-    SegmentationSettings,
-    SpreadingSettings,
-    TemporalSettings,
-)
 from vmemo.models.settings import EncryptionKey, Redactor, Settings
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
 from vmemo.text.redact import redact_secrets
 
-__all__ = [
-    "EncryptionKey",
-    "FusionSettings",
-    "LinkSettings",
-    "MaintenanceSettings",
-    "ObservationSettings",
-    "OpinionSettings",
-    "Redactor",
-    "ResolutionWeights",
-    "RevisionModelSettings",
-    "RevisionSettings",
-    "SegmentationSettings",
-    "Settings",
-    "SpreadingSettings",
-    "TemporalSettings",
-    "build",
-    "build_embedder",
-    "build_store",
-    "database_url",
-]
+__all__ = ["EncryptionKey", "Redactor", "Settings", "build", "build_embedder", "build_store", "database_url"]
 
 STORES = "vmemo.stores"
 """Entry point group: other distributions add stores by URL scheme."""
@@ -75,7 +43,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
     if encryption_key is not None:
-        chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
+        chosen = chosen.model_copy(update={"encryption_key": encryption_key, "encryption_key_file": None})
     times = _time_reader(chosen)
     cached = _cached(build_embedder(embedder or chosen.embedder, chosen), chosen)
     return RetainContext(
@@ -110,8 +78,7 @@ def build_embedder(given: object, settings: Settings) -> Embedder:
 
     options = EmbedderOptions(
         timeout=settings.embedder_timeout,
-        tries=settings.embedder_attempts,
-        concurrency=settings.embedder_concurrency,
+        tries=settings.attempts,
         base_url=settings.embedder_url,
         api_key=settings.embedder_key,
     )
@@ -150,7 +117,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 
     options = LLMOptions(
         timeout=settings.llm_timeout,
-        tries=settings.llm_attempts,
+        tries=settings.attempts,
         requests_per_minute=settings.llm_requests_per_minute,
         prices=settings.llm_prices,
         base_url=settings.llm_url,
@@ -185,7 +152,7 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
             "vectors. Unset embedding_cache (VMEMO_EMBEDDING_CACHE) for an encrypted database."
         )
     disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
-    return cache_embedder(embedder, capacity=settings.embedding_cache_size, disk=disk)
+    return cache_embedder(embedder, disk)
 
 
 def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "none"]:
@@ -226,7 +193,7 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
         from vmemo.embedding.revision_model import PackagedRevisionModel
         from vmemo_models import ENCODER, REVISION, SMALL_ENCODER
 
-        fits = settings.revision_model.enabled and embedder.name in (ENCODER.name, SMALL_ENCODER.name)
+        fits = settings.revision and embedder.name in (ENCODER.name, SMALL_ENCODER.name)
         return PackagedRevisionModel(replace(REVISION, encoder=embedder.name)) if fits else None
     if given == "none":
         return None

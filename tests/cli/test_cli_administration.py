@@ -191,9 +191,9 @@ def test_doctor_completes_a_scrub_that_a_reader_delayed(invoke: Run, db: str) ->
     reader = sqlite3.connect(db, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM messages").fetchone()
-    delayed = invoke("forget", "--document", "second", "--yes", "--db", db, "--json", VMEMO_BUSY_SECONDS="0.05")
+    delayed = invoke("forget", "--document", "second", "--yes", "--db", db, "--json", VMEMO_BUSY_TIMEOUT="0.05")
     assert json.loads(delayed.stdout)["scrub_pending"] is True
-    still = invoke("doctor", "--db", db, "--json", VMEMO_BUSY_SECONDS="0.05")
+    still = invoke("doctor", "--db", db, "--json", VMEMO_BUSY_TIMEOUT="0.05")
     assert checks(still)["scrub"][0] == "warn"
     reader.close()
     result = invoke("doctor", "--db", db, "--json")

@@ -12,7 +12,8 @@ from scripted import Reader, fact
 from typer.testing import Result
 
 from vmemo import Memory, Settings
-from vmemo.settings import ObservationSettings
+from vmemo.models import observation_support
+from vmemo.reflect import entity_profiles
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
@@ -91,10 +92,13 @@ def test_observation_jobs_stay_queued_until_they_are_due(invoke: Run, read: str)
     assert {job["kind"] for job in queued} == {"observe"}
 
 
-def test_observations_are_listed_for_one_entity_or_all(invoke: Run, tmp_path: Path) -> None:
+def test_observations_are_listed_for_one_entity_or_all(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db = str(tmp_path / "x.db")
-    early = ObservationSettings(person_facts=3, least_new_facts=3)
-    at_once = Settings(observe_delay=0.0, background=False, observations=early)
+    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
+    at_once = Settings(observe_delay=0.0, background=False)
     with (
         ScriptedServer(Reader(TAUGHT)) as server,
         Memory(f"sqlite:///{db}", llm=f"{server.url}#scripted", settings=at_once) as memory,

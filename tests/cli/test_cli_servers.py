@@ -73,7 +73,7 @@ def test_errors_about_a_missing_bank_or_database_hide_the_password(vmemo: Run, i
     missing = vmemo("recall", "anything", "--bank", "nobody")
     assert missing.exit_code == 1
     assert f"There is no bank 'nobody' in {scheme}://127.0.0.1:" in missing.stderr
-    nowhere = invoke("recall", "anything", "--db", f"{scheme}://ana:secret@127.0.0.1:1/none", VMEMO_BUSY_SECONDS="1")
+    nowhere = invoke("recall", "anything", "--db", f"{scheme}://ana:secret@127.0.0.1:1/none", VMEMO_BUSY_TIMEOUT="1")
     assert nowhere.exit_code == 1
     assert "127.0.0.1:1 can't be reached" in nowhere.stderr
     assert "secret" not in nowhere.output

@@ -122,8 +122,8 @@ def assert_encoded(encodings: Sequence[Encoding], *texts: str, kind: TextKind = 
 
 
 def test_an_embedder_of_tokens_gets_a_cache_of_tokens_and_a_plain_one_does_not(disk: EmbeddingCache) -> None:
-    assert isinstance(cache_embedder(Counting(), capacity=1, disk=disk), CachedTokenEmbedder)
-    plain = cache_embedder(Plain(), capacity=1, disk=disk)
+    assert isinstance(cache_embedder(Counting(), disk), CachedTokenEmbedder)
+    plain = cache_embedder(Plain(), disk)
     assert type(plain) is CachedEmbedder
     assert not isinstance(plain, TokenEmbedder)
     np.testing.assert_allclose(embed(plain, "a"), [vector_of("a", "document")], atol=1e-6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,8 @@ def days(number: float) -> datetime:
 
 def fast_settings(**more: Any) -> Settings:
     """Return settings without retries and delays."""
-    return replace(Settings(llm_attempts=1, llm_timeout=240.0, observe_delay=3600.0, background=False), **more)
+    values: dict[str, Any] = {"attempts": 1, "llm_timeout": 240.0, "observe_delay": 3600.0, "background": False}
+    return Settings(**{**values, **more})
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def test_a_model_that_fails_with_the_full_schema_gets_the_small_one(sqlite_url: 
 
 
 def test_a_transient_fault_is_retried(sqlite_url: str) -> None:
-    with scripted_memory(sqlite_url, a_model(), llm_attempts=3) as (memory, server):
+    with scripted_memory(sqlite_url, a_model(), attempts=3) as (memory, server):
         server.faults("extract", [StatusResponse(503), ConnectionReset()])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]

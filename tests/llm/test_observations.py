@@ -6,11 +6,13 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from conversations import days, on_disk, open_memory, said, scripted_memory
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
-from vmemo.settings import ObservationSettings
+from vmemo.models import observation_support
+from vmemo.reflect import entity_profiles, profile_prompt
 from vmemo.testing import RawText, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
@@ -19,12 +21,15 @@ FACT = re.compile(r"^F\d+ [E\d ]*\| (.*)$", re.MULTILINE)
 
 
 def early(**more: Any) -> dict[str, Any]:
-    """Return settings by which three facts make a profile at once."""
-    return {
-        "observe_delay": 0.0,
-        "observations": ObservationSettings(person_facts=3, least_new_facts=3),
-        **more,
-    }
+    """Return settings by which profiles are made at once."""
+    return {"observe_delay": 0.0, **more}
+
+
+@pytest.fixture
+def three_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let three facts make a profile."""
+    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
 
 
 def a_model() -> ScriptedModel:
@@ -40,6 +45,7 @@ def tell(memory: Memory, *things: str) -> None:
         memory.retain_sync([said(f"I have {thing}.", days(n))])
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_an_entity_is_observed_once_enough_facts_are_known(sqlite_url: str) -> None:
     with scripted_memory(sqlite_url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat")
@@ -59,6 +65,7 @@ def test_an_entity_is_observed_once_enough_facts_are_known(sqlite_url: str) -> N
         assert behind[0].messages[0].content == "I have a dog."
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_observations_have_a_share_of_the_budget_only_if_a_profile_is_asked_for(url: str) -> None:
     with scripted_memory(url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
@@ -83,6 +90,7 @@ def test_observations_have_a_share_of_the_budget_only_if_a_profile_is_asked_for(
         assert {hit.fact.network for hit in facts.hits} == {"world"}
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_a_statement_closes_together_with_the_facts_behind_it(url: str) -> None:
     with scripted_memory(url, a_model(), **early()) as (memory, server):
         tell(memory, "a dog", "a boat", "a harp")
@@ -101,6 +109,7 @@ def test_a_statement_closes_together_with_the_facts_behind_it(url: str) -> None:
         assert not any("It is recorded: Alice has a boat" in fact.text for fact in former.facts)
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_a_profile_without_support_is_shown_as_outdated_and_written_again(url: str) -> None:
     with scripted_memory(url, a_model(), **early()) as (memory, server):
         tell(memory, "a dog", "a boat", "a harp")
@@ -115,6 +124,7 @@ def test_a_profile_without_support_is_shown_as_outdated_and_written_again(url: s
         assert "It is recorded: Alice has a boat." not in texts
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_forgetting_a_message_removes_its_observations(url: str) -> None:
     with scripted_memory(url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp", "a tent")
@@ -139,9 +149,12 @@ def observed(server: ScriptedServer) -> list[str]:
     return [each.user for each in server.received if each.step == "observe"]
 
 
-def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(sqlite_url: str) -> None:
-    often = ObservationSettings(person_facts=3, least_new_facts=3, new_facts=20)
-    with scripted_memory(sqlite_url, items(50), **early(observations=often)) as (memory, server):
+@pytest.mark.usefixtures("three_facts")
+def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entity_profiles, "NEW_FACTS", 20)
+    with scripted_memory(sqlite_url, items(50), **early()) as (memory, server):
         for n in range(50):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
         prompts = observed(server)
@@ -156,9 +169,11 @@ def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(sq
         assert memory.jobs_sync() == []
 
 
-def test_a_large_backlog_is_divided_into_prompts_of_limited_size(sqlite_url: str) -> None:
-    limited = ObservationSettings(characters=8_000)
-    with scripted_memory(sqlite_url, items(60, length=30), **early(observations=limited)) as (memory, server):
+def test_a_large_backlog_is_divided_into_prompts_of_limited_size(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile_prompt, "PROMPT_CHARACTERS", 8_000)
+    with scripted_memory(sqlite_url, items(60, length=30), **early()) as (memory, server):
         for n in range(60):
             memory.add_message_sync(said(f"I have item {n}.", days(n)))
         memory.process_sync()
@@ -188,6 +203,7 @@ def test_one_call_shows_each_fact_once_for_all_entities_that_matter(sqlite_url: 
         assert memory.jobs_sync() == []
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_a_failed_observation_is_reported_and_blocks_nothing(sqlite_url: str) -> None:
     with scripted_memory(sqlite_url, a_model(), **early(), retry_initial_seconds=0.0) as (memory, server):
         server.faults("observe", [StatusResponse(500)])
@@ -202,6 +218,7 @@ def test_a_failed_observation_is_reported_and_blocks_nothing(sqlite_url: str) ->
         assert memory.status_sync().backlog == ()
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_an_observation_without_evidence_is_rejected(sqlite_url: str) -> None:
     made_up = '{"profiles": [{"entity": "E1", "write": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
     with scripted_memory(sqlite_url, a_model(), **early()) as (memory, server):
@@ -211,6 +228,7 @@ def test_an_observation_without_evidence_is_rejected(sqlite_url: str) -> None:
         assert "names no fact" in (memory.status_sync().backlog[0].error or "")
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_observations_are_written_in_the_background(url: str) -> None:
     async def run(server: ScriptedServer) -> int:
         async with open_memory(url, server, **early(observe_delay=0.05, background=True, poll_seconds=0.01)) as memory:
@@ -225,6 +243,7 @@ def test_observations_are_written_in_the_background(url: str) -> None:
         assert asyncio.run(run(server)) == 3
 
 
+@pytest.mark.usefixtures("three_facts")
 def test_jobs_left_by_a_process_are_done_by_the_next(url: str) -> None:
     with ScriptedServer(a_model()) as server:
         with open_memory(url, server, **early(), background=False) as memory:

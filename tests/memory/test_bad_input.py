@@ -14,9 +14,8 @@ from builders import WordEmbedder, exported, open_memory, said
 from pydantic import JsonValue
 
 from databases import NewDatabase
-from vmemo import InvalidInput, Memory, Message, NotFound, Profile, StoreError, VmemoError
+from vmemo import InvalidInput, Memory, Message, NotFound, Profile, Settings, StoreError, VmemoError
 from vmemo.models import Disposition
-from vmemo.settings import FusionSettings
 
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001  that is the point
 LONE = "half a character \ud800"
@@ -414,8 +413,8 @@ def test_another_bank_of_a_memory_requires_a_name(memory: Memory) -> None:
 
 
 def test_an_unknown_fusion_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="method: must be 'sum' or 'rank', not 'magic'"):
-        FusionSettings(method=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match="fusion: must be 'sum' or 'rank', not 'magic'"):
+        Settings(fusion=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
 
 
 def test_a_file_that_is_not_a_database_is_refused_and_unchanged(sqlite_url: str, tmp_path: Path) -> None:

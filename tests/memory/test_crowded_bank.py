@@ -9,8 +9,9 @@ import pytest
 from builders import NOON, WordEmbedder
 
 from databases import NewDatabase
-from vmemo import Memory, Message, Recalled, Settings
-from vmemo.settings import FusionSettings, SpreadingSettings
+from vmemo import Memory, Message, Recalled
+from vmemo.recall import load, pipeline
+from vmemo.recall.graph_channel import FAN
 
 HOBBIES = ("paints", "swims", "bakes", "climbs", "reads")
 NEIGHBOURS = [f"Nadia {HOBBIES[n % 5]} with neighbour number {n} on the weekend." for n in range(140)]
@@ -43,8 +44,8 @@ def crowded(new_database: NewDatabase) -> Iterator[str]:
         yield url
 
 
-def recalled(url: str, question: str, settings: Settings | None = None, *, max_tokens: int = 4096) -> Recalled:
-    with Memory(url, embedder=WordEmbedder(), settings=settings or Settings()) as memory:
+def recalled(url: str, question: str, *, max_tokens: int = 4096) -> Recalled:
+    with Memory(url, embedder=WordEmbedder()) as memory:
         return memory.recall_sync(question, explain=True, max_tokens=max_tokens)
 
 
@@ -52,7 +53,7 @@ def test_the_graph_leads_to_facts_of_an_entity_with_many_mentions(crowded: str) 
     found = recalled(crowded, "What did Nadia do with her cello?")
     assert found.explanation is not None
     assert [entity.name for entity in found.explanation.entities] == ["Nadia"]
-    assert found.explanation.candidates["graph"] >= SpreadingSettings().fan
+    assert found.explanation.candidates["graph"] >= FAN
     (cello,) = [hit for hit in found.hits if "cello" in hit.text]
     assert [step.via for step in cello.path] == ["Nadia"]
 
@@ -63,11 +64,10 @@ def test_the_graph_goes_on_from_an_entity_with_many_mentions_at_the_default_budg
     assert [step.via for step in workshop.path] == ["Nadia", "Tomasz"]
 
 
-def test_a_count_question_takes_more_candidates(crowded: str) -> None:
-    plain, wide = (
-        recalled(crowded, "How often did Nadia swim?", Settings(fusion=FusionSettings(gather=factor)), max_tokens=60)
-        for factor in (0.1, 2.0)
-    )
+def test_a_count_question_takes_more_candidates(crowded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = recalled(crowded, "How often did Nadia swim?", max_tokens=60)
+    monkeypatch.setattr(pipeline, "GATHER", 0.1)
+    plain = recalled(crowded, "How often did Nadia swim?", max_tokens=60)
     assert plain.explanation is not None
     assert wide.explanation is not None
     assert plain.explanation.candidates["keyword"] < wide.explanation.candidates["keyword"]
@@ -77,9 +77,12 @@ def test_a_count_question_takes_more_candidates(crowded: str) -> None:
 @pytest.mark.parametrize(
     "question", ["How many times was Nadia at the cinema?", "List all times that Nadia went to the cinema."]
 )
-def test_a_count_question_is_answered_from_several_episodes(crowded: str, question: str) -> None:
-    episodes = [
-        len({hit.fact.episodes[0] for hit in recalled(crowded, question, settings, max_tokens=75).hits})
-        for settings in (Settings(fusion=FusionSettings(repeated_episode=1.0)), Settings())
-    ]
-    assert episodes[1] > episodes[0]
+def test_a_count_question_is_answered_from_several_episodes(
+    crowded: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def episodes() -> int:
+        return len({hit.fact.episodes[0] for hit in recalled(crowded, question, max_tokens=75).hits})
+
+    several = episodes()
+    monkeypatch.setattr(load, "REPEATED_EPISODE", 1.0)
+    assert several > episodes()

@@ -15,7 +15,7 @@ from vmemo.testing import Fault, HashEmbedder, ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 CAT = "I adopted a cat named Pixel from the shelter in Bergen."
-SETTINGS = Settings(embedder_attempts=1)
+SETTINGS = Settings(attempts=1)
 
 
 class EmbeddingServer(ScriptedServer):
@@ -127,7 +127,7 @@ def test_another_embedder_is_refused_with_the_command_that_switches(server: Embe
     named = Memory(
         tmp_path / "m.db",
         embedder="ollama:nomic-embed-text",
-        settings=Settings(embedder_url=server.url, embedder_attempts=1),
+        settings=Settings(embedder_url=server.url, attempts=1),
     )
     command = "`vmemo reembed --bank default --embedder ollama:nomic-embed-text`"
     with pytest.raises(EmbedderMismatch, match=f"'old' .64 dimensions.*'ollama:nomic-embed-text'.*Run {command}"):
@@ -150,7 +150,7 @@ def test_vectors_of_another_dimension_under_the_same_name_are_refused(server: Em
 
 
 def test_the_disk_cache_serves_a_named_embedder(server: EmbeddingServer, tmp_path: Path) -> None:
-    settings = Settings(embedder_attempts=1, embedding_cache=tmp_path / "vectors.db")
+    settings = Settings(attempts=1, embedding_cache=tmp_path / "vectors.db")
     with Memory(tmp_path / "m.db", embedder=server.name, settings=settings) as memory:
         memory.retain_sync(CAT)
     server.down = True

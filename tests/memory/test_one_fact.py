@@ -9,7 +9,6 @@ import pytest
 from builders import NOON, WordEmbedder
 
 from vmemo import Fact, InvalidInput, Memory, Message, NotFound, Settings
-from vmemo.models.settings import MaintenanceSettings
 
 ROME, MILAN, OSLO = "I live in Rome.", "Ana lives in Milan.", "Ana lives in Oslo."
 
@@ -19,8 +18,8 @@ def said(content: str, day: int = 0, **fields: object) -> Message:
 
 
 def memory_with(*messages: Message, url: str = ":memory:") -> Memory:
-    fading = MaintenanceSettings(fade_below=1.0, half_life=0.0001)
-    memory = Memory(url, embedder=WordEmbedder(), settings=Settings(maintenance=fading))
+    fading = Settings(maintenance_fade_below=1.0, maintenance_half_life=0.0001)
+    memory = Memory(url, embedder=WordEmbedder(), settings=fading)
     memory.retain_sync([*messages])
     return memory
 

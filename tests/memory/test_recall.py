@@ -16,9 +16,10 @@ from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, write
 
 from databases import NewDatabase
 from vmemo import Fact, Interval, Memory, Message, Settings
+from vmemo.memory import runtime
 from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
-from vmemo.models.setting_groups import Fusion, FusionSettings
+from vmemo.models.settings import Fusion
 
 WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
 
@@ -109,7 +110,7 @@ def test_an_empty_bank_recalls_nothing_and_says_so(url: str) -> None:
 @pytest.mark.parametrize("fusion", ["sum", "rank"])
 def test_a_fact_found_by_two_channels_beats_one_found_by_one(url: str, fusion: Fusion) -> None:
     topics = TopicEmbedder({"unrelated": (0.0, 1.0), "kettle": (1.0, 0.0), "teapot": (1.0, 0.0)})
-    settings = Settings(fusion=FusionSettings(method=fusion), channels=frozenset({"semantic", "keyword"}))
+    settings = Settings(fusion=fusion, channels=frozenset({"semantic", "keyword"}))
     with Memory(url, embedder=topics, settings=settings) as memory:
         memory.retain_sync([
             said("A teapot stands here.", 0),
@@ -127,7 +128,7 @@ def test_a_fact_found_by_two_channels_beats_one_found_by_one(url: str, fusion: F
 
 
 def test_the_rank_fusion_adds_reciprocal_ranks(url: str) -> None:
-    with Memory(url, embedder=WordEmbedder(), settings=Settings(fusion=FusionSettings(method="rank"))) as memory:
+    with Memory(url, embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
         memory.retain_sync("The kettle is red.")
         (hit,) = memory.recall_sync("red kettle").hits
         assert hit.score == pytest.approx((1.0 + 0.5) / 61)
@@ -368,9 +369,11 @@ def test_retrieve_is_recall_with_a_count(walks: Memory) -> None:
 # C13: recall does not write
 
 
-def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(sqlite_url: str, tmp_path: Path) -> None:
-    patient = Settings(access_delay=3600)
-    with Memory(sqlite_url, embedder=WordEmbedder(), settings=patient) as memory:
+def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "ACCESS_DELAY", 3600.0)
+    with Memory(sqlite_url, embedder=WordEmbedder()) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         files = [tmp_path / "memory.db", tmp_path / "memory.db-wal"]
         before = [file.read_bytes() for file in files]
@@ -389,9 +392,13 @@ def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(sqlite_
         assert sum(counts.values()) >= 5
 
 
-def test_access_counts_are_written_a_little_later_without_any_further_call(url: str) -> None:
+def test_access_counts_are_written_a_little_later_without_any_further_call(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.0)
+
     async def work() -> int:
-        async with Memory(url, embedder=WordEmbedder(), settings=Settings(access_delay=0)) as memory:
+        async with Memory(url, embedder=WordEmbedder()) as memory:
             await memory.retain("The kettle is red.")
             await memory.recall("kettle")
             for _ in range(1000):
@@ -404,10 +411,12 @@ def test_access_counts_are_written_a_little_later_without_any_further_call(url: 
 
 
 def test_access_counts_that_cannot_be_written_are_logged(
-    sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.2)
+
     async def work() -> None:
-        memory = Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(access_delay=0.2))
+        memory = Memory(sqlite_url, embedder=WordEmbedder())
         await memory.retain("The kettle is red.")
         await memory.recall("kettle")
         (tmp_path / "memory.db").unlink()

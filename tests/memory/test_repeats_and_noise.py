@@ -12,7 +12,7 @@ from builders import NOON, TopicEmbedder, exported, open_memory, said
 
 from vmemo import Memory, Message
 from vmemo.models import Fact
-from vmemo.settings import FusionSettings, Settings
+from vmemo.recall import noise
 from vmemo.testing import HashEmbedder
 
 DAY = 24 * 60
@@ -254,10 +254,6 @@ def test_a_result_has_no_two_facts_with_the_same_part_of_a_message(sqlite_url: s
         assert sorted("\n\n".join(found).split()) == sorted(REPLY.split())
 
 
-def settings_of(weight: float) -> Settings:
-    return Settings(fusion=FusionSettings(reply=weight))
-
-
 @pytest.mark.parametrize(
     ("question", "weight", "first"),
     [
@@ -267,10 +263,11 @@ def settings_of(weight: float) -> Settings:
     ],
 )
 def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
-    sqlite_url: str, question: str, weight: float, first: str
+    sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(noise, "REPLY_WEIGHT", weight)
     reply = "Which bridge in Porto did you like? I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
-    with Memory(sqlite_url, embedder=HashEmbedder(), settings=settings_of(weight)) as memory:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
             [
                 said("I crossed a bridge in Porto on foot once.", 0),
@@ -280,9 +277,12 @@ def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
         assert memory.recall_sync(question).hits[0].text.startswith(first)
 
 
-def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(sqlite_url: str) -> None:
+def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "REPLY_WEIGHT", 0.3)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
-    with Memory(sqlite_url, embedder=HashEmbedder(), settings=settings_of(0.3)) as memory:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])
         long = max(fact.tokens for fact in memory.facts_sync())
         first, *rest = memory.recall_sync("Which bridge is in Porto?", max_tokens=long).hits
@@ -290,8 +290,9 @@ def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(s
         assert all(hit.truncated for hit in rest)
 
 
-def test_a_short_reply_has_its_full_weight(sqlite_url: str) -> None:
-    with Memory(sqlite_url, embedder=HashEmbedder(), settings=settings_of(0.1)) as memory:
+def test_a_short_reply_has_its_full_weight(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "REPLY_WEIGHT", 0.1)
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
             [
                 said("I crossed a river once.", 0),
@@ -311,8 +312,9 @@ class PreferLong:
         return [float(len(text)) for text in texts]
 
 
-def test_a_reranker_of_the_caller_decides_about_long_replies(sqlite_url: str) -> None:
+def test_a_reranker_of_the_caller_decides_about_long_replies(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "REPLY_WEIGHT", 0.1)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
-    with Memory(sqlite_url, embedder=HashEmbedder(), reranker=PreferLong(), settings=settings_of(0.1)) as memory:
+    with Memory(sqlite_url, embedder=HashEmbedder(), reranker=PreferLong()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])
         assert memory.recall_sync("Which bridge is in Porto?").hits[0].text.startswith("Assistant:")

@@ -15,8 +15,6 @@ from vmemo import Fact, Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import MessageId, Role
 from vmemo.models.search import StatementPair
-from vmemo.models.setting_groups import RevisionModelSettings
-from vmemo.models.settings import Settings
 from vmemo.testing import HashEmbedder
 from vmemo_conformance.samples import a_batch, a_fact
 
@@ -304,15 +302,6 @@ def test_revisions_are_exported_and_derived_again(url: str, tmp_path: Path) -> N
         memory.reprocess_sync()
         assert recalled(memory, "Do I drink tea every day?")[1] == ("I drink tea every day.", "maybe_outdated")
         assert stored(memory)[OLD_JOB].invalid_at == after(1)
-
-
-def test_the_thresholds_are_settings(sqlite_url: str) -> None:
-    settings = Settings(revision_model=RevisionModelSettings(close=0.25, suspect=0.1))
-    model = ScriptedModel({("tea every", "coffee every"): SUSPECTED})
-    with Memory(sqlite_url, embedder=HashEmbedder(), revision_model=model, settings=settings) as memory:
-        tell(memory, "I drink tea every day.", 0)
-        tell(memory, "I drink coffee every day.", 5)
-        assert stored(memory)["I drink tea every day."].invalid_at == after(5)
 
 
 def test_a_revision_model_for_another_embedder_is_refused(sqlite_url: str) -> None:

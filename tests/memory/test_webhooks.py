@@ -223,10 +223,11 @@ def test_a_delivery_that_fails_in_any_way_is_dropped_after_days(
 
 
 def test_receivers_that_never_answer_delay_neither_other_jobs_nor_the_deliveries_of_other_banks(
-    url: str, receiver: Receiver
+    url: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(webhook_delivery, "TIMEOUT", 60.0)
     done: list[tuple[str, str]] = []
-    chosen = Settings(webhook_private=True, webhook_timeout=60.0, retry_initial_seconds=3600.0)
+    chosen = Settings(webhook_private=True, retry_initial_seconds=3600.0)
 
     async def run(silent: socket.socket) -> None:
         stop = asyncio.Event()

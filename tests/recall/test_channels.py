@@ -10,9 +10,8 @@ import pytest
 
 from vmemo.models import BankId, Channel, FactId, Interval
 from vmemo.models.search import Edge, Encoding, Ranking, Scope, Scored, SearchRequest, temporal_link_query
-from vmemo.models.setting_groups import TemporalSettings
 from vmemo.models.settings import Settings
-from vmemo.recall.channels import Channels, with_temporal_links
+from vmemo.recall.channels import EDGE_PENALTY, LINK_DECAY, LINKED, TEMPORAL_FLOOR, Channels, with_temporal_links
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis
 
@@ -21,7 +20,6 @@ MAY = Interval(start=datetime(2023, 5, 1, tzinfo=UTC), end=datetime(2023, 6, 1, 
 QUESTION = Encoding(np.ones(2, np.float32))
 PART = Encoding(np.zeros(2, np.float32))
 ALL: frozenset[Channel] = frozenset({"semantic", "keyword", "graph", "temporal", "verbatim"})
-RULES = TemporalSettings()
 
 
 def request(
@@ -38,7 +36,7 @@ def ranked(*hits: tuple[str, float], baseline: float = 0.0) -> Ranking:
 
 def linked(ranking: Ranking, *links: tuple[str, str, float], limit: int = 100) -> Ranking:
     edges = [Edge(FactId(a), FactId(b), 7, "temporal", weight) for a, b, weight in links]
-    return with_temporal_links(ranking, edges, limit, RULES.decay)
+    return with_temporal_links(ranking, edges, limit)
 
 
 def scores(ranking: Ranking) -> dict[str, float]:
@@ -53,8 +51,8 @@ def test_a_request_holds_every_enabled_channel() -> None:
     assert made.temporal is not None
     assert (made.temporal.during, made.temporal.floor, made.temporal.edge_penalty) == (
         MAY,
-        RULES.floor,
-        RULES.edge_penalty,
+        TEMPORAL_FLOOR,
+        EDGE_PENALTY,
     )
 
 
@@ -80,8 +78,8 @@ def test_temporal_links_are_followed_within_the_interval() -> None:
     query = temporal_link_query(made, made.temporal, ranked(*[(f"f{n}", 0.9 - n / 100) for n in range(20)]))
     assert query is not None
     assert (query.kinds, query.scope) == ({"temporal"}, replace(SCOPE, occurred=MAY))
-    assert query.floor == RULES.floor
-    assert (query.facts, query.entities) == ([f"f{n}" for n in range(RULES.linked)], ())
+    assert query.floor == TEMPORAL_FLOOR
+    assert (query.facts, query.entities) == ([f"f{n}" for n in range(LINKED)], ())
 
 
 def test_without_facts_in_the_interval_no_links_are_followed() -> None:
@@ -100,8 +98,8 @@ def test_links_are_not_followed_if_the_caller_filters_by_time() -> None:
 
 def test_a_linked_fact_gets_a_share_of_how_far_its_source_stands_out() -> None:
     ranking = linked(ranked(("a", 0.9), baseline=0.4), ("a", "b", 0.5))
-    assert scores(ranking) == {"a": 0.9, "b": round(0.4 + (0.9 - 0.4) * 0.5 * RULES.decay, 6)}
-    assert RULES.decay == 0.7
+    assert scores(ranking) == {"a": 0.9, "b": round(0.4 + (0.9 - 0.4) * 0.5 * LINK_DECAY, 6)}
+    assert LINK_DECAY == 0.7
     assert ranking.hits[1].tokens == 7
     assert ranking.baseline == 0.4
 
@@ -114,7 +112,7 @@ def test_a_linked_fact_is_ranked_by_its_score() -> None:
 def test_of_two_links_to_a_fact_the_stronger_counts() -> None:
     links = [("a", "c", 0.4), ("b", "c", 0.9), ("b", "d", 0.9), ("a", "d", 0.4)]
     ranking = linked(ranked(("a", 0.9), ("b", 0.8)), *links)
-    assert scores(ranking)["c"] == scores(ranking)["d"] == round(0.8 * 0.9 * RULES.decay, 6)
+    assert scores(ranking)["c"] == scores(ranking)["d"] == round(0.8 * 0.9 * LINK_DECAY, 6)
 
 
 def test_a_fact_inside_the_interval_keeps_its_own_score() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.models.setting_groups import Fusion, FusionSettings
-from vmemo.recall.fuse import ChannelRanking, best_candidates, fuse, placements
+from vmemo.models.settings import Fusion
+from vmemo.recall.fuse import RANK_CONSTANT, ChannelRanking, best_candidates, fuse, placements
 
 
 def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline: float = 0.0) -> ChannelRanking:
@@ -15,7 +15,7 @@ def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline:
 
 
 def scores(rankings: list[ChannelRanking], method: Fusion = "sum") -> dict[str, float]:
-    return {item.id: round(item.score, 6) for item in fuse(rankings, FusionSettings(method=method))}
+    return {item.id: round(item.score, 6) for item in fuse(rankings, method)}
 
 
 def test_sum_points_range_from_zero_at_the_baseline_to_the_weight_at_the_best() -> None:
@@ -40,20 +40,20 @@ def test_a_candidate_of_several_channels_ranks_higher() -> None:
         ranking("graph", 0.1, ("b", 0.5)),
     ]
     for method in ("sum", "rank"):
-        assert fuse(rankings, FusionSettings(method=method))[0].id == "b"
+        assert fuse(rankings, method)[0].id == "b"
 
 
 def test_rank_points_are_weighted() -> None:
     rankings = [ranking("semantic", 1.0, ("a", 1.0), ("b", 0.9)), ranking("keyword", 0.5, ("b", 3.0))]
-    k = FusionSettings().rank_constant
+    k = RANK_CONSTANT
     expected = {"a": 1 / (k + 1), "b": 1 / (k + 2) + 0.5 / (k + 1)}
     assert scores(rankings, "rank") == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["sum", "rank"])
 def test_empty_rankings_add_nothing(method: Fusion) -> None:
-    assert fuse([], FusionSettings(method=method)) == []
-    assert fuse([ranking("semantic", 1.0), ranking("keyword", 0.5)], FusionSettings(method=method)) == []
+    assert fuse([], method) == []
+    assert fuse([ranking("semantic", 1.0), ranking("keyword", 0.5)], method) == []
     assert list(scores([ranking("semantic", 1.0), ranking("keyword", 0.5, ("a", 1.0))], method)) == ["a"]
 
 
@@ -62,7 +62,7 @@ def test_equal_scores_all_count_as_the_best() -> None:
 
 
 def test_fused_candidates_keep_their_token_counts() -> None:
-    (item,) = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], FusionSettings())
+    (item,) = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], "sum")
     assert item.tokens == 5
 
 

@@ -9,12 +9,10 @@ import numpy as np
 
 from vmemo.models import BankId, EntityId, FactId, LinkKind, Mention
 from vmemo.models.search import Edge, EdgeQuery, Scope, Scored
-from vmemo.models.setting_groups import SpreadingSettings
-from vmemo.recall.graph_channel import GraphActivation, GraphRanking
+from vmemo.recall.graph_channel import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
 
 SCOPE = Scope(bank=BankId("bank"))
 VECTOR = np.ones(2, np.float32)
-RULES = SpreadingSettings()
 
 
 class Graph:
@@ -39,7 +37,7 @@ def reached(
     hits = [Scored(FactId(id), score, 5) for id, score in entries]
     entities = [Mention(id=EntityId(name), name=name) for name in names]
     base = EdgeQuery(scope=SCOPE, space="space", vector=VECTOR)
-    activation = GraphActivation(base, hits, entities, expansions=expansions, settings=RULES)
+    activation = GraphActivation(base, hits, entities, expansions=expansions)
     while (query := activation.next_query()) is not None:
         activation.follow(graph.edges(query))
     return activation.result(limit=1000)
@@ -51,12 +49,12 @@ def scores(found: GraphRanking) -> dict[str, float]:
 
 def test_activation_is_multiplied_by_weight_decay_and_link_kind() -> None:
     found = reached(Graph(("a", "b", "semantic", 0.9)), [("a", 0.8)])
-    assert scores(found) == {"b": round(0.8 * 0.9 * RULES.decay * RULES.multipliers["semantic"], 6)}
+    assert scores(found) == {"b": round(0.8 * 0.9 * DECAY * MULTIPLIERS["semantic"], 6)}
 
 
 def test_entity_and_causal_links_count_more_than_others() -> None:
-    assert min(RULES.multipliers["entity"], RULES.multipliers["causes"], RULES.multipliers["caused_by"]) > 1
-    assert max(RULES.multipliers["semantic"], RULES.multipliers["temporal"]) <= 1
+    assert min(MULTIPLIERS["entity"], MULTIPLIERS["causes"], MULTIPLIERS["caused_by"]) > 1
+    assert max(MULTIPLIERS["semantic"], MULTIPLIERS["temporal"]) <= 1
 
 
 def test_several_hops_are_followed_and_reported_as_a_path() -> None:
@@ -73,7 +71,7 @@ def test_several_hops_are_followed_and_reported_as_a_path() -> None:
 
 def test_a_fact_below_the_minimum_activation_is_not_reached() -> None:
     found = reached(Graph(("a", "b", "temporal", 0.2)), [("a", 0.6)])
-    assert 0.6 * 0.2 * RULES.decay * RULES.multipliers["temporal"] < RULES.floor
+    assert 0.6 * 0.2 * DECAY * MULTIPLIERS["temporal"] < FLOOR
     assert scores(found) == {}
 
 
@@ -86,7 +84,7 @@ def test_a_weak_semantic_hit_is_not_an_entry_point() -> None:
 def test_of_two_paths_to_a_fact_the_stronger_counts() -> None:
     graph = Graph(("a", "c", "semantic", 0.7), ("b", "c", "semantic", 0.9))
     found = reached(graph, [("a", 0.9), ("b", 0.9)])
-    assert scores(found) == {"c": round(0.9 * 0.9 * RULES.decay, 6)}
+    assert scores(found) == {"c": round(0.9 * 0.9 * DECAY, 6)}
     assert [step.source for step in found.path(FactId("c"))] == ["b"]
 
 

@@ -13,11 +13,11 @@ import pytest
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import Scope, TokenVectors
-from vmemo.models.setting_groups import FusionSettings
 from vmemo.ports import BankReader, Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import (
+    RERANKED_TEXTS,
     Reranked,
     late_interaction,
     late_shortlist,
@@ -29,7 +29,6 @@ from vmemo.recall.rerank import (
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")
-TEXTS = FusionSettings().texts
 R = TypeVar("R")
 
 
@@ -92,13 +91,13 @@ class Judge:
 
 
 def late(asked: Query, candidates: Sequence[Fused], tokens: Mapping[str, TokenVectors]) -> Reranked:
-    ids = late_shortlist(candidates, asked, 1.0)
-    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids], 1.0))
+    ids = late_shortlist(candidates, asked)
+    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids]))
 
 
 def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
     store = cast("Search", facts or Facts())
-    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), store, limit=TEXTS))
+    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), store))
     return reorder(candidates, scores)
 
 
@@ -199,7 +198,7 @@ def test_candidates_beyond_the_shortlist_keep_their_order_and_score() -> None:
     candidates = fused(3.0, 2.9, 0.3, 0.2, 0.1)
     tokens = {"0": row(0.0), **{name: row(1.0) for name in "1234"}}
     ranked = late(query(top_k=1), candidates, tokens)
-    assert late_shortlist(candidates, query(top_k=1), 1.0) == ["0", "1"]
+    assert late_shortlist(candidates, query(top_k=1)) == ["0", "1"]
     assert names(ranked.candidates) == "1 0 2 3 4"
     assert ranked.candidates[2:] == candidates[2:]
     assert ranked.count == 2
@@ -228,9 +227,9 @@ def test_a_reranker_scores_texts_and_the_order_follows() -> None:
 def test_a_reranker_gets_a_limited_number_of_texts() -> None:
     judge = Judge({"Fact 49": 1.0, "Fact 50": 9.0})
     ranked = reading(query(top_k=80), fused(*[1.0] * 80), judge)
-    assert len(judge.read) == ranked.count == TEXTS
+    assert len(judge.read) == ranked.count == RERANKED_TEXTS
     assert ranked.candidates[0].id == "49"
-    assert names(ranked.candidates[TEXTS:]) == " ".join(str(place) for place in range(TEXTS, 80))
+    assert names(ranked.candidates[RERANKED_TEXTS:]) == " ".join(str(place) for place in range(RERANKED_TEXTS, 80))
 
 
 def test_a_fact_that_can_not_be_loaded_keeps_its_place() -> None:

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from vmemo.models import BankId, FactId, Interval, QuestionTense
-from vmemo.models.search import RevisionEdge, Scope
+from vmemo.models.search import SUSPECT, RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
 from vmemo.recall.revisions import applicable, asked_before, in_order, with_former
 from vmemo.text.questions import QueryAnalysis
 
 BROUGHT_IN = 10
-SUSPECT = 0.3
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 SCOPE = Scope(bank=BankId("bank"))
 SPRING = Interval(start=datetime(2024, 3, 1, tzinfo=UTC), end=datetime(2024, 6, 1, tzinfo=UTC))
@@ -40,7 +39,7 @@ def order(ids: str, *pairs: str, former: bool = False) -> str:
 
 
 def order_by(edges: list[RevisionEdge], best: list[Fused], tense: QuestionTense = "present") -> list[RevisionEdge]:
-    return applicable(edges, best, QueryAnalysis(type="factual", during=None, tense=tense), suspect=SUSPECT)
+    return applicable(edges, best, QueryAnalysis(type="factual", during=None, tense=tense))
 
 
 def test_without_revisions_the_order_stays() -> None:

@@ -179,7 +179,7 @@ def test_an_extractive_answer_is_streamed_as_one_delta(sqlite_url: str) -> None:
 
 
 def serving(url: str, server: ScriptedServer) -> Memory:
-    settings = Settings(llm_attempts=1, llm_timeout=MAX_WAIT, background=False)
+    settings = Settings(attempts=1, llm_timeout=MAX_WAIT, background=False)
     return Memory(url, llm=f"{server.url}#scripted", embedder=HashEmbedder(), settings=settings)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
-from vmemo.models.setting_groups import ResolutionWeights
+from vmemo.models.settings import Settings
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -142,7 +142,7 @@ def test_cooccurring_names_decide_between_two_candidates() -> None:
 
 def test_recency_can_decide_between_two_candidates() -> None:
     smith, doe = entity("John Smith", seen=NOW), entity("John Doe")
-    weights = ResolutionWeights(nearness=0.3)
+    weights = Settings(resolution_weights={"nearness": 0.3}).resolution_weights
     assert resolve([sighting("John")], [smith, doe], NOTHING, weights).ids["john"] == smith.id
 
 

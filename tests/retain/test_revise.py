@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from vmemo.models.setting_groups import RevisionSettings
-from vmemo.retain.neighbours import Neighbours
+from vmemo.retain.neighbours import MAX_COMPARED_CLAIMS, Neighbours
 from vmemo.retain.revise import claim_pairs
 from vmemo.retain.revise_instructions import MAX_COMPARED, replaced_instructions
 from vmemo.stores.sqlite.store import SqliteStore
@@ -18,10 +17,10 @@ def test_many_statements_of_one_attribute_are_each_compared_with_few() -> None:
         store = SqliteStore(None, busy_seconds=1.0)
         await store.open()
         await store.create_bank(a_bank())
-        limit, number = 5, 2 * MAX_COMPARED
+        limit, number = MAX_COMPARED_CLAIMS, 2 * MAX_COMPARED
         homes = [with_vector(a_fact(f"Ana: I live in Town{n}.", messages=[f"m{n}"])) for n in range(number)]
         near = Neighbours(BANK, store, limit=limit, floor=0.3)
-        pairs = await claim_pairs(homes, near, RevisionSettings(claims=limit))
+        pairs = await claim_pairs(homes, near)
         assert max(Counter(pair.new for pair in pairs).values()) == limit
         last = {pair.known.id for pair in pairs if pair.new == number - 1}
         assert last == {home.fact.id for home in homes[-1 - limit : -1]}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.models.setting_groups import SegmentationSettings
+from vmemo.models.settings import Settings
 from vmemo.retain.segment import MessageVector, segment
 from vmemo.text.fact_text import embedded_text
 
@@ -200,11 +200,11 @@ UNCHANGED = {
 """Conversations with one topic and remarks beside it."""
 
 
-def episodes(messages: Sequence[str], settings: SegmentationSettings = SegmentationSettings()) -> list[list[str]]:  # noqa: B008
+def episodes(messages: Sequence[str]) -> list[list[str]]:
     texts = [embedded_text(f"{('Maya', 'Jon')[number % 2]}: {text}", NOON) for number, text in enumerate(messages)]
     vectors = asyncio.run(ENCODER.embed(texts, "document"))
     lines = [MessageVector(NOON + timedelta(minutes=number), vector) for number, vector in enumerate(vectors)]
-    return [[messages[i] for i in group] for group in segment(lines, settings)]
+    return [[messages[i] for i in group] for group in segment(lines, Settings())]
 
 
 @pytest.mark.parametrize("topics", CHANGING.values(), ids=CHANGING.keys())
@@ -221,8 +221,3 @@ def test_one_topic_with_remarks_beside_it_stays_one_episode(topics: Sequence[Seq
 def test_a_topic_that_is_taken_up_again_is_one_episode() -> None:
     trip, laptop = CHANGING["trip then laptop"]
     assert episodes([*trip[:3], *laptop, *trip[3:]]) == [list(trip), list(laptop)]
-
-
-def test_the_contrast_that_separates_topics_is_a_setting() -> None:
-    messages = [text for topic in CHANGING["trip then laptop"] for text in topic]
-    assert len(episodes(messages, SegmentationSettings(contrast=0.9, interleaved=0.9))) == 1

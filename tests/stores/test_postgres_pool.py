@@ -437,7 +437,8 @@ def test_an_unsupported_url_is_refused_without_showing_the_password(url: str) ->
     assert "secret" not in str(raised.value)
 
 
-def test_the_number_of_connections_is_set_and_checked() -> None:
-    assert Settings.from_environment({"VMEMO_CONNECTIONS": "3"}).connections == 3
+def test_the_number_of_connections_is_set_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VMEMO_CONNECTIONS", "3")
+    assert Settings.from_environment().connections == 3
     with pytest.raises(InvalidInput, match="connections: must be greater than or equal to 1, not 0"):
         Settings(connections=0)

@@ -11,6 +11,7 @@ import pytest
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, VmemoError
+from vmemo.memory import runtime
 from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import REPLICATED, EmbeddedPostgres
 
@@ -41,9 +42,12 @@ async def until_recalled(memory: Memory, count: int) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_recalls_read_from_the_replica_and_writes_go_to_the_primary(servers: Servers) -> None:
+def test_recalls_read_from_the_replica_and_writes_go_to_the_primary(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.0)
     primary, standby = servers
-    settings = Settings(read_url=standby.url("memories"), access_delay=0.0)
+    settings = Settings(read_url=standby.url("memories"))
 
     async def run() -> None:
         async with Memory(primary.url("memories"), bank="ana", embedder=HashEmbedder(), settings=settings) as memory:

@@ -110,6 +110,7 @@ def test_messages_and_questions_about_yesterday_have_the_same_day(language: str,
     assert found.explanation.during.start == yesterday
 
 
-def test_the_environment_sets_the_languages() -> None:
-    assert Settings.from_environment({"VMEMO_LANGUAGES": "de, fr"}).languages == ("de", "fr")
-    assert Settings.from_environment({}).languages == ()
+def test_the_environment_sets_the_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.from_environment().languages == ()
+    monkeypatch.setenv("VMEMO_LANGUAGES", "de, fr")
+    assert Settings.from_environment().languages == ("de", "fr")

@@ -63,7 +63,9 @@ def test_names_are_merged_with_those_of_the_rules() -> None:
     )
 
 
-def test_the_environment_selects_the_name_reader() -> None:
-    assert Settings.from_environment({"VMEMO_NAMES": "rules"}).name_finder == "rules"
-    with pytest.raises(InvalidInput, match="VMEMO_NAMES: must be 'auto', 'rules' or 'spacy', not 'magic'"):
-        Settings.from_environment({"VMEMO_NAMES": "magic"})
+def test_the_environment_selects_the_name_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VMEMO_NAME_FINDER", "rules")
+    assert Settings.from_environment().name_finder == "rules"
+    monkeypatch.setenv("VMEMO_NAME_FINDER", "magic")
+    with pytest.raises(InvalidInput, match="VMEMO_NAME_FINDER: must be 'auto', 'rules' or 'spacy', not 'magic'"):
+        Settings.from_environment()

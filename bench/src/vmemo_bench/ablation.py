@@ -128,31 +128,28 @@ def variant_groups(full: RunSetup, dataset: Dataset) -> tuple[VariantGroup, ...]
 def _recall_variants(full: RunSetup) -> list[AblationVariant]:
     settings = full.settings
     changed = {
-        **{f"without {channel}": replace(settings, channels=settings.channels - {channel}) for channel in CHANNELS},
-        "without analysis": replace(settings, analysis=False),
+        **{f"without {channel}": {"channels": settings.channels - {channel}} for channel in CHANNELS},
+        "without analysis": {"analysis": False},
+        "ranks instead of sums": {"fusion": "rank"},
     }
-    by_rank = replace(settings, fusion=replace(settings.fusion, method="rank"))
     return [
-        *(AblationVariant(name=name, setup=replace(full, settings=each)) for name, each in changed.items()),
+        *(
+            AblationVariant(name=name, setup=replace(full, settings=settings.model_copy(update=each)))
+            for name, each in changed.items()
+        ),
         AblationVariant(name="without reranking", setup=replace(full, reranker="none")),
-        AblationVariant(name="ranks instead of sums", setup=replace(full, settings=by_rank)),
     ]
 
 
 def retain_settings(settings: Settings) -> dict[str, Settings]:
     """Return settings that each disable one step of retain."""
-    links = replace(settings.links, temporal=0, semantic=0)
-    unrevised = replace(
-        settings,
-        revision=replace(settings.revision, claims=0),
-        revision_model=replace(settings.revision_model, enabled=False),
-    )
-    return {
-        "without links": replace(settings, links=links),
-        "without resolution": replace(settings, resolution=replace(settings.resolution, threshold=2.0)),
-        "without segmentation": replace(settings, segmentation=replace(settings.segmentation, messages=1)),
-        "without revision": unrevised,
+    changes = {
+        "without links": {"links_per_fact": 0},
+        "without resolution": {"resolution_weights": dict.fromkeys(settings.resolution_weights, 0.0)},
+        "without segmentation": {"episode_messages": 1},
+        "without revision": {"revision": False},
     }
+    return {name: settings.model_copy(update=change) for name, change in changes.items()}
 
 
 def _retain_variants(full: RunSetup, dataset: Dataset) -> list[VariantGroup]:

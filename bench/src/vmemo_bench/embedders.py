@@ -63,7 +63,7 @@ class DocumentCacheEmbedder(WrappedEmbedder):
 
     def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
         super().__init__(embedder)
-        self._cached = cache_embedder(embedder, capacity=0, disk=disk)
+        self._cached = cache_embedder(embedder, disk, capacity=0)
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Embed queries, and documents that are not cached."""

@@ -9,7 +9,6 @@ import resource
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -44,7 +43,7 @@ async def vector_digest(embedder: Embedder) -> str:
 
 def _settings_text(settings: Settings) -> str:
     # The order of a set differs between processes.
-    rest = replace(settings, embedding_cache=None, channels=frozenset())
+    rest = settings.model_copy(update={"embedding_cache": None, "channels": frozenset()})
     return f"{rest!r} {sorted(settings.channels)}"
 
 

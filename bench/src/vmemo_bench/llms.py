@@ -68,7 +68,7 @@ def _with_players(options: BenchOptions, player: LLM) -> BenchOptions:
 def _with_models(options: BenchOptions, stack: AsyncExitStack, wrap: Callable[[LLM], LLM]) -> BenchOptions:
     settings = options.settings or Settings.from_environment()
     if options.llm.timeout is not None:
-        settings = replace(settings, llm_timeout=options.llm.timeout)
+        settings = settings.model_copy(update={"llm_timeout": options.llm.timeout})
     opened: dict[str | int, LLM] = {}
 
     def open_llm(model: str | LLM | None) -> LLM | None:

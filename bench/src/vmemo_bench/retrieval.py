@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from vmemo.ports import Embedder
@@ -66,13 +65,14 @@ def _repeatable(settings: Settings) -> Settings:
     Episodes are extracted one after the other, observations follow at once, and rules resolve the times of questions.
     A job whose lease expired while the model takes its time would be sent again.
     """
-    return replace(
-        settings,
-        background=False,
-        extractions_per_bank=1,
-        observe_delay=0.0,
-        question_timeout=0.0,
-        lease_seconds=LEASE_SECONDS,
+    return settings.model_copy(
+        update={
+            "background": False,
+            "extractions_per_bank": 1,
+            "observe_delay": 0.0,
+            "question_timeout": 0.0,
+            "lease_seconds": LEASE_SECONDS,
+        }
     )
 
 

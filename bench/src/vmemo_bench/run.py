@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput
@@ -48,7 +47,7 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 async def _run(options: BenchOptions, progress: ProgressSink) -> Report:
     embedder = embedder_of(options)
     # Benchmarks cache documents by themselves; a cache of the settings would also cache queries.
-    settings = replace(options.settings or Settings(), embedding_cache=None)
+    settings = (options.settings or Settings()).model_copy(update={"embedding_cache": None})
     measure = measure_drain if options.drain is not None else _WITHOUT_CACHE.get(options.benchmark)
     if measure is not None:
         return await measure(options, embedder, settings, progress)

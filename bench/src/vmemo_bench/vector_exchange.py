@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from vmemo.ports import Embedder, TokenEmbedder
@@ -52,7 +52,9 @@ async def import_vectors(options: BenchOptions, file: Path) -> int:
 async def _collect_texts(options: BenchOptions, embedder: Embedder, progress: ProgressSink) -> list[str]:
     dataset = load(options)
     recorder = RecordingEmbedder(PlaceholderEmbedder(embedder))
-    setup = setup_of(options, dataset, recorder, replace(options.settings or Settings(), embedding_cache=None))
+    setup = setup_of(
+        options, dataset, recorder, (options.settings or Settings()).model_copy(update={"embedding_cache": None})
+    )
     steps = StepCounter(progress, f"texts of {dataset.name}", sum(len(case.sessions) for case in dataset.cases))
     with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
         for number, case in enumerate(dataset.cases):

@@ -105,18 +105,14 @@ def _tokens(counter: TokenCounter) -> Check:
 def models(target: Target) -> tuple[list[Check], Context]:
     """Check the engine and a named embedder; return the context too, without those that cannot be constructed."""
     settings, failed = target.settings(), dict[str, Check]()
-    for name, alone in (("engine", replace(settings, embedder=None)), ("embedder", replace(settings, llm=None))):
+    for name, other in (("engine", "embedder"), ("embedder", "llm")):
         try:
-            target.context(alone)
+            target.context(settings.model_copy(update={other: None}))
         except VmemoError as error:
             # The message names what is wrong: the model's name, its key or a missing extra.
             failed[name] = Check(name, "fail", str(error))
-    settings = replace(
-        settings,
-        llm=None if "engine" in failed else settings.llm,
-        embedder=None if "embedder" in failed else settings.embedder,
-    )
-    context = target.context(settings)
+    without = {"llm" if name == "engine" else name: None for name in failed}
+    context = target.context(settings.model_copy(update=without))
     checks = [failed.get("engine") or _engine(context.llm)]
     if "embedder" in failed:
         checks.append(failed["embedder"])

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from vmemo.models import Budget, base
 from vmemo.settings import Settings
 
-DEFAULT_DB = Settings.url
+DEFAULT_DB = str(Settings.model_fields["url"].default)
 DEFAULT_BANK = "default"
 _COMMON = "Common options"
 

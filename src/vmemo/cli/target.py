@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
@@ -49,10 +49,11 @@ class Target:
         path = self.url.removeprefix(_SQLITE)
         return None if path in (self.url, "", ":memory:") else Path(path)
 
-    def settings(self) -> Settings:
+    def settings(self, **given: object) -> Settings:
         """Return the environment's settings with the command's models: a command without one needs no key."""
-        given = Settings.from_environment()
-        return replace(given, llm=self.llm or None, embedder=self.embedder or given.embedder)
+        if self.embedder:
+            given["embedder"] = self.embedder
+        return Settings.from_environment(llm=self.llm or None, **given)
 
     def context(self, settings: Settings | None = None) -> Context:
         """Return the context of a memory on this target, without opening it."""
@@ -98,7 +99,7 @@ async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires:
         stored = next((bank for bank in banks if bank.id == target.bank), None)
         # The packaged embedder is always at hand, and forgetting derives again what had other sources.
         if not embeds and stored is not None:
-            packaged = target.context(replace(target.settings(), llm=None, embedder=None)).embedder
+            packaged = target.context(target.settings().model_copy(update={"llm": None, "embedder": None})).embedder
             is_packaged = stored.embedder == packaged.name
             space = packaged if is_packaged else _StoredSpace(stored.embedder, stored.dimension)
     # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.

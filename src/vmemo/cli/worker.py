@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from types import FrameType
 from typing import Annotated
 
@@ -49,8 +48,7 @@ def worker(
 ) -> None:
     """Run queued jobs of all banks. SIGINT or SIGTERM finishes running jobs and leaves the rest queued."""
     target = Target(db, "default", llm, embedder)
-    settings = target.settings()
-    settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
+    settings = target.settings(maintenance_every=maintain_every)
     try:
         outcome = asyncio.run(_serve(target, settings, bank or (), once=once))
     except asyncio.CancelledError as stopped:

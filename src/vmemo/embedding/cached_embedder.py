@@ -22,6 +22,8 @@ _RETRY_SECONDS = (0.2, 0.4)
 """Pauses before the second and the third attempt."""
 _MAX_TOKEN_VALUE = 1.001
 """Greatest number in a unit vector, with rounding; a stored byte cannot hold more than 1."""
+CAPACITY = 4096
+"""Texts whose vectors are kept in memory."""
 _T = TypeVar("_T")
 _Array = TypeVar("_Array", bound=NDArray[np.float32] | None)
 
@@ -39,7 +41,7 @@ class _Closable(Protocol):
     async def close(self) -> None: ...
 
 
-def cache_embedder(embedder: Embedder, *, capacity: int, disk: EmbeddingCache | None) -> CachedEmbedder:
+def cache_embedder(embedder: Embedder, disk: EmbeddingCache | None, *, capacity: int = CAPACITY) -> CachedEmbedder:
     """Return a cache around an embedder, with token vectors if the embedder provides them."""
     if isinstance(embedder, TokenEmbedder):
         return CachedTokenEmbedder(embedder, capacity=capacity, disk=disk)
@@ -58,7 +60,7 @@ class CachedEmbedder:
         self,
         inner: Embedder,
         *,
-        capacity: int = 4096,
+        capacity: int = CAPACITY,
         disk: EmbeddingCache | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -173,7 +175,7 @@ class CachedTokenEmbedder(CachedEmbedder):
         self,
         inner: TokenEmbedder,
         *,
-        capacity: int = 4096,
+        capacity: int = CAPACITY,
         disk: EmbeddingCache | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

@@ -25,6 +25,9 @@ from vmemo.retain.extract import ExtractionJob, LeaseLost, extract_episode, grou
 from vmemo.retain.group import GROUPING_BATCH
 from vmemo.retain.pipeline import embedder_changed, error_text, process
 
+MAX_RETRY_SECONDS = 3600.0
+"""Longest delay between two attempts of a job."""
+
 
 @dataclass(frozen=True)
 class JobRunner:
@@ -63,7 +66,7 @@ class JobRunner:
             await store.commit(Changes(bank=job.bank, finished=[lease]))
             return done
         if job.kind == "maintain":
-            await maintain(job.bank, self.context, self.context.settings.maintenance, lease=lease)
+            await maintain(job.bank, self.context, lease=lease)
             return Retained()
         if job.kind == "webhook":
             # Importing an HTTP client takes as long as the rest of the package.
@@ -126,7 +129,7 @@ class JobRunner:
     def _retry_at(self, job: Job) -> datetime:
         """Return the time of the next attempt: exponential backoff with jitter."""
         settings = self.context.settings
-        pause = min(settings.retry_max_seconds, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
+        pause = min(MAX_RETRY_SECONDS, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
         return shifted(utc_now(), pause * random.uniform(0.5, 1.0))
 
     async def _release(self, bank: BankId, leases: Sequence[Lease]) -> None:

@@ -29,6 +29,8 @@ from vmemo.ports import Store, WebhookStore
 
 GIVE_UP_AFTER = timedelta(days=3)
 """The age at which an event whose delivery fails is dropped."""
+TIMEOUT = 10.0
+"""Seconds that one delivery may take."""
 GONE = 410
 """The status by which a receiver ends its webhook."""
 _lookups = ThreadPoolExecutor(thread_name_prefix="vmemo-webhook-lookup")
@@ -106,10 +108,10 @@ async def _send(webhook: SignedWebhook, id: str, body: bytes, settings: Settings
         "User-Agent": "vmemo",
     }
     try:
-        async with asyncio.timeout(settings.webhook_timeout):
+        async with asyncio.timeout(TIMEOUT):
             status = await _post(parts, headers, body, private=settings.webhook_private)
     except TimeoutError:
-        raise WebhookFailed(f"{parts.netloc} did not answer within {settings.webhook_timeout:g} seconds.") from None
+        raise WebhookFailed(f"{parts.netloc} did not answer within {TIMEOUT:g} seconds.") from None
     except (httpx2.HTTPError, OSError) as error:
         raise WebhookFailed(f"{parts.netloc} could not be reached: {type(error).__name__}: {error}") from error
     if status != GONE and not 200 <= status < 300:

@@ -10,7 +10,7 @@ from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, Message
 from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
 from vmemo.models.results import Job
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.setting_groups import SegmentationSettings
+from vmemo.models.settings import Settings
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
@@ -31,7 +31,7 @@ async def join(
 ) -> Episode | None:
     """Join two episodes that belong together; return the joined episode, or None if nothing was changed."""
     one, other = await _lines(bank, first, context.store), await _lines(bank, second, context.store)
-    if not _similar(one, other, context.settings.segmentation):
+    if not _similar(one, other, context.settings):
         return None
     async with context.bank_lock(bank):
         changes = await _changes(bank, first.id, second.id, context, lease)
@@ -50,7 +50,7 @@ async def _changes(
     messages = await store.messages(bank, MessageSelect(ids=[id for episode in pair for id in episode.messages]))
     if (
         len(pair) != 2
-        or len(messages) > context.settings.segmentation.messages
+        or len(messages) > context.settings.episode_messages
         or not settled(pair, messages, await store.jobs(bank, ["extract"]))
     ):
         return None
@@ -104,11 +104,11 @@ async def _lines(bank: BankId, episode: Episode, store: Store) -> list[MessageVe
     return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 
-def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], settings: SegmentationSettings) -> bool:
+def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], settings: Settings) -> bool:
     """Return True if the second episode repeats the first, or if both are one topic by mean vector and segmentation."""
     if not first or not second:
         return False
-    if is_repetition(second, first, settings):
+    if is_repetition(second, first):
         return True
     lines = sorted((*first, *second), key=lambda line: line.at)
     return _mean_cosine(first, second) >= SAME and len(segment(lines, settings)) == 1

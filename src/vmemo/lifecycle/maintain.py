@@ -18,7 +18,6 @@ from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.results import Maintained
 from vmemo.models.select import Condensable, EpisodeSelect, MessageSelect
-from vmemo.models.setting_groups import MaintenanceSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost, require_lease
 
@@ -27,29 +26,31 @@ PAGE = 500
 PAIRS = 50
 """Pairs of episodes that are read together."""
 ENOUGH = 5
-"""Recalls that keep a fact from fading, however old it is, as long as `fade_below` is 1 or less."""
+"""Recalls that keep a fact from fading, however old it is, as long as `maintenance_fade_below` is 1 or less."""
 
 
 async def maintain(
     bank: BankId,
     context: RetainContext,
-    settings: MaintenanceSettings,
     *,
     lease: Lease | None = None,
     now: datetime | None = None,
 ) -> Maintained:
     """Maintain a bank. With a lease it is the work of a job, which is finished and queued for the next time."""
+    settings = context.settings
+    after, below = settings.maintenance_shorten_after, settings.maintenance_fade_below
     work = _Maintenance(bank, context, lease, now or utc_now())
     done = Maintained(
         forgotten=await work.forget_expired(),
-        joined=await work.join() if settings.join else 0,
-        shortened=await work.shorten(settings.shorten_after) if settings.shorten_after is not None else 0,
-        pruned=await work.prune(settings.fade_below, settings.half_life) if settings.fade_below is not None else 0,
+        joined=await work.join(),
+        shortened=await work.shorten(after) if after is not None else 0,
+        pruned=await work.prune(below, settings.maintenance_half_life) if below is not None else 0,
     )
     await work.require_lease()
     await context.store.optimise()
     if lease is not None:
-        again = [NewJob(kind="maintain", due=shifted(utc_now(), settings.every * 3600))] if settings.every else []
+        hours = settings.maintenance_every
+        again = [NewJob(kind="maintain", due=shifted(utc_now(), hours * 3600))] if hours else []
         if not await context.store.commit(Changes(bank=bank, finished=[lease], jobs=again)):
             raise LeaseLost
     return done.model_copy(update={"optimised": True})
@@ -96,9 +97,9 @@ class _Maintenance:
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         store, last, count = self.context.store, None, 0
-        rules = self.context.settings.segmentation
+        settings = self.context.settings
         while pairs := await store.consecutive_episodes(
-            self.bank, gap=rules.gap, largest=rules.messages, after=last, limit=PAIRS
+            self.bank, gap=settings.episode_gap, largest=settings.episode_messages, after=last, limit=PAIRS
         ):
             await self.require_lease()
             part_of: dict[EpisodeId, Episode] = {}

@@ -105,7 +105,7 @@ async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> Entit
 async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:
     """Run maintenance."""
     await session.open()
-    done = await maintenance.maintain(session.bank, session.context, session.context.settings.maintenance)
+    done = await maintenance.maintain(session.bank, session.context)
     if done.forgotten:
         await _process_pending(session)
     return done
@@ -113,7 +113,7 @@ async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:
 
 async def schedule_maintenance(session: MemorySession, hours: float | None, banks: Sequence[str]) -> list[str]:
     """Queue the maintenance of banks that have none queued, and return their names."""
-    pause = session.context.settings.maintenance.every if hours is None else hours
+    pause = session.context.settings.maintenance_every if hours is None else hours
     if not 0 <= pause < math.inf:
         raise InvalidInput(f"hours must be 0 or more, not {pause}.")
     if pause == 0:

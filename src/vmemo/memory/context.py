@@ -82,7 +82,7 @@ async def _recent(session: MemorySession) -> list[Fact]:
     select = FactSelect(current=True, networks=("world", "experience"), newest_first=True, limit=MAX_RECENT)
     newest = await _facts(session, select)
     gaps = [later.mentioned_at - earlier.mentioned_at for later, earlier in pairwise(newest)]
-    gap = session.context.settings.segmentation.gap
+    gap = session.context.settings.episode_gap
     last = next((n for n, pause in enumerate([*gaps, timedelta.max]) if pause > gap), 0)
     return newest[: last + 1]
 

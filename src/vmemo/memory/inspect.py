@@ -46,7 +46,7 @@ from vmemo.models.requests import (
     WhyRequest,
 )
 from vmemo.models.results import Job, Status
-from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
+from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import parse_short_id
 from vmemo.ports import BankNotFound, Store
@@ -62,7 +62,7 @@ async def why(session: MemorySession, request: WhyRequest) -> Provenance:
     await session.open()
     found = await by_any_id(session, request.fact)
     if isinstance(found, Fact):
-        return await provenance(session.bank, found, session.store, session.context.settings.revision_model.suspect)
+        return await provenance(session.bank, found, session.store)
     fact = Fact.in_own_words(found, session.bank, session.context.counter)
     return Provenance(fact=fact, messages=(found,))
 
@@ -86,31 +86,31 @@ async def by_any_id(session: MemorySession, id: str) -> Fact | Message:
     return found[0]
 
 
-async def provenance(bank: BankId, fact: Fact, store: Store, suspect: float) -> Provenance:
+async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
     """Return the records that a fact was derived from, and those that replaced it.
 
-    Facts that have outdated it with at least the probability `suspect` are among the newer ones.
+    Facts that have outdated it with at least the probability `SUSPECT` are among the newer ones.
     """
     basis = await store.facts(bank, FactSelect(ids=fact.basis)) if fact.basis else []
-    newer = await _newer(bank, fact.id, store, suspect)
+    newer = await _newer(bank, fact.id, store)
     replaced_by = await store.facts(bank, FactSelect(supersedes=[fact.id]))
     more = {each.fact for each in newer if each.kind == "replaces"} - {each.id for each in replaced_by}
     return Provenance(
         fact=fact,
         episodes=tuple(await store.episodes(bank, EpisodeSelect(ids=fact.episodes))),
         messages=tuple(await store.messages(bank, MessageSelect(ids=fact.messages))),
-        basis=tuple([await provenance(bank, behind, store, suspect) for behind in basis]),
+        basis=tuple([await provenance(bank, behind, store) for behind in basis]),
         confidence_changes=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
         superseded_by=(*replaced_by, *(await store.facts(bank, FactSelect(ids=sorted(more))) if more else ())),
         newer=newer,
     )
 
 
-async def _newer(bank: BankId, fact: FactId, store: Store, suspect: float) -> tuple[NewerFact, ...]:
+async def _newer(bank: BankId, fact: FactId, store: Store) -> tuple[NewerFact, ...]:
     """Return the facts that the revision model found to replace this one, or to make it outdated."""
     query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=[fact])
     edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
-    newer = [edge for edge in edges if edge.older == fact and edge.probability >= suspect]
+    newer = [edge for edge in edges if edge.older == fact and edge.probability >= SUSPECT]
     return tuple(NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability) for edge in newer)
 
 

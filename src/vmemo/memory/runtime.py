@@ -18,6 +18,9 @@ from vmemo.ports import Context, ReplicatedStore
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 
+ACCESS_DELAY = 2.0
+"""Seconds after a recall until access counts are written, so that several recalls share a write."""
+
 
 @dataclass(frozen=True, eq=False)
 class MemoryRuntime:
@@ -42,7 +45,7 @@ class MemoryRuntime:
     @staticmethod
     def of(context: RetainContext) -> MemoryRuntime:
         """Return the runtime of a context; nothing is opened yet."""
-        access = AccessCounts(context.store, context.settings.access_delay)
+        access = AccessCounts(context.store, ACCESS_DELAY)
         return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access), _reading(context))
 
     def start_background_jobs(self, bank: BankId) -> None:

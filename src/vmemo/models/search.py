@@ -193,6 +193,10 @@ class RevisionQuery:
     facts: Sequence[FactId]
 
 
+SUSPECT = 0.3
+"""Probability from which a newer fact marks an older one as maybe outdated; chosen on conversations of our own."""
+
+
 class RevisionEdge(NamedTuple):
     """A newer fact, an older one that it replaced or may have outdated, and the probability of that."""
 

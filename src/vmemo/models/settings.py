@@ -1,163 +1,252 @@
-"""Settings of a memory. Each default is stated here or in its group; docs/settings.md lists them all."""
+"""Settings of a memory. Each default is stated here; docs/settings.md lists them all."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Literal, TypeAlias, get_args
+import json
+from collections.abc import Callable, Container, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
-from vmemo.models.checked import AtLeastOne, Checked, Env, Languages, Names, Positive, UserPath, field_types
-from vmemo.models.ids import Channel
-from vmemo.models.setting_groups import (
-    FusionSettings,
-    LinkSettings,
-    MaintenanceSettings,
-    ObservationSettings,
-    OpinionSettings,
-    ResolutionWeights,
-    RevisionModelSettings,
-    RevisionSettings,
-    SegmentationSettings,
-    SpreadingSettings,
-    TemporalSettings,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from vmemo.errors import InvalidInput
+from vmemo.models.base import in_words
+from vmemo.models.ids import Channel, QueryType
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
+Fusion = Literal["sum", "rank"]
+"""Fusion of channel rankings: the weighted sum of normalised scores, or reciprocal ranks."""
+ResolutionPart = Literal["name", "cooccurrence", "nearness"]
+"""Parts of the score of a known entity for a name."""
 EncryptionKey: TypeAlias = str | bytes | Callable[[], str | bytes]
 """A passphrase, a key of 32 bytes or 64 hexadecimal characters, or a function that returns either."""
 Redactor: TypeAlias = Callable[[str], str]
 """Returns a text without what must not be stored."""
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
+CHANNEL_WEIGHTS: Mapping[Channel, float] = {
+    "semantic": 1.0,
+    "keyword": 0.5,
+    "graph": 0.05,
+    "temporal": 0.3,
+    "verbatim": 0.8,
+}
+"""Chosen on conversations of our own, like the weights by type and those of resolution."""
+WEIGHTS_BY_TYPE: Mapping[QueryType, Mapping[Channel, float]] = {
+    "temporal": {"temporal": 0.4},
+    "multi-hop": {"graph": 0.2},
+}
+RESOLUTION_WEIGHTS: Mapping[ResolutionPart, float] = {"name": 0.75, "cooccurrence": 0.15, "nearness": 0.1}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(Checked):
-    """Settings of a memory. Those with an `Env` are read from that variable by `from_environment()`."""
+def _split(value: object) -> object:
+    """Split a list that an environment variable holds."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
-    url: Annotated[str, Env("VMEMO_URL")] = field(default="sqlite:///memory.db", repr=False)
+
+def _decode(value: object) -> object:
+    """Decode a JSON object that an environment variable holds."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _over(defaults: Mapping[Any, float]) -> BeforeValidator:
+    """Add the defaults of the weights that are not given."""
+
+    def complete(value: object) -> object:
+        value = _decode(value)
+        return {**defaults, **cast("Mapping[object, object]", value)} if isinstance(value, Mapping) else value
+
+    return BeforeValidator(complete)
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(_split)]
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class _Explained(BaseSettings):
+    """Settings whose validation errors are `InvalidInput`: they name the setting, the rule and the value."""
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)  # pyright: ignore[reportArgumentType]
+        except ValidationError as error:
+            raise InvalidInput(self._explain("Settings", error)) from error
+
+    @classmethod
+    def _explain(cls, source: str, error: ValidationError, variables: Container[str] = ()) -> str:
+        lines: list[str] = []
+        for each in error.errors():
+            name = str(each["loc"][0])
+            field = cls.model_fields.get(name)
+            value = f", not {each['input']!r:.60}" if field is None or field.repr else ""
+            label = f"VMEMO_{name.upper()}" if name in variables else name
+            lines.append(f"{label}: {in_words(each['type'], each['msg'])}{value}")
+        return f"{source} is not valid: {'; '.join(lines)}."
+
+
+class Settings(_Explained):
+    """Settings of a memory. `Settings(...)` ignores the environment; `from_environment()` reads VMEMO_* variables."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        # Build the validator at first use, to keep the import of vmemo fast.
+        defer_build=True,
+        env_prefix="VMEMO_",
+        env_ignore_empty=True,
+        enable_decoding=False,
+    )
+
+    url: str = Field(default="sqlite:///memory.db", repr=False)
     """The database if none is passed: a URL, a file path or :memory:."""
-    embedder: Annotated[str | None, Env("VMEMO_EMBEDDER")] = None
-    """The embedder if none is passed, such as openai:text-embedding-3-small or small; None uses the packaged one."""
-    embedder_key: Annotated[str | None, Env("VMEMO_EMBEDDER_KEY")] = field(default=None, repr=False)
-    """API key of the embedder; by default the variable that its provider documents."""
-    embedder_url: Annotated[str | None, Env("VMEMO_EMBEDDER_URL")] = None
-    """Base URL of an OpenAI-compatible server, in place of the embedding provider's own."""
-    embedder_timeout: Annotated[Positive, Env("VMEMO_EMBEDDER_TIMEOUT")] = 30.0
-    """Seconds that one request to an embedding service may take."""
-    embedder_attempts: AtLeastOne = 4
-    """Attempts per request to an embedding service for transient errors."""
-    embedder_concurrency: AtLeastOne = 8
-    """Requests to an embedding service at a time, at most."""
-    embedding_cache: Annotated[UserPath | None, Env("VMEMO_EMBEDDING_CACHE")] = None
-    """File of the on-disk embedding cache; None keeps vectors in memory only."""
-    embedding_cache_size: int = 4096
-    """Texts whose vectors the in-memory cache keeps."""
-    channels: frozenset[Channel] = CHANNELS
-    """Channels that recall searches."""
-    analysis: bool = True
-    """Analyse the type, the time and the parts of a question before the search."""
-    name_finder: Annotated[Literal["auto", "rules", "spacy"], Env("VMEMO_NAMES")] = "auto"
-    """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
-    languages: Annotated[Languages, Env("VMEMO_LANGUAGES")] = ()
-    """Codes of languages besides English in which times are recognised, such as de or zh; needs `vmemo[languages]`."""
-    southern_seasons: Annotated[bool, Env("VMEMO_SOUTHERN_SEASONS")] = False
-    """Read seasons as those of the southern hemisphere: summer is December to February."""
-    instruction_tokens: Annotated[int, Env("VMEMO_INSTRUCTION_TOKENS")] = 150
-    """Tokens of the user's standing instructions that every recall and reflection is given, at most; 0 gives none."""
-    reranker_key: Annotated[str | None, Env("VMEMO_RERANKER_KEY")] = field(default=None, repr=False)
-    """API key of a reranking service."""
-    llm: Annotated[str | None, Env("VMEMO_LLM")] = None
+    read_url: str | None = Field(default=None, repr=False)
+    """URL of a PostgreSQL replica that takes the load of recalls and listings; None reads from the database itself."""
+    connections: AtLeastOne = 10
+    """Maximum connections of this process to a database server; their sum must stay below the server's limit."""
+    busy_timeout: float = 60.0
+    """Seconds that a call waits for another process's write before it raises StoreBusy."""
+    encryption_key: EncryptionKey | None = Field(default=None, repr=False)
+    """Key of an encrypted SQLite file; needs `vmemo[encryption]`."""
+    encryption_key_file: UserPath | None = None
+    """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
+
+    llm: str | None = None
     """The language model if none is passed, such as openai:gpt-5-mini; None uses the local engine."""
-    llm_key: Annotated[str | None, Env("VMEMO_LLM_KEY")] = field(default=None, repr=False)
+    llm_key: str | None = Field(default=None, repr=False)
     """API key of the model; by default the variable that its provider documents."""
-    llm_url: Annotated[str | None, Env("VMEMO_LLM_URL")] = None
+    llm_url: str | None = None
     """Base URL of an OpenAI-compatible server, in place of the provider's own."""
-    llm_timeout: Annotated[float, Env("VMEMO_LLM_TIMEOUT")] = 60.0
-    """Seconds that one call of a language model may take."""
+    llm_timeout: float = 60.0
+    """Seconds that one call of a language model may take; slow local models need more."""
+    llm_requests_per_minute: float | None = None
+    """Maximum calls of the model per minute, as your provider's plan allows."""
+    llm_prices: Annotated[Mapping[str, tuple[float, float]], BeforeValidator(_decode)] = {}
+    """Dollars per million input and output tokens, by model, if the provider does not report the cost; JSON."""
     question_timeout: float = 5.0
     """Seconds that a model may take to resolve the time of a question; 0 leaves it to the rules."""
-    llm_attempts: int = 4
-    """Attempts per call for transient errors."""
-    llm_requests_per_minute: float | None = None
-    """Maximum calls of the model per minute."""
-    llm_prices: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """Dollars per million input and output tokens, by model, if the provider does not report the cost."""
-    style: Annotated[Style, Env("VMEMO_STYLE")] = "narrative"
-    """Style of the facts that a language model extracts."""
-    extraction_instructions: Annotated[str, Env("VMEMO_EXTRACTION_INSTRUCTIONS")] = ""
+    embedder: str | None = None
+    """The embedder if none is passed, such as openai:text-embedding-3-small or small; None uses the packaged one."""
+    embedder_key: str | None = Field(default=None, repr=False)
+    """API key of the embedder; by default the variable that its provider documents."""
+    embedder_url: str | None = None
+    """Base URL of an OpenAI-compatible server, in place of the embedding provider's own."""
+    embedder_timeout: Positive = 30.0
+    """Seconds that one request to an embedding service may take."""
+    embedding_cache: UserPath | None = None
+    """File of an on-disk embedding cache, which saves calls of a service; None keeps vectors in memory only."""
+    reranker_key: str | None = Field(default=None, repr=False)
+    """API key of a reranking service."""
+    attempts: AtLeastOne = 4
+    """Attempts per request to a language model or an embedding service for transient errors; 1 fails at once."""
+
+    name_finder: Literal["auto", "rules", "spacy"] = "auto"
+    """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
+    languages: Names = ()
+    """Codes of languages besides English in which times are recognised, such as de or zh; needs `vmemo[languages]`."""
+    southern_seasons: bool = False
+    """Read seasons as those of the southern hemisphere: summer is December to February."""
+    redact: Literal["secrets", "none"] | Redactor = "secrets"
+    """Redaction of messages before they are stored: of secrets, none, or by a function from text to text."""
+    style: Style = "narrative"
+    """Facts that a language model extracts: narrative (few, comprehensive) or atomic (many, indivisible)."""
+    extraction_instructions: str = ""
     """Your rules for the facts that a language model extracts; they are added to the extraction prompt."""
-    categories: Annotated[Names, Env("VMEMO_CATEGORIES")] = ()
+    categories: Names = ()
     """Categories to which a language model assigns the facts that it extracts, as tags; separated by commas."""
+    episode_gap_minutes: Positive = 30.0
+    """A longer pause between two messages begins a new episode; mail and tickets need more than a chat."""
+    episode_messages: AtLeastOne = 25
+    """Messages of an episode, at most: a language model reads one episode per call."""
+    links_per_fact: Annotated[int, Field(ge=0)] = 5
+    """Temporal and semantic links that a new fact gets, at most of each; 0 stores none and saves their space."""
+    resolution_weights: Annotated[Mapping[ResolutionPart, NotNegative], _over(RESOLUTION_WEIGHTS)] = RESOLUTION_WEIGHTS
+    """Weights of a known entity's score for a name: similar name, names in the same fact, time since its mention."""
+    revision: bool = True
+    """Close facts that newer ones contradict, without a language model; off keeps every statement as current."""
+
+    channels: Annotated[frozenset[Channel], BeforeValidator(_split)] = CHANNELS
+    """Channels that recall searches; one that your questions do not need can be left out."""
+    fusion: Fusion = "sum"
+    """Fusion of the channels: the weighted sum of normalised scores, or reciprocal ranks, which ignore scores."""
+    channel_weights: Annotated[Mapping[Channel, NotNegative], _over(CHANNEL_WEIGHTS)] = CHANNEL_WEIGHTS
+    """Weights of the channels for your own data; a channel that is not given keeps its default. JSON."""
+    channel_weights_by_type: Annotated[Mapping[QueryType, Mapping[Channel, NotNegative]], BeforeValidator(_decode)] = (
+        WEIGHTS_BY_TYPE
+    )
+    """Weights of channels that differ for a type of question; JSON."""
+    analysis: bool = True
+    """Analyse the type, the time and the parts of a question before the search; off if your questions are keywords."""
+    instruction_tokens: int = 150
+    """Tokens of the user's standing instructions that every recall and reflection is given, at most; 0 gives none."""
+
+    background: bool = True
+    """Run opinion and observation jobs in this process; off if `process()` or workers run them."""
+    observe_delay: float = 30.0
+    """Seconds after new facts before observations are updated; facts in between share one update and its cost."""
     extractions_per_bank: AtLeastOne = 10
     """Jobs that run at a time for one bank."""
     extractions_per_process: AtLeastOne = 300
-    """Jobs that run at a time in this process."""
+    """Jobs that run at a time in this process; fewer keep below a provider's limits."""
     lease_seconds: Positive = 60.0
     """Job lease; the jobs of a dead worker become available after this."""
     poll_seconds: float = 0.25
-    """Interval at which an idle worker polls the queue."""
+    """Interval at which an idle worker polls the queue; a longer one spares the database."""
     retry_initial_seconds: float = 15.0
     """Delay before a failed job is tried again; it doubles with each failure."""
-    retry_max_seconds: float = 3600.0
-    """Maximum delay between two attempts of a job."""
-    observe_delay: float = 30.0
-    """Seconds after new facts before observations are updated; facts in between share one update."""
-    background: bool = True
-    """Run opinion and observation jobs in this process, in addition to `process()` and workers."""
-    access_delay: float = 2.0
-    """Seconds after a recall until access counts are written."""
-    busy_timeout: Annotated[float, Env("VMEMO_BUSY_SECONDS")] = 60.0
-    """Seconds that a call waits for another process's write before it raises StoreBusy."""
-    encryption_key: Annotated[EncryptionKey | None, Env("VMEMO_ENCRYPTION_KEY")] = field(default=None, repr=False)
-    """Key of an encrypted SQLite file; needs `vmemo[encryption]`."""
-    encryption_key_file: Annotated[UserPath | None, Env("VMEMO_ENCRYPTION_KEY_FILE")] = None
-    """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
-    redact: Annotated[Literal["secrets", "none"] | Redactor, Env("VMEMO_REDACT")] = "secrets"
-    """Redaction of messages before they are stored: of secrets, none, or by a function from text to text."""
-    webhook_private: Annotated[bool, Env("VMEMO_WEBHOOK_PRIVATE")] = False
+    webhook_private: bool = False
     """Let webhooks reach loopback and private addresses, as receivers on the same machine or network need."""
-    webhook_timeout: Annotated[Positive, Env("VMEMO_WEBHOOK_TIMEOUT")] = 10.0
-    """Seconds that one delivery to a webhook may take."""
-    connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
-    """Maximum connections of this process to a PostgreSQL server."""
-    read_url: Annotated[str | None, Env("VMEMO_READ_URL")] = field(default=None, repr=False)
-    """URL of a PostgreSQL replica that recalls and listings read from; None reads from the database itself."""
-    fusion: FusionSettings = field(default_factory=FusionSettings)
-    temporal: TemporalSettings = field(default_factory=TemporalSettings)
-    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
-    links: LinkSettings = field(default_factory=LinkSettings)
-    segmentation: SegmentationSettings = field(default_factory=SegmentationSettings)
-    resolution: ResolutionWeights = field(default_factory=ResolutionWeights)
-    revision: RevisionSettings = field(default_factory=RevisionSettings)
-    revision_model: RevisionModelSettings = field(default_factory=RevisionModelSettings)
-    opinions: OpinionSettings = field(default_factory=OpinionSettings)
-    observations: ObservationSettings = field(default_factory=ObservationSettings)
-    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    maintenance_every: NotNegative = 24.0
+    """Hours between the end of scheduled maintenance and the next run; 0 disables the schedule."""
+    maintenance_shorten_after: NotNegative | None = 90.0
+    """Days after which an episode's narrative is shortened to one or two sentences; None keeps narratives."""
+    maintenance_fade_below: float | None = None
+    """Retention score below which a fact is closed; None closes none.
+
+    The score is the fact's importance, halved with each half-life since a message last stated it, plus a fifth for
+    each recall of it, at most 1.
+    """
+    maintenance_half_life: Positive = 180.0
+    """Days in which a fact loses half of its importance."""
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Return the settings of the VMEMO_* variables; a variable that is missing or empty keeps the default."""
-        given = {name: kind.read(environment, variables_of_group(name, kind)) for name, kind in groups().items()}
-        return cls.read(environment, variables(), **given)
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take what is given: only `from_environment()` reads variables."""
+        return (init_settings,)
 
+    @classmethod
+    def from_environment(cls, **given: object) -> Self:
+        """Return the settings of the VMEMO_* variables, below those given; an empty variable keeps the default."""
+        found = EnvSettingsSource(cls)()
+        values: dict[str, Any] = {**found, **given}
+        try:
+            return cls(**values)
+        except InvalidInput as error:
+            if isinstance(cause := error.__cause__, ValidationError):
+                raise InvalidInput(cls._explain("The environment", cause, found.keys() - given.keys())) from cause
+            raise
 
-def groups() -> dict[str, type[Checked]]:
-    """Return the groups of settings by name."""
-    return {
-        name: hint
-        for name, hint in field_types(Settings).items()
-        if isinstance(hint, type) and issubclass(hint, Checked)
-    }
+    @property
+    def episode_gap(self) -> timedelta:
+        """The longest pause within an episode."""
+        return timedelta(minutes=self.episode_gap_minutes)
 
-
-def variables() -> dict[str, str]:
-    """Return the environment variable of each setting that has one and is in no group."""
-    found = ((name, part) for name, hint in field_types(Settings).items() for part in getattr(hint, "__metadata__", ()))
-    return {name: part.name for name, part in found if isinstance(part, Env)}
-
-
-def variables_of_group(name: str, kind: type[Checked]) -> dict[str, str]:
-    """Return the environment variable of each setting of a group."""
-    return {each.name: f"VMEMO_{name}_{each.name}".upper() for each in fields(kind)}
+    def weights(self, type: QueryType) -> dict[Channel, float]:
+        """Return the channels' weights for a type of question."""
+        return {**self.channel_weights, **self.channel_weights_by_type.get(type, {})}

@@ -22,6 +22,20 @@ from vmemo.recall.instructions import MAX_INSTRUCTIONS
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis
 
+# Chosen on conversations of our own.
+SEMANTIC_FLOOR = 0.3
+"""Least cosine of a candidate of the semantic channel."""
+TEMPORAL_FLOOR = 0.4
+"""Least cosine of a fact inside the interval, also if a temporal link leads to it."""
+EDGE_PENALTY = 0.25
+"""Share of its score that a fact at the very edge of the interval loses."""
+LINK_DECAY = 0.7
+"""Share of a score that is left after a step along a temporal link."""
+LINKED = 10
+"""Best facts inside the interval whose temporal links are followed."""
+PARTS_WEIGHT = 0.3
+"""Weight of the rankings of all parts of a question together, relative to that of the whole question."""
+
 
 @dataclass(frozen=True)
 class Channels:
@@ -40,7 +54,7 @@ class Channels:
     @property
     def weights(self) -> Mapping[Channel, float]:
         """The channels' weights for this type of question."""
-        return self.settings.fusion.weights(self.analysis.type)
+        return self.settings.weights(self.analysis.type)
 
     def request(self, encodings: Sequence[Encoding], during: Interval | None) -> SearchRequest:
         """Return the request for every enabled channel; `encodings` are those of the question and its parts."""
@@ -52,7 +66,7 @@ class Channels:
             space=self.space,
             limit=self.query.nodes,
             semantic=[encoding.vector for encoding in vectors],
-            floor=self.settings.fusion.semantic_floor,
+            floor=SEMANTIC_FLOOR,
             keyword=texts if "keyword" in self.enabled else (),
             verbatim=self.query.text if "verbatim" in self.enabled else "",
             temporal=self._temporal(encodings[0].vector, during),
@@ -64,10 +78,9 @@ class Channels:
         if during is None or "temporal" not in self.enabled:
             return None
         # A link would lead out of the interval that the caller filters by.
-        rules = self.settings.temporal
-        linked = rules.linked if self.query.scope.occurred is None else 0
+        linked = LINKED if self.query.scope.occurred is None else 0
         return TemporalSearch(
-            vector=vector, during=during, floor=rules.floor, edge_penalty=rules.edge_penalty, linked=linked
+            vector=vector, during=during, floor=TEMPORAL_FLOOR, edge_penalty=EDGE_PENALTY, linked=linked
         )
 
     def rankings(self, request: SearchRequest, result: SearchResult) -> list[ChannelRanking]:
@@ -78,8 +91,7 @@ class Channels:
         if request.verbatim:
             rankings.append(ChannelRanking("verbatim", result.verbatim, weights["verbatim"]))
         if request.temporal is not None:
-            decay = self.settings.temporal.decay
-            temporal = with_temporal_links(result.temporal, result.temporal_links, self.query.nodes, decay)
+            temporal = with_temporal_links(result.temporal, result.temporal_links, self.query.nodes)
             rankings.append(ChannelRanking("temporal", temporal, weights["temporal"]))
         return rankings
 
@@ -90,11 +102,11 @@ class Channels:
     def _with_parts(self, channel: Channel, rankings: Sequence[Ranking]) -> list[ChannelRanking]:
         """Weigh the ranking of the whole question, which comes first, and those of its parts."""
         weight = self.weights[channel]
-        part = weight * self.settings.fusion.parts / max(1, len(rankings) - 1)
+        part = weight * PARTS_WEIGHT / max(1, len(rankings) - 1)
         return [ChannelRanking(channel, ranking, part if number else weight) for number, ranking in enumerate(rankings)]
 
 
-def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int, decay: float) -> Ranking:
+def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
     """Return the facts inside the interval and those linked to the best of them, best first.
 
     A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
@@ -104,7 +116,7 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int, decay
     scores = dict(zip(found.ids, found.scores, strict=True))
     linked: dict[FactId, Scored] = {}
     for edge in links:
-        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * decay
+        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * LINK_DECAY
         least = linked[edge.target].score if edge.target in linked else found.baseline
         if edge.target not in scores and score > least:
             linked[edge.target] = Scored(edge.target, score, edge.tokens)

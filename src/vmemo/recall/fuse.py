@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking
-from vmemo.models.setting_groups import FusionSettings
+from vmemo.models.settings import Fusion
+
+RANK_CONSTANT = 60.0
+"""The constant k of reciprocal rank fusion, 1 / (k + rank), as in its paper."""
 
 
 class ChannelRanking(NamedTuple):
@@ -36,8 +39,8 @@ _fused = partial(tuple.__new__, Fused)  # pyright: ignore[reportUnknownMemberTyp
 class Fuser:
     """Sums the weighted points of each candidate, so that one found by several channels ranks higher."""
 
-    def __init__(self, settings: FusionSettings) -> None:
-        self._settings = settings
+    def __init__(self, method: Fusion) -> None:
+        self._method: Fusion = method
         self._scores: dict[FactId, float] = {}
         self._tokens: dict[FactId, int] = {}
 
@@ -45,7 +48,7 @@ class Fuser:
         """Add the points of some rankings."""
         scores, tokens = self._scores, self._tokens
         for _, ranking, weight in rankings:
-            for id, point in zip(ranking.ids, points(ranking, self._settings), strict=True):
+            for id, point in zip(ranking.ids, points(ranking, self._method), strict=True):
                 scores[id] = scores.get(id, 0.0) + weight * point
             tokens.update(zip(ranking.ids, ranking.tokens, strict=True))
 
@@ -56,9 +59,9 @@ class Fuser:
         return sorted(map(_fused, candidates), key=_SCORE, reverse=True)
 
 
-def fuse(rankings: Iterable[ChannelRanking], settings: FusionSettings) -> list[Fused]:
+def fuse(rankings: Iterable[ChannelRanking], method: Fusion) -> list[Fused]:
     """Return the candidates of all rankings, best first."""
-    fuser = Fuser(settings)
+    fuser = Fuser(method)
     fuser.add(rankings)
     return fuser.order()
 
@@ -88,9 +91,9 @@ def best_candidates(rankings: Sequence[ChannelRanking], limit: int) -> dict[Chan
     }
 
 
-def points(ranking: Ranking, settings: FusionSettings) -> list[float]:
+def points(ranking: Ranking, method: Fusion) -> list[float]:
     """Return the points of a ranking's candidates by the chosen method."""
-    return score_points(ranking) if settings.method == "sum" else rank_points(ranking, settings.rank_constant)
+    return score_points(ranking) if method == "sum" else rank_points(ranking)
 
 
 def score_points(ranking: Ranking) -> list[float]:
@@ -108,6 +111,6 @@ def score_points(ranking: Ranking) -> list[float]:
     return [(score - baseline) / span if score > baseline else 0.0 for score in ranking.scores]
 
 
-def rank_points(ranking: Ranking, constant: float) -> list[float]:
+def rank_points(ranking: Ranking) -> list[float]:
     """Return reciprocal ranks: agreement between channels counts more than one channel's score."""
-    return [1.0 / (constant + rank) for rank in range(1, len(ranking.ids) + 1)]
+    return [1.0 / (RANK_CONSTANT + rank) for rank in range(1, len(ranking.ids) + 1)]

@@ -6,18 +6,42 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vmemo.models import EntityId, FactId, GraphStep, Mention, QueryType
+from vmemo.models import EntityId, FactId, GraphStep, LinkKind, Mention, QueryType
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored
-from vmemo.models.setting_groups import SpreadingSettings
 
+# Chosen on conversations of our own.
+DECAY = 0.8
+"""Share of activation that is left after each step."""
+FLOOR = 0.1
+"""Activation below which a fact is not reached."""
+ENTRY_FLOOR = 0.5
+"""Cosine from which a semantic hit is an entry point."""
+ENTRIES = 6
+"""Semantic hits that activation starts from, at most."""
+LEAST_EXPANSIONS = 12
+"""Nodes whose edges are followed, at least; larger budgets follow more."""
+FAN = 8
+"""Facts of an entity that are followed: those most similar to the question."""
+COMMON = 25
+"""Facts of an entity up to which its edges weigh less with each: an entity with n facts weighs 1 / sqrt(n)."""
+MULTIPLIERS: Mapping[LinkKind, float] = {
+    "entity": 1.2,
+    "causes": 1.2,
+    "caused_by": 1.2,
+    "enables": 1.1,
+    "prevents": 1.1,
+    "semantic": 1.0,
+    "temporal": 0.7,
+}
+"""Multipliers of activation by kind of link."""
 WAVE_SIZE = 6
 """Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
 Node = FactId | EntityId
 
 
-def max_expansions(type: QueryType, nodes: int, least: int) -> int:
+def max_expansions(type: QueryType, nodes: int) -> int:
     """Return the number of nodes to expand: more for multi-hop questions."""
-    return max(least, nodes // 10 if type == "multi-hop" else nodes // 25)
+    return max(LEAST_EXPANSIONS, nodes // 10 if type == "multi-hop" else nodes // 25)
 
 
 @dataclass(frozen=True)
@@ -52,11 +76,8 @@ class GraphActivation:
         entities: Sequence[Mention],
         *,
         expansions: int,
-        settings: SpreadingSettings,
     ) -> None:
         self._base = base
-        self._settings = settings
-        self._multipliers = settings.multipliers
         self._expansions = expansions
         self._named = {entity.id for entity in entities}
         self._activation: dict[Node, float] = {}
@@ -66,8 +87,8 @@ class GraphActivation:
         self._expanded: set[Node] = set()
         for entity in entities:
             self._activate(entity.id, 1.0)
-        for hit in entries[: settings.entries]:
-            if hit.score >= settings.entry_floor:
+        for hit in entries[:ENTRIES]:
+            if hit.score >= ENTRY_FLOOR:
                 self._activate(hit.id, hit.score)
 
     def next_query(self) -> EdgeQuery | None:
@@ -84,10 +105,9 @@ class GraphActivation:
 
     def follow(self, edges: Iterable[Edge]) -> None:
         """Pass activation along edges; only the strongest path to a fact counts."""
-        decay, floor = self._settings.decay, self._settings.floor
         for edge in edges:
-            activation = self._activation[edge.source] * edge.weight * decay * self._multipliers[edge.kind]
-            if activation < floor or activation <= self._scores.get(edge.target, 0.0):
+            activation = self._activation[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
+            if activation < FLOOR or activation <= self._scores.get(edge.target, 0.0):
                 continue
             if edge.source in self._reached_by and self._is_cycle(edge):
                 continue
@@ -118,7 +138,7 @@ class GraphActivation:
     def _least_weight(self, wave: Sequence[Node]) -> float:
         """Return the weight below which no edge of a wave can pass on enough activation."""
         strongest = max(self._activation[node] for node in wave)
-        return self._settings.floor / max(strongest * self._settings.decay * max(self._multipliers.values()), 1e-9)
+        return FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
 
     def _is_cycle(self, edge: Edge) -> bool:
         """Return True if the path to the edge's source already passes its target."""

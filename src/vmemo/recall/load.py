@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic
 
 from vmemo.models import EpisodeId, Fact, FactId, Hit, MessageId
 from vmemo.models.recall_prompt import INSTRUCTION_SHARE
-from vmemo.models.search import FactOutline
+from vmemo.models.search import SUSPECT, FactOutline
 from vmemo.ports import BankReader
-from vmemo.recall.budget import AnyFact, ScoredFact, first_fitting, spread_over_episodes, truncate_last, weigh
+from vmemo.recall.budget import (
+    AnyFact,
+    ScoredFact,
+    by_score,
+    first_fitting,
+    spread_over_episodes,
+    truncate_last,
+    weigh,
+)
 from vmemo.recall.fuse import Fused, placements
 from vmemo.recall.instructions import choose_instructions
 from vmemo.recall.noise import MORE, facts_for_lines, is_left_out, weigh_replies, weighs_less, without_rests
 from vmemo.recall.rank import RankedCandidates
 from vmemo.recall.run import RecallRun
 from vmemo.recall.status import status_of
+
+REPEATED_EPISODE = 0.9
+"""Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ def _weighed(run: RecallRun, candidates: _Candidates[AnyFact]) -> list[ScoredFac
             chosen = candidates.ranked[: query.nodes]
     found = _without_noise(run, candidates, chosen)
     if _gathers(run):
-        found = spread_over_episodes(found, run.context.settings.fusion.repeated_episode, candidates.revised)
+        found = spread_over_episodes(found, REPEATED_EPISODE, candidates.revised)
     if _weighs(run):
         half_life, importance = query.recency_half_life, query.importance_weight
         found = weigh(found, run.now, half_life=half_life, importance_weight=importance)
@@ -143,18 +154,17 @@ def _without_noise(
 ) -> list[ScoredFact[AnyFact]]:
     """Load candidates, and others that may take the place of those that are left out or weigh less."""
     found = candidates.load(chosen)
-    type, fusion, query = run.channels.analysis.type, run.context.settings.fusion, run.query
-    if not isinstance(run.context.reranker, str):
-        # A reranker that the caller supplies decides the order.
-        fusion = replace(fusion, reply=1.0)
-    if len(candidates.distinct(found)) == len(chosen) and not any(
-        weighs_less(each.fact, type, fusion) for each in found
-    ):
+    type, query = run.channels.analysis.type, run.query
+    # A reranker that the caller supplies decides the order.
+    weighed = isinstance(run.context.reranker, str)
+    lighter = weighed and any(weighs_less(each.fact, type) for each in found)
+    if len(candidates.distinct(found)) == len(chosen) and not lighter:
         return found
     known = {item.id for item in chosen}
     more = first_fitting(candidates.ranked, _more(query.max_tokens), _more(query.top_k))
     further = candidates.load([item for item in more if item.id not in known])
-    return weigh_replies(candidates.distinct([*found, *further]), type, fusion)
+    distinct = candidates.distinct([*found, *further])
+    return weigh_replies(distinct, type) if weighed else by_score(distinct)
 
 
 def _more(limit: int | None) -> int | None:
@@ -163,8 +173,7 @@ def _more(limit: int | None) -> int | None:
 
 def _hits(run: RecallRun, found: Sequence[ScoredFact[Fact]], ranked: RankedCandidates) -> list[Hit]:
     placed = placements(ranked.found.rankings, {each.id for each in found})
-    suspect = run.context.settings.revision_model.suspect
-    outdated = {edge.older for edge in ranked.found.revisions if edge.probability >= suspect}
+    outdated = {edge.older for edge in ranked.found.revisions if edge.probability >= SUSPECT}
     scope, now = run.query.scope, run.now
     return [
         Hit.trusted(

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 from vmemo.models import Fact, FactId, Message, MessageId, QueryType
 from vmemo.models.search import FactOutline
-from vmemo.models.setting_groups import FusionSettings
 from vmemo.recall.budget import AnyFact, ScoredFact, by_score
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
 from vmemo.text.tokens import terms
 
+REPLY_WEIGHT = 0.8
+"""Factor of the scores of the assistant's long replies, unless the question asks what the assistant said."""
+LONG_REPLY = 80
+"""Tokens from which a reply of the assistant, or a part of one, is long; shorter ones have their full score."""
 MORE = 2
 """Times the budget in which others are looked for that take the place of such messages and replies."""
 _ASKED = LazyPattern(r"\b(?:asked|wondered|questions?)\b|\b(?:did|does|do) [\w']+ (?:\w+ )?ask\b", re.IGNORECASE)
@@ -68,15 +71,12 @@ def without_rests(found: Sequence[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFa
     return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
 
 
-def weighs_less(fact: Fact | FactOutline, type: QueryType, settings: FusionSettings) -> bool:
+def weighs_less(fact: Fact | FactOutline, type: QueryType) -> bool:
     """Return True for a long reply of the assistant, or a part of one, unless the question asks what it said."""
-    if settings.reply == 1 or type == "assistant":
-        return False
-    return fact.network == "experience" and fact.engine == "local" and fact.tokens >= settings.reply_tokens
+    is_reply = type != "assistant" and fact.network == "experience" and fact.engine == "local"
+    return is_reply and fact.tokens >= LONG_REPLY
 
 
-def weigh_replies(
-    found: Sequence[ScoredFact[AnyFact]], type: QueryType, settings: FusionSettings
-) -> list[ScoredFact[AnyFact]]:
+def weigh_replies(found: Sequence[ScoredFact[AnyFact]], type: QueryType) -> list[ScoredFact[AnyFact]]:
     """Return candidates by score, best first, with those of long replies multiplied by their weight."""
-    return by_score(each.times(settings.reply) if weighs_less(each.fact, type, settings) else each for each in found)
+    return by_score(each.times(REPLY_WEIGHT) if weighs_less(each.fact, type) else each for each in found)

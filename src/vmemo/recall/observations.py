@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import get_args
 
 from vmemo.models import Hit, Network
-from vmemo.models.setting_groups import ObservationSettings
 from vmemo.recall.query import Query
 from vmemo.text.questions import asks_for_profile
 
+RECALL_SHARE = 0.2
+"""Share of the budget that observations may take if the question asks for a profile or a summary."""
+REFLECT_SHARE = 0.05
+"""Their share in questions to reflect, whatever they ask for."""
 _OBSERVATIONS: frozenset[Network] = frozenset(("observation",))
 _FACTS: frozenset[Network] = frozenset(("world", "experience"))
 
 
-def observation_query(query: Query, settings: ObservationSettings) -> Query | None:
+def observation_query(query: Query) -> Query | None:
     """Return the query for observations within their share; None if they have none in this recall.
 
     They have one if the question asks for a profile or a summary, and in reflect. A query for observations without
@@ -23,9 +26,9 @@ def observation_query(query: Query, settings: ObservationSettings) -> Query | No
     """
     if _is_unlimited(query) or not _networks(query) >= _OBSERVATIONS:
         return None
-    share = settings.reflect_share if query.reflects else 0.0
+    share = REFLECT_SHARE if query.reflects else 0.0
     if asks_for_profile(query.text):
-        share = max(share, settings.recall_share)
+        share = max(share, RECALL_SHARE)
     tokens = None if query.max_tokens is None else int(share * query.max_tokens)
     count = None if query.top_k is None else int(share * query.top_k)
     if not share or tokens == 0 or count == 0:

@@ -26,6 +26,8 @@ from vmemo.recall.revisions import with_former
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
+GATHER = 2.0
+"""Factor of the candidates that are searched if a question asks to count or to list everything."""
 SHORT_QUERY = 500
 """Characters of a query that is analysed without a thread, which would take longer than the analysis."""
 
@@ -41,7 +43,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
         analysis = replace(analysis, tense=query.tense or analysis.tense)
     query = replace(query, scope=with_former(query.scope, analysis, query.now or utc_now()))
     if analysis.gathers:
-        query = replace(query, nodes=math.ceil(query.nodes * context.settings.fusion.gather))
+        query = replace(query, nodes=math.ceil(query.nodes * GATHER))
     embedding, resolved = _embed([query.text, *analysis.parts], context, timer), None
     if resolver is None or analysis.unresolved_time is None:
         encodings = await embedding
@@ -119,7 +121,7 @@ async def _resolve_time(query: Query, resolver: LLMTimeResolver, timer: StageTim
 
 async def _observations(run: RecallRun) -> Sequence[Hit]:
     """Search the observations on their own and return those that fit into their share of the budget."""
-    query = observation_query(run.query, run.context.settings.observations)
+    query = observation_query(run.query)
     if query is None:
         return []
     found = await _find(run.for_query(query))
@@ -142,11 +144,11 @@ async def _find(run: RecallRun) -> FoundHits:
 
 async def _find_reranked(run: RecallRun, reranker: Reranker) -> FoundHits:
     """Search, let a reranker of the caller compare the texts, which takes long, and load in a later read."""
-    store, query, limit = run.context.store, run.query, run.context.settings.fusion.texts
+    store, query = run.context.store, run.query
     found = await store.read(query.scope.bank, partial(find_candidates, run))
     with run.timer.stage("rerank"):
-        scores = await score_texts(query, found.first, reranker, store, limit=limit)
+        scores = await score_texts(query, found.first, reranker, store)
         if run.channels.analysis.type == "multi-hop":
-            scores = scores.merge(await score_texts(query, found.only_linked, reranker, store, limit=limit))
+            scores = scores.merge(await score_texts(query, found.only_linked, reranker, store))
     ranked = order_candidates(run, found, scores)
     return await store.read(query.scope.bank, lambda reader: load_hits(run, reader, ranked))

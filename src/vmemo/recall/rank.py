@@ -12,11 +12,17 @@ from vmemo.models import FactId, Mention
 from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, RevisionEdge, RevisionQuery, SearchResult
 from vmemo.ports import BankReader
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
-from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
+from vmemo.recall.graph_channel import COMMON, ENTRIES, FAN, GraphActivation, GraphRanking, max_expansions
 from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_tokens
 from vmemo.recall.revisions import applicable, asked_before, in_order
 from vmemo.recall.run import RecallRun
 
+LOOKED_UP = 64
+"""Best candidates whose newer or older facts are looked up."""
+BROUGHT_IN = 10
+"""Best candidates that bring in the fact which replaced them, even if no channel has found it."""
+REORDERED = 5
+"""Best candidates among which a newer fact moves above one that it may have outdated."""
 _STAGES = {"edges": "graph", "token_vectors": "rerank", "revisions": "revisions"}
 """Stages of a recall by the store's part of them."""
 
@@ -82,14 +88,14 @@ def find_candidates(run: RecallRun, reader: BankReader) -> FusedCandidates:
 
 def order_candidates(run: RecallRun, found: FusedCandidates, scores: RerankScores) -> RankedCandidates:
     """Order candidates by fused score and reranker, each newer fact above those that it replaced or outdated."""
-    analysis, settings = run.channels.analysis, run.context.settings.revision_model
+    analysis = run.channels.analysis
     with run.timer.stage("order"):
         reranked = reorder(found.fused, scores)
         ordered = in_order(
             reranked.candidates,
-            applicable(found.revisions, reranked.candidates[: settings.reordered], analysis, suspect=settings.suspect),
+            applicable(found.revisions, reranked.candidates[:REORDERED], analysis),
             former=lambda edge: asked_before(edge, analysis, run.now),
-            brought_in=settings.brought_in,
+            brought_in=BROUGHT_IN,
         )
     return RankedCandidates(found, replace(reranked, candidates=ordered))
 
@@ -116,8 +122,8 @@ def _expand(
     run: RecallRun, reader: BankReader, edges: EdgeQuery | None, first: Sequence[Fused], shortlisted: Sequence[FactId]
 ) -> Expansion:
     """Fetch what following the graph and reranking begin with, and the revisions of the best candidates."""
-    scope, looked_up = run.query.scope, run.context.settings.revision_model.looked_up
-    best = [candidate.id for candidate in first[:looked_up]]
+    scope = run.query.scope
+    best = [candidate.id for candidate in first[:LOOKED_UP]]
     if edges is None and not best:
         return Expansion()
     revisions = RevisionQuery(scope=scope, facts=best) if best else None
@@ -128,14 +134,13 @@ def _expand(
 
 
 def _activation(run: RecallRun, result: SearchResult) -> GraphActivation:
-    rules, scope = run.context.settings.spreading, run.query.scope
     base = EdgeQuery(
-        scope=scope, space=run.channels.space, vector=run.question.vector, fan=rules.fan, common=rules.common
+        scope=run.query.scope, space=run.channels.space, vector=run.question.vector, fan=FAN, common=COMMON
     )
     enabled = "graph" in run.channels.enabled
-    expansions = max_expansions(run.channels.analysis.type, run.query.nodes, rules.expansions) if enabled else 0
-    entries = result.semantic[0].hits[: rules.entries] if result.semantic else ()
-    return GraphActivation(base, entries, result.entities, expansions=expansions, settings=rules)
+    expansions = max_expansions(run.channels.analysis.type, run.query.nodes) if enabled else 0
+    entries = result.semantic[0].hits[:ENTRIES] if result.semantic else ()
+    return GraphActivation(base, entries, result.entities, expansions=expansions)
 
 
 def _follow_graph(
@@ -152,10 +157,10 @@ def _follow_graph(
 
 def _late_shortlist(run: RecallRun, candidates: Sequence[Fused]) -> list[FactId]:
     compares_tokens = run.context.reranker == "late" and run.question.tokens is not None
-    return late_shortlist(candidates, run.query, run.context.settings.fusion.late) if compares_tokens else []
+    return late_shortlist(candidates, run.query) if compares_tokens else []
 
 
 def _late_scores(run: RecallRun, ids: Sequence[FactId], expansion: Expansion) -> RerankScores:
-    question, weight = run.question.tokens, run.context.settings.fusion.late
+    question = run.question.tokens
     with run.timer.stage("rerank"):
-        return score_tokens(ids, question, expansion.token_vectors, weight) if question is not None else RerankScores()
+        return score_tokens(ids, question, expansion.token_vectors) if question is not None else RerankScores()

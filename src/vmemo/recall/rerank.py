@@ -18,6 +18,10 @@ from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
 _SCORE = itemgetter(1)
+LATE_WEIGHT = 1.0
+"""Weight of late interaction beside the fused score, whose best is about 1.5; chosen on conversations of our own."""
+RERANKED_TEXTS = 50
+"""Candidates whose texts a reranker of the caller compares, at most: each takes a model pass."""
 ONE_THREAD = 1 << 18
 """Multiplications up to which a product is left to one thread."""
 _FALLBACK = 'Nothing was changed; recall works without it: reranker="none".'
@@ -63,25 +67,21 @@ def shortlist(candidates: Sequence[Fused], query: Query, weight: float, limit: i
     return [candidate.id for candidate in candidates[:limit] if candidate.score >= least]
 
 
-def late_shortlist(candidates: Sequence[Fused], query: Query, weight: float) -> list[FactId]:
+def late_shortlist(candidates: Sequence[Fused], query: Query) -> list[FactId]:
     """Return the candidates whose token vectors are compared with the question's."""
-    return shortlist(candidates, query, weight, query.reranked)
+    return shortlist(candidates, query, LATE_WEIGHT, query.reranked)
 
 
-def score_tokens(
-    ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None], weight: float
-) -> RerankScores:
+def score_tokens(ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None]) -> RerankScores:
     """Score candidates by late interaction: for each token of the question its best match in a fact, summed."""
     # A few hundred candidates take less time than a hop to another thread and back.
     scores = zip(ids, late_interaction(question, stored), strict=True)
-    return RerankScores(ids, {id: score for id, score in scores if score is not None}, weight)
+    return RerankScores(ids, {id: score for id, score in scores if score is not None}, LATE_WEIGHT)
 
 
-async def score_texts(
-    query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search, *, limit: int
-) -> RerankScores:
+async def score_texts(query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search) -> RerankScores:
     """Score the first candidates by a reranker that compares the question with each text, its date and its context."""
-    ids = [candidate.id for candidate in candidates[: min(limit, query.reranked)]]
+    ids = [candidate.id for candidate in candidates[: min(RERANKED_TEXTS, query.reranked)]]
     loaded = await search.read(query.scope.bank, lambda reader: reader.load(ids))
     texts = {fact.id: reranker_text(fact) for fact in loaded.facts}
     known = [id for id in ids if id in texts]

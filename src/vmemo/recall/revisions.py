@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from vmemo.models import FactId, Interval
-from vmemo.models.search import RevisionEdge, Scope
+from vmemo.models.search import SUSPECT, RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
 from vmemo.text.questions import QueryAnalysis, is_over
 
@@ -35,13 +35,11 @@ def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> 
     return analysis.tense == "past" and is_over(during, now) and edge.mentioned_at >= during.end
 
 
-def applicable(
-    edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis, *, suspect: float
-) -> list[RevisionEdge]:
+def applicable(edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis) -> list[RevisionEdge]:
     """Return the edges that order candidates: certain ones, and possible ones between two of the `best`.
 
     A newer fact that has little to do with the question is no better answer, unless the older one is marked, with a
-    probability from `suspect`. What happened is not outdated by what happened later.
+    probability from `SUSPECT`. What happened is not outdated by what happened later.
     """
     certain = [edge for edge in edges if edge.kind == "replaces"]
     if analysis.tense == "past":
@@ -53,7 +51,7 @@ def applicable(
         if edge.kind != "replaces"
         and edge.newer in score
         and edge.older in score
-        and (edge.probability >= suspect or score[edge.newer] >= LEAST_SCORE * score[edge.older])
+        and (edge.probability >= SUSPECT or score[edge.newer] >= LEAST_SCORE * score[edge.older])
     ]
     pairs = {(edge.newer, edge.older) for edge in (*certain, *possible)}
     return [*certain, *(edge for edge in possible if not _passes_a_better(edge, pairs, score))]

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, utc_now
-from vmemo.models.observation_support import is_supported, is_true
+from vmemo.models.observation_support import is_supported, is_true, least_facts
 from vmemo.models.select import EntitySelect, FactSelect
-from vmemo.models.setting_groups import ObservationSettings
 from vmemo.ports import Store
 
 PAGE = 200
 """New facts of an entity that are read at a time."""
+LEAST_NEW_FACTS = 16
+"""New facts about an entity below which the model is not called for it; half of it if a statement lost support."""
+NEW_FACTS = 30
+"""New facts from which a profile is updated; a young one already when the facts about its entity have doubled."""
 MAX_OUTDATED = 5
 """Statements without support that are shown to the model: the latest."""
 
@@ -40,18 +43,18 @@ class EntityProfile:
     rebuilt: bool = False
     """The profile is made again: `facts` are all that no statement cites, the most important first."""
 
-    def is_due(self, settings: ObservationSettings, *, early: bool = False) -> bool:
+    def is_due(self, *, early: bool = False) -> bool:
         """Return True if the entity matters and enough about it is new to call the model.
 
         With `early` a call is made anyway: then half as much is enough, as for a profile with outdated statements, and
         for a first profile the least number of facts.
         """
-        least = settings.least_facts(self.entity.type)
+        least = least_facts(self.entity.type)
         if least is None or not (self.facts or self.outdated):
             return False
         if self.rebuilt:
             return bool(self.statements) or len(self.facts) >= least
-        needed = min(settings.new_facts, max(settings.least_new_facts, self.seen))
+        needed = min(NEW_FACTS, max(LEAST_NEW_FACTS, self.seen))
         if self.outdated or (early and self.seen):
             needed = max(1, needed // 2)
         return len(self.facts) >= (needed if self.seen else least if early else max(least, needed))

@@ -40,18 +40,17 @@ async def update_observations(
     begun = set[EntityId]()
     while waiting:
         profiles = await load_profiles(bank, {id: job.force for id, job in waiting.items()}, context.store)
-        settings = context.settings.observations
-        due = [each for each in profiles if each.is_due(settings) or (each.entity.id in begun and each.facts)]
+        due = [each for each in profiles if each.is_due() or (each.entity.id in begun and each.facts)]
         if due:
             # Profiles that will be due soon share the call, and the facts that are about several entities.
-            due = [each for each in profiles if each in due or each.is_due(settings, early=True)]
+            due = [each for each in profiles if each in due or each.is_due(early=True)]
         others = waiting.keys() - {each.entity.id for each in due}
         unsupported = {each.entity.id: each.unsupported for each in profiles if each.entity.id in others}
         await writer.finish({id: waiting.pop(id).lease for id in others}, unsupported)
         if not due:
             break
         due.sort(key=lambda each: -len(each.facts))
-        prompt = ProfilePrompt.of(due, settings.characters)
+        prompt = ProfilePrompt.of(due)
         answer = await llm.ask(prompt.request(), EntityProfiles, prompt.feedback)
         for id, changes in prompt.changes(answer).items():
             profile = next(each for each in due if each.entity.id == id)

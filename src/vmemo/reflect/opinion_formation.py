@@ -165,8 +165,6 @@ class _OpinionUpdate:
     used: dict[FactId, set[FactId]]
     existing: Mapping[str, datetime | None]
     """The expiry, by id, of the facts and messages that were not forgotten meanwhile."""
-    step: float
-    """Change of confidence by one assessment."""
     new: list[NewFact] = field(default_factory=list[NewFact])
     closings: list[FactClosure] = field(default_factory=list[FactClosure])
     changes: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
@@ -185,7 +183,7 @@ class _OpinionUpdate:
         messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
         existing = {str(each.id): each.expires_at for each in (*facts, *messages)}
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing, context.settings.opinions.step)
+        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing)
 
     def apply(self, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime) -> None:
         """Add the new opinions; one that is already held reinforces the held one."""
@@ -224,7 +222,7 @@ class _OpinionUpdate:
         evidence = tuple(id for id in revision.evidence if id in self.existing and id not in used)
         if opinion is None or not evidence or any(change.opinion == opinion.id for change in self.changes):
             return
-        change = confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now(), step=self.step)
+        change = confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now())
         self.changes.append(change)
 
 

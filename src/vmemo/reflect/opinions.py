@@ -18,13 +18,17 @@ from vmemo.ports import Context
 from vmemo.reflect.llm_schemas import OpinionAssessments
 
 PROMPTS = Path(__file__).parent / "prompts"
+STEP = 0.15
+"""Change of confidence when a fact reinforces or weakens an opinion."""
+AFFECTING_COSINE = 0.6
+"""Least cosine of a fact that affects an opinion without sharing an entity."""
 _STEPS: Mapping[Stance, int] = {"reinforce": 1, "weaken": -1, "contradict": -2, "neutral": 0}
 """Steps by which an assessment changes the confidence of an opinion."""
 
 
-def changed_confidence(confidence: float, stance: Stance, step: float) -> float:
+def changed_confidence(confidence: float, stance: Stance) -> float:
     """Return the confidence after an assessment, between 0 and 1."""
-    return round(min(1.0, max(0.0, confidence + _STEPS[stance] * step)), 6)
+    return round(min(1.0, max(0.0, confidence + _STEPS[stance] * STEP)), 6)
 
 
 def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
@@ -36,17 +40,17 @@ def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceCh
 
 
 def affected_opinions(
-    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]], *, cosine: float
+    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
 ) -> list[Fact]:
     """Return the opinions that share an entity with a fact, or are similar to one, that did not count yet."""
     return [
         opinion
         for opinion in opinions
-        if any(fact.id not in used[opinion.id] and _affects(fact, opinion, cosine) for fact in facts)
+        if any(fact.id not in used[opinion.id] and _affects(fact, opinion) for fact in facts)
     ]
 
 
-def _affects(fact: Fact, opinion: Fact, cosine: float) -> bool:
+def _affects(fact: Fact, opinion: Fact) -> bool:
     entities = {mention.id for mention in opinion.entities}
     if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
@@ -55,7 +59,7 @@ def _affects(fact: Fact, opinion: Fact, cosine: float) -> bool:
         return True
     if fact.embedding is None or opinion.embedding is None:
         return False
-    return float(np.dot(fact.embedding, opinion.embedding)) >= cosine
+    return float(np.dot(fact.embedding, opinion.embedding)) >= AFFECTING_COSINE
 
 
 def entities_in(text: str, facts: Iterable[Fact]) -> tuple[Mention, ...]:
@@ -72,7 +76,7 @@ async def update_opinions(
     bank: BankId, new: Sequence[FactId], context: Context, llm: StructuredLLM, lease: Lease
 ) -> list[ConfidenceChange]:
     """Assess the opinions that new facts affect, and write the changes of their confidence; this completes the job."""
-    store, settings = context.store, context.settings.opinions
+    store = context.store
     while True:
         revision = await store.revision(bank)
         facts = [
@@ -82,12 +86,12 @@ async def update_opinions(
         ]
         held = await store.facts(bank, FactSelect.believed("opinion"))
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        opinions = affected_opinions(held, facts, used, cosine=settings.cosine)
+        opinions = affected_opinions(held, facts, used)
         if not opinions:
             await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))
             return []
         assessed = await _assess(opinions, facts, llm)
-        confidence = _confidence_changes(assessed, opinions, facts, used, step=settings.step)
+        confidence = _confidence_changes(assessed, opinions, facts, used)
         changes = Changes(
             bank=bank,
             confidence=confidence,
@@ -128,8 +132,6 @@ def _confidence_changes(
     opinions: Sequence[Fact],
     facts: Sequence[Fact],
     used: Mapping[FactId, set[FactId]],
-    *,
-    step: float,
 ) -> list[ConfidenceChange]:
     now = utc_now()
     by_number = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
@@ -140,12 +142,12 @@ def _confidence_changes(
         ids = dict.fromkeys(fact_ids[number] for number in each.evidence)
         evidence = tuple(id for id in ids if id not in used[opinion.id])
         if each.stance != "neutral" and evidence:
-            changes.append(confidence_change(opinion, each.stance, evidence, each.reason, now, step=step))
+            changes.append(confidence_change(opinion, each.stance, evidence, each.reason, now))
     return changes
 
 
 def confidence_change(
-    opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime, *, step: float
+    opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime
 ) -> ConfidenceChange:
     """Return the change that an assessment makes to an opinion's confidence."""
     before = opinion.confidence or 0.0
@@ -153,7 +155,7 @@ def confidence_change(
         opinion=opinion.id,
         stance=stance,
         before=before,
-        after=changed_confidence(before, stance, step),
+        after=changed_confidence(before, stance),
         evidence=evidence,
         reason=reason,
         at=at,

@@ -14,6 +14,8 @@ from vmemo.reflect.entity_profiles import EntityProfile
 from vmemo.reflect.llm_schemas import EntityProfiles, ProfileRevision
 
 PROMPTS = Path(__file__).parent / "prompts"
+PROMPT_CHARACTERS = 12_000
+"""Characters of profiles and facts in one prompt; more are divided among several calls."""
 MAX_PROFILES = 8
 """Profiles in one prompt; their length bounds the answer."""
 MAX_STATEMENTS = 5
@@ -53,9 +55,9 @@ class ProfilePrompt:
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
 
     @staticmethod
-    def of(profiles: Sequence[EntityProfile], characters: int) -> ProfilePrompt:
+    def of(profiles: Sequence[EntityProfile]) -> ProfilePrompt:
         """Return a prompt of the first profiles and as many of their facts as fit; at least one fact of the first."""
-        prompt, left = ProfilePrompt(), characters
+        prompt, left = ProfilePrompt(), PROMPT_CHARACTERS
         chosen: dict[FactId, Fact] = {}
         for profile in profiles[:MAX_PROFILES]:
             left -= sum(len(_shortened(each.text)) + LABEL_CHARACTERS for each in _numbered(profile))

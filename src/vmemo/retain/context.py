@@ -31,7 +31,7 @@ class RetainContext(Context):
     _locks: PerEventLoop[defaultdict[BankId, asyncio.Lock]] = field(init=False, default_factory=_bank_locks)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.resolution))
+        object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.resolution_weights))
         object.__setattr__(self, "open_episodes", OpenEpisodes(self.store))
         custom = CustomExtraction(self.settings.extraction_instructions, self.settings.categories)
         object.__setattr__(self, "llm_extractor", LLMExtractor(self.settings.style, custom))

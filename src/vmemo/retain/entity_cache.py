@@ -12,7 +12,7 @@ from vmemo.models import BankId, BankRevision, EntityId
 from vmemo.models.changes import Changes
 from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
-from vmemo.models.setting_groups import ResolutionWeights
+from vmemo.models.settings import ResolutionPart
 from vmemo.ports import Reads
 from vmemo.ports.paging import paged
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
@@ -61,7 +61,7 @@ class EntityCache:
     """The entities of each bank, valid for one revision of it."""
 
     store: Reads
-    weights: ResolutionWeights = field(default_factory=ResolutionWeights)
+    weights: Mapping[ResolutionPart, float]
     _known: dict[BankId, _BankEntities] = field(default_factory=dict[BankId, _BankEntities])
 
     async def resolve(

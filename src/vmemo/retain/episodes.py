@@ -12,7 +12,7 @@ import numpy as np
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
 from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
-from vmemo.models.setting_groups import SegmentationSettings
+from vmemo.models.settings import Settings
 from vmemo.ports import Store
 from vmemo.retain.open_episodes import OpenEpisode
 from vmemo.retain.segment import MessageVector, is_repetition, segment
@@ -50,21 +50,21 @@ async def last_episode(bank: BankId, store: Store) -> Episode | None:
 
 
 async def place_messages(
-    stream: Sequence[Message], vectors: MessageVectors, earlier: OpenEpisode | None, settings: SegmentationSettings
+    stream: Sequence[Message], vectors: MessageVectors, earlier: OpenEpisode | None, settings: Settings
 ) -> list[Episode]:
     """Return the episodes of one conversation's new messages; an extended episode keeps its id."""
     fresh = [MessageVector(message.timestamp, vectors[message.id]) for message in stream]
     spare = 0 if earlier is None else capacity(earlier, settings)
-    if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines, settings):
+    if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines):
         return [extend_episode(earlier, stream, vectors)]
     known = earlier.lines if earlier is not None else ()
     groups = await asyncio.to_thread(segment, [*known, *fresh], settings)
     return _episodes(groups, earlier, stream, vectors, spare=spare)
 
 
-def capacity(earlier: OpenEpisode, settings: SegmentationSettings) -> int:
+def capacity(earlier: OpenEpisode, settings: Settings) -> int:
     """Return the number of messages that an episode can still take."""
-    return settings.messages - len(earlier.episode.messages)
+    return settings.episode_messages - len(earlier.episode.messages)
 
 
 def _episodes(

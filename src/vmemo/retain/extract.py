@@ -14,6 +14,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
+from vmemo.models.observation_support import least_facts
 from vmemo.models.results import Retained, Usage
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
@@ -156,7 +157,6 @@ async def _follow_up(changes: Changes, context: RetainContext, observe_at: datet
     new = [item.fact for item in changes.facts]
     closed = await context.store.facts(changes.bank, FactSelect(ids=[closing.fact for closing in changes.closures]))
     touched = {mention.id: mention for fact in (*new, *closed) for mention in fact.entities}
-    least_facts = context.settings.observations.least_facts
     described = [mention.id for mention in touched.values() if least_facts(mention.type) is not None]
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]

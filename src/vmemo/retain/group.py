@@ -18,7 +18,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, Message
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
-from vmemo.models.setting_groups import SegmentationSettings
+from vmemo.models.settings import Settings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVectors,
@@ -55,9 +55,9 @@ async def group_messages(
 
     A run that continues the previous episode extends it.
     """
-    vectors, settings = await embed_messages(messages, context), context.settings.segmentation
-    runs = [run for stream in by_document(messages) for run in _runs(stream, settings.gap)]
-    groups = await _groups(runs, llm, settings.messages)
+    vectors, settings = await embed_messages(messages, context), context.settings
+    runs = [run for stream in by_document(messages) for run in _runs(stream, settings.episode_gap)]
+    groups = await _groups(runs, llm, settings.episode_messages)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
@@ -159,7 +159,7 @@ def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroup
 async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
     """Return the episode that a run may continue."""
     before = await message_before(bank, first, context.store)
-    if before is None or first.timestamp - before.timestamp > context.settings.segmentation.gap:
+    if before is None or first.timestamp - before.timestamp > context.settings.episode_gap:
         return None
     episode = first_of(await context.store.episodes(bank, EpisodeSelect(messages=[before.id])))
     if episode is None:
@@ -171,9 +171,7 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
     )
 
 
-def _placed(
-    part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: SegmentationSettings
-) -> Episode:
+def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: Settings) -> Episode:
     fits = earlier is not None and len(part.messages) <= capacity(earlier, settings)
     if earlier is not None and fits and _continues(part, earlier, vectors, settings):
         return extend_episode(earlier, part.messages, vectors)
@@ -181,12 +179,10 @@ def _placed(
     return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh
 
 
-def _continues(
-    part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors, settings: SegmentationSettings
-) -> bool:
+def _continues(part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors, settings: Settings) -> bool:
     """Return True if a group repeats the episode or, by its vectors, continues its topic."""
     lines = [MessageVector(message.timestamp, vectors[message.id]) for message in part.messages]
-    if is_repetition(lines, earlier.lines, settings):
+    if is_repetition(lines, earlier.lines):
         return True
     known = len(earlier.lines)
     parts = segment([*earlier.lines, *lines], settings)

@@ -9,22 +9,28 @@ from itertools import islice
 
 from vmemo.models import Fact, FactId, Link, LinkKind
 from vmemo.models.drafts import FactDraft
-from vmemo.models.setting_groups import LinkSettings
 from vmemo.retain.similar import Similar
 
+DECAY_TIME = timedelta(hours=24)
+"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+LEAST_TEMPORAL = 0.3
+"""Least weight of a temporal link."""
+LINK_COSINE = 0.7
+"""Least cosine of a semantic link."""
 
-def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], settings: LinkSettings) -> Iterator[Link]:
-    """Yield links from each new fact to the nearest earlier ones, new or stored."""
+
+def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], limit: int) -> Iterator[Link]:
+    """Yield links from each new fact to the `limit` nearest earlier ones, new or stored."""
     line = sorted((*earlier, *new), key=event_time)
     times = [event_time(fact) for fact in line]
-    fresh, decay = {fact.id for fact in new}, timedelta(hours=settings.hours)
+    fresh = {fact.id for fact in new}
     for i, (fact, time) in enumerate(zip(line, times, strict=True)):
         if fact.id not in fresh:
             continue
-        for place in range(max(0, i - settings.temporal), i):
+        for place in range(max(0, i - limit), i):
             apart = time - times[place]
-            if apart <= decay:
-                weight = max(settings.least_temporal, math.exp(-(apart / decay)))
+            if apart <= DECAY_TIME:
+                weight = max(LEAST_TEMPORAL, math.exp(-(apart / DECAY_TIME)))
                 yield _link(fact.id, line[place].id, "temporal", weight)
 
 
@@ -33,11 +39,11 @@ def event_time(fact: Fact) -> datetime:
     return fact.occurred_start or fact.mentioned_at
 
 
-def semantic_links(fact: FactId, near: Similar, settings: LinkSettings) -> Iterator[Link]:
-    """Yield links from a fact to the most similar ones."""
+def semantic_links(fact: FactId, near: Similar, limit: int) -> Iterator[Link]:
+    """Yield links from a fact to the `limit` most similar ones."""
     others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
-    for id, score in islice(others, settings.semantic):
-        if score >= settings.cosine:
+    for id, score in islice(others, limit):
+        if score >= LINK_COSINE:
             yield _link(fact, id, "semantic", min(1.0, score))
 
 

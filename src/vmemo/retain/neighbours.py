@@ -12,11 +12,16 @@ from vmemo.models.changes import NewFact
 from vmemo.models.search import Hits, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Store
+from vmemo.retain.link import LINK_COSINE
 
 NEAREST = 10
 """Known facts that are compared with a new one at least."""
 REPEAT_COSINE = 0.7
 """Cosine of repeats, at least: the date is embedded with the words."""
+LEAST_COSINE = 0.3
+"""Least cosine of a known fact that is compared by its claim or by the revision model."""
+MAX_COMPARED_CLAIMS = 50
+"""Known facts that are searched for a claim that contradicts that of a new one."""
 MAX_SIMILAR = 256
 """Similar facts that the revision model counts."""
 
@@ -36,21 +41,15 @@ class Neighbours:
     @staticmethod
     def of(bank: BankId, context: Context) -> Neighbours:
         """Return the neighbours for links, repeats, claims and the revision model."""
-        links, revision, by_model = context.settings.links, context.settings.revision, context.settings.revision_model
-        limits = [NEAREST, links.semantic, revision.similar, revision.claims]
-        floors = [REPEAT_COSINE, links.cosine, revision.cosine, revision.cosine_shared_entity]
-        if revision.claims > 0:
-            floors.append(revision.claim_cosine)
+        limits = [NEAREST, context.settings.links_per_fact, MAX_COMPARED_CLAIMS]
         if context.revision_model is not None:
             limits.append(MAX_SIMILAR)
-            floors.append(by_model.floor)
-        return Neighbours(bank, context.store, limit=max(limits), floor=min(floors))
+        return Neighbours(bank, context.store, limit=max(limits), floor=LEAST_COSINE)
 
     @staticmethod
     def for_links(bank: BankId, context: Context) -> Neighbours:
         """Return the neighbours for links alone."""
-        links = context.settings.links
-        return Neighbours(bank, context.store, limit=links.semantic + 1, floor=links.cosine)
+        return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
 
     async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Hits]:
         """Return for each new fact the nearest current ones, best first."""

@@ -199,7 +199,7 @@ async def derive(
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
         earlier = None if before is None else await context.open_episodes.of(bank, revision, before)
-        episodes += await place_messages(stream, vectors, earlier, context.settings.segmentation)
+        episodes += await place_messages(stream, vectors, earlier, context.settings)
     if any(episode.previous is None for episode in episodes):
         episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)

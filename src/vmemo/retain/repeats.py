@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from vmemo.models import BankId, Fact
 from vmemo.models.changes import NewFact
 from vmemo.models.drafts import Judgement
-from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
+from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
 from vmemo.ports import Store
 from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.retain.revise import FactPair, is_current
@@ -27,21 +27,19 @@ class Repeats:
     pairs: Sequence[FactPair] = ()
 
 
-async def find_repeats(
-    bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store, *, suspect: float
-) -> Repeats:
+async def find_repeats(bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store) -> Repeats:
     """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
 
     A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
     message retained late, is merged with it, so that the fact is valid since the older one. A fact that a newer one has
-    outdated with the probability `suspect` is left out: who states it again says that it is true again.
+    probably outdated (`SUSPECT`) is left out: who states it again says that it is true again.
     """
     statements = await asyncio.to_thread(_statements, [item.fact for item in new])
     hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
     facts = list((await near.load(id for found in hits for id in found.ids)).values())
     frames = {_frame(item.fact) for item in new}
     same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]
-    known = await _known(bank, set(statements), same_frame, store, suspect)
+    known = await _known(bank, set(statements), same_frame, store)
     verdicts: dict[int, list[Judgement]] = {}
     pairs: list[FactPair] = []
     # Messages are not always processed in the order of their times.
@@ -61,7 +59,7 @@ async def find_repeats(
 
 
 async def _known(
-    bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store, suspect: float
+    bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store
 ) -> dict[Hashable, Fact]:
     """Return the facts that make one of the statements and are not suspected to be outdated."""
     stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
@@ -70,7 +68,7 @@ async def _known(
         return {}
     revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
     edges = (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions
-    outdated = {edge.older for edge in edges if edge.probability >= suspect}
+    outdated = {edge.older for edge in edges if edge.probability >= SUSPECT}
     kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
     # Of several facts the oldest one counts, which is the last one here.
     return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}

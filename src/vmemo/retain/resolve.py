@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
 from vmemo.models.base import MAX_NAME
-from vmemo.models.setting_groups import ResolutionWeights
+from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
 from vmemo.text.names.similarity import (
     CLIP,
     EXACT,
@@ -25,6 +25,12 @@ from vmemo.text.names.similarity import (
     nicknames,
 )
 
+MATCH = 0.6
+"""Least score of a match."""
+LEAD = 0.08
+"""Least lead of a match over the next candidate."""
+NEARNESS_DAYS = 30.0
+"""Days in which the nearness of a mention falls to 1/e."""
 _MAX_BUCKET = 128
 """Above this number of matches, a short name does not identify an entity."""
 _DAY = 86_400.0
@@ -177,7 +183,7 @@ def resolve(
     found: Sequence[NameSighting],
     existing: Sequence[Entity] | EntityIndex,
     cooccurring: Mapping[EntityId, Set[EntityId]],
-    weights: ResolutionWeights = ResolutionWeights(),  # noqa: B008  frozen, so sharing one is safe
+    weights: Mapping[ResolutionPart, float] = RESOLUTION_WEIGHTS,
     advice: Mapping[str, EntityId | None] = MappingProxyType({}),
 ) -> EntityResolution:
     """Assign an entity to each name of a batch: a known one if the match is clear, else a new one.
@@ -254,7 +260,7 @@ class _BatchResolver:
     batch: EntityIndex
     fuller: Mapping[str, Sequence[NameForm]]
     cooccurring: Mapping[EntityId, Set[EntityId]]
-    weights: ResolutionWeights
+    weights: Mapping[ResolutionPart, float]
 
     def resolve(self, subject: _BatchName, others: Set[EntityId]) -> tuple[Entity | None, tuple[EntityId, ...]]:
         """Return the entity of a name, or None for a new one with the candidates if the name is ambiguous.
@@ -263,13 +269,13 @@ class _BatchResolver:
         """
         ids = (self.index.candidates(subject.name) | self.batch.candidates(subject.name)) - others
         similar = self._similar(subject, ids)
-        if len(similar) == 1 and self.weights.name * similar[0][1] >= self._sufficient:
+        if len(similar) == 1 and self.weights["name"] * similar[0][1] >= max(MATCH, LEAD):
             # Neither companions nor nearness can change the decision.
             chosen = similar[0][0].id
             ranked = [chosen]
         else:
             scored = sorted(self._scored(subject, similar), key=lambda c: (-c.score, c.id))
-            ranked, chosen = [each.id for each in scored], _decide(scored, self.weights)
+            ranked, chosen = [each.id for each in scored], _decide(scored)
         if chosen is None or self._is_contested(subject, self._get(chosen)):
             return None, tuple(id for id in ranked if self.index.find(id) is not None)[:_MAX_CANDIDATES]
         return self._get(chosen), ()
@@ -284,10 +290,6 @@ class _BatchResolver:
     def _named(self, name: str) -> Iterator[EntityId]:
         yield from self.index.named(name)
         yield from self.batch.named(name)
-
-    @property
-    def _sufficient(self) -> float:
-        return max(self.weights.threshold, self.weights.margin)
 
     def _similar(self, subject: _BatchName, ids: Iterable[EntityId]) -> list[tuple[Entity, float]]:
         """Return the entities whose names are similar to a name, with the similarity."""
@@ -305,8 +307,8 @@ class _BatchResolver:
             cooccurring = self.cooccurring.get(entity.id, frozenset[EntityId]())
             share = sum(not cooccurring.isdisjoint(ids) for ids in companions) / (len(companions) or 1)
             days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY
-            score = weights.name * similarity + weights.cooccurrence * share
-            score += weights.nearness * math.exp(-days / weights.days)
+            score = weights["name"] * similarity + weights["cooccurrence"] * share
+            score += weights["nearness"] * math.exp(-days / NEARNESS_DAYS)
             yield _ScoredEntity(id=entity.id, score=score, exact=similarity >= RESPACED)
 
     def _is_contested(self, subject: _BatchName, entity: Entity) -> bool:
@@ -348,10 +350,10 @@ def _similarity(subject: _BatchName, entity: Entity) -> float:
     return best
 
 
-def _decide(scored: Sequence[_ScoredEntity], weights: ResolutionWeights) -> EntityId | None:
+def _decide(scored: Sequence[_ScoredEntity]) -> EntityId | None:
     """Return the clear winner. Two indistinguishable namesakes get a third entity; with three, the first is used."""
     runner_up = scored[1].score if len(scored) > 1 else 0.0
-    if scored and scored[0].score >= weights.threshold and scored[0].score - runner_up >= weights.margin:
+    if scored and scored[0].score >= MATCH and scored[0].score - runner_up >= LEAD:
         return scored[0].id
     exact = [candidate.id for candidate in scored if candidate.exact]
     return exact[0] if len(exact) == 1 or len(exact) > 2 else None

@@ -14,8 +14,7 @@ import numpy as np
 from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
-from vmemo.models.setting_groups import RevisionSettings
-from vmemo.retain.neighbours import Neighbours
+from vmemo.retain.neighbours import LEAST_COSINE, MAX_COMPARED_CLAIMS, Neighbours
 from vmemo.text.claims import Claim, compare_claims, parse_claim
 from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
 from vmemo.text.own_words import own_parts, own_words
@@ -24,6 +23,12 @@ from vmemo.text.tokens import terms
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
+MAX_COMPARED_FACTS = 8
+"""Known facts that a new one of a language model is compared with."""
+COMPARED_COSINE = 0.85
+"""Least cosine of one that shares no entity with the new fact."""
+SHARED_ENTITY_COSINE = 0.8
+"""Least cosine of one that shares an entity."""
 MIN_SHARED_TERMS = 2
 """Terms that a new fact shares with a known one that it names, if they have no entity in common."""
 MAX_MERGED_CHARACTERS = 240
@@ -61,43 +66,37 @@ def fact_id(bank: BankId, engine: str, key: str) -> FactId:
     return FactId(str(uuid.uuid5(_FACTS, "\x00".join((bank, engine, key)))))
 
 
-async def similar_pairs(
-    new: Sequence[NewFact], drafts: Sequence[FactDraft], near: Neighbours, settings: RevisionSettings
-) -> list[FactPair]:
+async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], near: Neighbours) -> list[FactPair]:
     """Pair each new fact with known ones that are similar, or that its draft names and that may be about the same."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
-    limit, floor = settings.similar, min(settings.cosine, settings.cosine_shared_entity)
-    scores, known = await _neighbours(new, named, near, limit=limit, floor=floor)
+    scores, known = await _neighbours(new, named, near, limit=MAX_COMPARED_FACTS, floor=SHARED_ENTITY_COSINE)
     return [
         FactPair(at, known[id])
         for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
         for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
         if id in known and id != item.fact.id
-        if scores[at].get(id, 0.0) >= settings.cosine
+        if scores[at].get(id, 0.0) >= COMPARED_COSINE
         or _share_entity(item.fact, known[id])
         or (id in {judged.fact for judged in draft.judgements} and _share_subject(item.fact, known[id]))
     ]
 
 
-async def claim_pairs(new: Sequence[NewFact], near: Neighbours, settings: RevisionSettings) -> list[FactPair]:
+async def claim_pairs(new: Sequence[NewFact], near: Neighbours) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts of its speaker that make claims.
 
     Each is paired with the nearest known facts and the last ones of the batch, so that the work grows with the batch.
     """
-    if settings.claims <= 0:
-        return []
     parsed = await asyncio.to_thread(_own_claims, [item.fact for item in new])
     claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
-    limit, floor = settings.claims, settings.claim_cosine
-    scores, known = await _neighbours(claiming, set(), near, limit=limit, floor=floor)
+    scores, known = await _neighbours(claiming, set(), near, limit=MAX_COMPARED_CLAIMS, floor=LEAST_COSINE)
     stored = [
         FactPair(at, known[id])
         for at, found in zip(claims, scores, strict=True)
         for id in found
         if id in known and id != new[at].fact.id and speaker_of(known[id]) == speaker_of(new[at].fact)
     ]
-    earlier: defaultdict[tuple[str, ...], deque[Fact]] = defaultdict(lambda: deque(maxlen=limit))
+    earlier: defaultdict[tuple[str, ...], deque[Fact]] = defaultdict(lambda: deque(maxlen=MAX_COMPARED_CLAIMS))
     inside: list[FactPair] = []
     for at, claim in claims.items():
         same_kind = earlier[speaker_of(new[at].fact), claim.subject, claim.attribute]

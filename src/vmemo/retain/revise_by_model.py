@@ -19,10 +19,9 @@ import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.search import StatementPair, Vector
-from vmemo.models.setting_groups import RevisionModelSettings
+from vmemo.models.search import SUSPECT, StatementPair, Vector
 from vmemo.ports import Context, RevisionModel, encodings
-from vmemo.retain.neighbours import MAX_SIMILAR, Neighbours
+from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours
 from vmemo.retain.revise import (
     FactPair,
     Revision,
@@ -40,6 +39,19 @@ from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 from vmemo.text.names.language import is_foreign
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
+# The probabilities were chosen on conversations of our own.
+CLOSE = 0.32
+"""Probability from which the older fact is closed."""
+LEAST_EFFECTIVE = 0.03
+"""Probability from which two facts are linked, so that the newer of two best candidates ranks above the older one."""
+PART = 0.15
+"""Probability from which one of several statements of a closed fact no longer holds."""
+MAX_STATEMENTS = 8
+"""Statements of a fact that is closed; one with more is only marked."""
+CANDIDATES = 12
+"""Nearest earlier statements that a new one is compared with."""
+FEW = 12
+"""Number of similar statements up to which a probability counts in full; with more its odds fall in proportion."""
 MAX_SUSPECTED = 6
 """Pairs of facts that a language model is asked about because the revision model suspects them."""
 
@@ -68,22 +80,21 @@ class Outdated:
 
 async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, context: Context) -> Revision:
     """Add the revision model's closures and links to those that rules have decided."""
-    model, settings = context.revision_model, context.settings.revision_model
+    model = context.revision_model
     if model is None:
         return done
-    found = await _pairs(done, near, settings)
+    found = await _pairs(done, near)
     pairs = [pair for pair in found if speaker_of(pair.older.fact) == speaker_of(pair.newer.fact)]
     if not pairs:
         return done
     scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
-    probabilities = (among(score, pair.similar, settings.few) for pair, score in zip(pairs, scores, strict=True))
-    least = least_effective(settings)
+    probabilities = (among(score, pair.similar) for pair, score in zip(pairs, scores, strict=True))
     judged = [
         pair._replace(probability=probability)
         for pair, probability in zip(pairs, probabilities, strict=True)
-        if probability >= least
+        if probability >= LEAST_EFFECTIVE
     ]
-    outdated = await _divide(choose(judged, settings), model, context)
+    outdated = await _divide(choose(judged), model, context)
     return apply(
         done, outdated, await _embed([reissue(bank, item, context) for item in outdated if item.kept], context)
     )
@@ -93,12 +104,12 @@ async def suspected_pairs(
     new: Sequence[NewFact], shown: AbstractSet[FactId], near: Neighbours, context: Context
 ) -> list[FactPair]:
     """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
-    model, settings = context.revision_model, context.settings.revision_model
+    model = context.revision_model
     if model is None or not new:
         return []
     pairs = [
         pair
-        for pair in await _pairs(Revision(facts=list(new)), near, settings)
+        for pair in await _pairs(Revision(facts=list(new)), near)
         if pair.older.fact.id not in shown and not is_past_event(pair.older.fact)
     ]
     scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
@@ -106,7 +117,7 @@ async def suspected_pairs(
     suspected = [
         (score, FactPair(places[pair.newer.fact.id], pair.older.fact))
         for pair, score in zip(pairs, scores, strict=True)
-        if score >= settings.suspect and pair.newer.fact.id in places and pair.older.fact.id not in places
+        if score >= SUSPECT and pair.newer.fact.id in places and pair.older.fact.id not in places
     ]
     best = sorted(suspected, key=lambda item: -item[0])[:MAX_SUSPECTED]
     return [pair for _, pair in best]
@@ -117,9 +128,9 @@ def is_past_event(fact: Fact) -> bool:
     return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
 
 
-def among(probability: float, similar: int, few: int) -> float:
+def among(probability: float, similar: int) -> float:
     """Return a probability by the number of similar facts: a statement replaces about one, however many there are."""
-    odds = probability / max(1 - probability, 1e-9) * min(1.0, few / max(1, similar))
+    odds = probability / max(1 - probability, 1e-9) * min(1.0, FEW / max(1, similar))
     return odds / (1 + odds)
 
 
@@ -129,7 +140,7 @@ def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair
     return StatementPair(older, own_statement(pair.newer.fact), days, cosine)
 
 
-async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettings) -> list[Comparison]:
+async def _pairs(done: Revision, near: Neighbours) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     # The model was trained on English.
@@ -137,15 +148,15 @@ async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettin
     said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
-    stored = await near.near(said, limit=MAX_SIMILAR, floor=settings.floor)
+    stored = await near.near(said, limit=MAX_SIMILAR, floor=LEAST_COSINE)
     # Replies of the assistant are among the nearest and are not compared.
-    most = 2 * settings.candidates
-    in_batch = similar_in_batch(said, settings.floor, most)
+    most = 2 * CANDIDATES
+    in_batch = similar_in_batch(said, LEAST_COSINE, most)
     similar = list(map(merge_similar, (hits[:most] for hits in stored), in_batch))
     known = {item.fact.id: item for item in said}
     compared: list[list[int]] = [[] for _ in said]
-    for limit in (settings.candidates, 2 * most):
-        short = [at for at, found in enumerate(compared) if len(found) < settings.candidates]
+    for limit in (CANDIDATES, 2 * most):
+        short = [at for at, found in enumerate(compared) if len(found) < CANDIDATES]
         wanted = set[FactId]().union(*(similar[at].ids[:limit] for at in short)) - known.keys() - done.changed.keys()
         known |= {
             id: _stored(fact)
@@ -153,7 +164,7 @@ async def _pairs(done: Revision, near: Neighbours, settings: RevisionModelSettin
             if is_statement(fact) and own_statement(fact)
         }
         for at in short:
-            compared[at] = _comparable(said[at].fact, similar[at].ids[:limit], known, settings.candidates)
+            compared[at] = _comparable(said[at].fact, similar[at].ids[:limit], known, CANDIDATES)
     return [
         in_order(item, known[each.ids[place]], each.scores[place], len(hits) + each.number)
         for item, hits, each, places in zip(said, stored, similar, compared, strict=True)
@@ -198,22 +209,17 @@ def in_order(new: NewFact, known: NewFact, cosine: float, similar: int = 1) -> C
     return Comparison(older, newer, cosine, similar=similar)
 
 
-def choose(judged: Sequence[Comparison], settings: RevisionModelSettings) -> list[Outdated]:
+def choose(judged: Sequence[Comparison]) -> list[Outdated]:
     """Return the pairs of which the older fact is or may be outdated, from the least probability that has an effect.
 
     A newer fact closes only the most probable of the older ones, and the first of several news closes an older one.
     """
-    likely = [pair for pair in judged if pair.probability >= least_effective(settings)]
+    likely = [pair for pair in judged if pair.probability >= LEAST_EFFECTIVE]
     closing: dict[FactId, Comparison] = {}
     for pair in sorted(_most_probable(likely), key=lambda pair: pair.newer.fact.mentioned_at):
-        if pair.probability >= settings.close:
+        if pair.probability >= CLOSE:
             closing.setdefault(pair.older.fact.id, pair)
     return [Outdated(pair=pair, closed=closing.get(pair.older.fact.id) is pair) for pair in likely]
-
-
-def least_effective(settings: RevisionModelSettings) -> float:
-    """Return the least probability that has an effect."""
-    return min(settings.prefer, settings.suspect)
 
 
 def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
@@ -228,15 +234,14 @@ def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
 
 async def _divide(outdated: Sequence[Outdated], model: RevisionModel, context: Context) -> list[Outdated]:
     """Find the statements that still hold in facts that are closed."""
-    settings = context.settings.revision_model
     parts = {n: _statements(item.pair.older.fact) for n, item in enumerate(outdated) if item.closed}
-    several = {n: found for n, found in parts.items() if 1 < len(found) <= settings.statements}
+    several = {n: found for n, found in parts.items() if 1 < len(found) <= MAX_STATEMENTS}
     scores = await _score_parts([outdated[n].pair for n in several], list(several.values()), model, context)
     settled = dict(zip(several, scores, strict=True))
     return [
         item
         if not item.closed or len(parts[n]) <= 1
-        else divide(item, parts[n], settled[n], settings.part)
+        else divide(item, parts[n], settled[n], PART)
         if n in settled
         else replace(item, closed=False)
         for n, item in enumerate(outdated)

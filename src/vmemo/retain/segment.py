@@ -10,8 +10,21 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models.setting_groups import SegmentationSettings
+from vmemo.models.settings import Settings
 
+# Chosen on conversations of our own.
+CONTRAST = 0.065
+"""Least difference of mean cosine within topics and between them to separate a run of messages."""
+INTERLEAVED = 0.12
+"""Least such difference to separate topics that alternate."""
+RUN_MESSAGES = 3
+"""Least messages of a run that is separated, and of the rest."""
+TOPIC_MESSAGES = 2
+"""Least messages of a topic that alternates with another, and on each side of a run within a topic."""
+ADJACENCY = 0.05
+"""Added to the cosine of adjacent messages."""
+REPEAT_COSINE = 0.95
+"""Cosine from which a message counts as a repetition."""
 WINDOW = 75
 """Messages that are clustered together."""
 Similarity: TypeAlias = NDArray[np.float64]
@@ -26,22 +39,20 @@ class MessageVector:
     vector: NDArray[np.float32]
 
 
-def segment(lines: Sequence[MessageVector], settings: SegmentationSettings) -> list[list[int]]:
+def segment(lines: Sequence[MessageVector], settings: Settings) -> list[list[int]]:
     """Return the indexes of each episode's messages, ordered by first message. Lines must be in order of time."""
-    groups = [group for block in _blocks(lines, settings.gap) for group in _topics(lines, block, settings)]
-    size = settings.messages
+    groups = [group for block in _blocks(lines, settings.episode_gap) for group in _topics(lines, block)]
+    size = settings.episode_messages
     sized = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
-    return _merged(lines, sorted(sized, key=lambda group: group[0]), settings)
+    return _merged(lines, sorted(sized, key=lambda group: group[0]), size)
 
 
-def _merged(
-    lines: Sequence[MessageVector], groups: Sequence[list[int]], settings: SegmentationSettings
-) -> list[list[int]]:
+def _merged(lines: Sequence[MessageVector], groups: Sequence[list[int]], size: int) -> list[list[int]]:
     """Merge each group that repeats the previous one, if the result is not too large."""
     kept: list[list[int]] = []
     for group in groups:
-        fits = bool(kept) and len(kept[-1]) + len(group) <= settings.messages
-        if fits and is_repetition([lines[i] for i in group], [lines[i] for i in kept[-1]], settings):
+        fits = bool(kept) and len(kept[-1]) + len(group) <= size
+        if fits and is_repetition([lines[i] for i in group], [lines[i] for i in kept[-1]]):
             kept[-1] = [*kept[-1], *group]
         else:
             kept.append(group)
@@ -60,29 +71,29 @@ def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int
         yield block
 
 
-def _topics(lines: Sequence[MessageVector], block: list[int], settings: SegmentationSettings) -> list[list[int]]:
+def _topics(lines: Sequence[MessageVector], block: list[int]) -> list[list[int]]:
     """Split a block recursively: a run of messages from the rest, or else interleaved topics from each other."""
-    if len(block) < 2 * settings.topic_messages:
+    if len(block) < 2 * TOPIC_MESSAGES:
         return [block]
     vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
     similarity = vectors @ vectors.T
-    side = _best_run(similarity, settings)
+    side = _best_run(similarity)
     if side is None:
-        side = _interleaved(similarity, settings)
+        side = _interleaved(similarity)
     if side is None:
         return [block]
     one = [i for i, chosen in zip(block, side, strict=True) if chosen]
     other = [i for i, chosen in zip(block, side, strict=True) if not chosen]
-    return [*_topics(lines, one, settings), *_topics(lines, other, settings)]
+    return [*_topics(lines, one), *_topics(lines, other)]
 
 
-def _best_run(similarity: Similarity, settings: SegmentationSettings) -> NDArray[np.bool_] | None:
+def _best_run(similarity: Similarity) -> NDArray[np.bool_] | None:
     """Return the run of adjacent messages that stands out most from the rest, or None if none does clearly.
 
     The contrast of a run is the mean similarity of pairs on one side less that of pairs across. The sums of all runs
     come from prefix sums.
     """
-    count, least = len(similarity), settings.run_messages
+    count, least = len(similarity), RUN_MESSAGES
     if count < 2 * least:
         return None
     start, end = np.triu_indices(count + 1, k=least)
@@ -95,21 +106,20 @@ def _best_run(similarity: Similarity, settings: SegmentationSettings) -> NDArray
     pairs = size * (size - 1) + others * (others - 1)
     contrast = (inside + rest) / np.maximum(1, pairs) - across / np.maximum(1, size * others)
     before, after = start, count - end
-    beside = settings.topic_messages
-    contrast[(others < least) | ((before > 0) & (after > 0) & (np.minimum(before, after) < beside))] = -np.inf
+    contrast[(others < least) | ((before > 0) & (after > 0) & (np.minimum(before, after) < TOPIC_MESSAGES))] = -np.inf
     best = int(contrast.argmax())
-    if contrast[best] < settings.contrast:
+    if contrast[best] < CONTRAST:
         return None
     place = np.arange(count)
     return (place >= start[best]) & (place < end[best])
 
 
-def _interleaved(similarity: Similarity, settings: SegmentationSettings) -> NDArray[np.bool_] | None:
+def _interleaved(similarity: Similarity) -> NDArray[np.bool_] | None:
     """Return the messages of one of two interleaved topics, or None if there are none that differ clearly."""
     place = np.arange(len(similarity))
-    side = _two_sides(similarity + settings.adjacency * (np.abs(place[:, None] - place[None, :]) == 1))
+    side = _two_sides(similarity + ADJACENCY * (np.abs(place[:, None] - place[None, :]) == 1))
     smallest = min(side.sum(), (~side).sum())
-    return None if smallest < settings.topic_messages or _contrast(similarity, side) < settings.interleaved else side
+    return None if smallest < TOPIC_MESSAGES or _contrast(similarity, side) < INTERLEAVED else side
 
 
 def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
@@ -142,9 +152,9 @@ def _inside(similarity: Similarity, side: NDArray[np.bool_]) -> float:
     return float((part.sum() - np.trace(part)) / (count * (count - 1)))
 
 
-def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector], settings: SegmentationSettings) -> bool:
+def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector]) -> bool:
     """Return True if nearly every new line repeats an old one."""
     if not new or not old:
         return False
     best = (np.stack([line.vector for line in new]) @ np.stack([line.vector for line in old]).T).max(axis=1)
-    return float((best >= settings.repeat_cosine).mean()) >= 0.8
+    return float((best >= REPEAT_COSINE).mean()) >= 0.8

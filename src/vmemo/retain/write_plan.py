@@ -29,7 +29,7 @@ from vmemo.ports import encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
 from vmemo.retain.importance import calibrated
-from vmemo.retain.link import causal_links, semantic_links, temporal_links
+from vmemo.retain.link import LINK_COSINE, causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
 from vmemo.retain.neighbours import Neighbours
 from vmemo.retain.repeats import find_repeats
@@ -149,7 +149,7 @@ async def plan_edit(
     new = [NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
     near = Neighbours.of(bank, context)
-    pairs = await revise.claim_pairs(new, near, context.settings.revision)
+    pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
     pairs = [pair for pair in pairs if pair.known.id != fact.supersedes]
     judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=False)
     decided = revise.apply_verdicts(new, judged, pairs)
@@ -194,16 +194,15 @@ async def _revise(
     """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
     instructions, replaced = await replaced_instructions(bank, new, context.store)
     if llm is None:
-        pairs = await revise.claim_pairs(new, near, context.settings.revision)
+        pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
-        suspect = context.settings.revision_model.suspect
-        repeats = await find_repeats(bank, new, near, context.store, suspect=suspect)
+        repeats = await find_repeats(bank, new, near, context.store)
         # A statement that supersedes another one is made again on purpose: "I live in Rome again".
         verdicts = {**repeats.verdicts, **judged, **replaced}
         decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeats.pairs, *instructions])
         return await revise_by_model(bank, decided, near, context)
-    pairs = await revise.similar_pairs(new, result.drafts, near, context.settings.revision)
+    pairs = await revise.similar_pairs(new, result.drafts, near)
     judged = {
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
         **revise.verdicts_from_engine(result.drafts, pairs),
@@ -338,16 +337,16 @@ def _fact(
 async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context: RetainContext) -> list[Link]:
     if not new:
         return []
-    facts, settings = [item.fact for item in new], context.settings.links
+    facts, limit = [item.fact for item in new], context.settings.links_per_fact
     earlier = await context.store.facts(
-        bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=settings.temporal)
+        bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=limit)
     )
     # One more than needed: a fact that is written again finds itself.
-    stored = await near.near(new, limit=settings.semantic + 1, floor=settings.cosine)
-    in_batch = similar_in_batch(new, settings.cosine, settings.semantic, order="quicksort")
+    stored = await near.near(new, limit=limit + 1, floor=LINK_COSINE)
+    in_batch = similar_in_batch(new, LINK_COSINE, limit, order="quicksort")
     semantic = [
         link
         for fact, similar in zip(facts, map(merge_similar, stored, in_batch), strict=True)
-        for link in semantic_links(fact.id, similar, settings)
+        for link in semantic_links(fact.id, similar, limit)
     ]
-    return [*temporal_links(facts, earlier, settings), *semantic]
+    return [*temporal_links(facts, earlier, limit), *semantic]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -68,7 +67,7 @@ def _store(url: str, settings: Settings | None) -> Store:
     chosen = settings or Settings.from_environment()
     if not url.startswith("sqlite:"):
         # The key is that of the SQLite file at the other end.
-        chosen = replace(chosen, encryption_key=None, encryption_key_file=None)
+        chosen = chosen.model_copy(update={"encryption_key": None, "encryption_key_file": None})
     return build_store(url, chosen)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -33,7 +32,7 @@ async def rekey(
     """
     chosen = settings or Settings.from_environment()
     if encryption_key is not None:
-        chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
+        chosen = chosen.model_copy(update={"encryption_key": encryption_key, "encryption_key_file": None})
     store = build_store(url, chosen)
     if not isinstance(store, Rekeyable):
         raise Unsupported("Only SQLite files have an encryption key. Encrypt the storage of the database server.")

@@ -34,7 +34,7 @@ def dated_questions(case: Case) -> tuple[DatasetQuestion, ...]:
 
 def answering_memory(setup: RunSetup, case: Case, location: BankLocation, llm: LLM) -> Memory:
     """Return a memory on the bank of a case whose model answers; it runs no background jobs."""
-    quiet = replace(setup, llm=llm, settings=replace(setup.settings, background=False))
+    quiet = replace(setup, llm=llm, settings=setup.settings.model_copy(update={"background": False}))
     return quiet.memory(case, location)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed
@@ -83,7 +82,7 @@ def _line(request: LLMRequest, **fields: str) -> str:
 async def _answer_prompts(
     options: BenchOptions, dataset: Dataset, progress: ProgressSink
 ) -> AsyncGenerator[tuple[DatasetQuestion, LLMRequest]]:
-    settings = replace(options.settings or Settings(), embedding_cache=None)
+    settings = (options.settings or Settings()).model_copy(update={"embedding_cache": None})
     models = QaModels(answerer=_PromptCapture())
     total = sum(len(case.sessions) + len(case.questions) for case in dataset.cases)
     steps = StepCounter(progress, f"prompts of {dataset.name}", total)

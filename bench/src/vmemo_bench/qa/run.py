@@ -80,7 +80,8 @@ def qa_setup(options: BenchOptions, dataset: Dataset, embedder: Embedder, settin
 
     The times of questions are resolved by rules alone, so that a slow model and a replay see the same contexts.
     """
-    setup = setup_of(options, dataset, embedder, replace(settings, llm=None, question_timeout=0.0))
+    quiet = settings.model_copy(update={"llm": None, "question_timeout": 0.0})
+    setup = setup_of(options, dataset, embedder, quiet)
     return replace(setup, max_lookups=options.qa.max_lookups)
 
 

@@ -7,7 +7,6 @@ one that a real model would get, and nothing is paid. Tokens are those of cl100k
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput
@@ -33,8 +32,8 @@ async def measure_retain(options: BenchOptions, embedder: Embedder, settings: Se
     """Measure calls and tokens of every step, without observations and with them."""
     dataset = load(options)
     recordings = load_recordings(options, dataset)
-    plain = replace(settings, background=False, observe_delay=NEVER)
-    observing = replace(plain, observe_delay=min(OBSERVE_DELAY, settings.observe_delay))
+    plain = settings.model_copy(update={"background": False, "observe_delay": NEVER})
+    observing = plain.model_copy(update={"observe_delay": min(OBSERVE_DELAY, settings.observe_delay)})
     steps = StepCounter(sink, "retain", 2 * sum(len(case.sessions) for case in dataset.cases))
     costs: dict[bool, list[cost.ConversationCost]] = {False: [], True: []}
     with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:

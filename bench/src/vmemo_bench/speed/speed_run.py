@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from shutil import copyfile
 
-from vmemo import MaintenanceSettings, Memory, Recalled
+from vmemo import Memory, Recalled
 from vmemo.models import Budget
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
@@ -145,7 +145,7 @@ class SpeedRun:
     async def optimise(self, embedder: SyntheticEmbedder, location: BankLocation) -> float:
         """Let maintenance build and analyse the indexes, and nothing else; return the milliseconds."""
         steps = StepCounter(self.sink, f"maintenance of {location.bank}", 1)
-        settings = replace(self.settings, maintenance=MaintenanceSettings(join=False, shorten_after=None))
+        settings = self.settings.model_copy(update={"episode_messages": 1, "maintenance_shorten_after": None})
         async with Memory(location.url, bank=location.bank, embedder=embedder, settings=settings) as memory:
             _, ms = await timed(memory.maintain())
         steps.advance()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,8 +120,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         )
     )
     target = Target(db, "default", llm, embedder)
-    settings = target.settings()
-    settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
+    settings = target.settings(maintenance_every=maintain_every)
     launcher = ServerLauncher(
         memory=Memory(target.url, settings=settings),
         address=Address(host=host, port=port, names=tuple(allow_host or ())),
