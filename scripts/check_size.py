@@ -10,9 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 56_000,
-    "server/src": 8_100,
-    "neo4j/src": 5_100,
+    "src": 55_400,
+    "server/src": 8_400,
+    "neo4j/src": 4_800,
     "hindsight/src": 2_100,
     "integrations/src": 1_400,
     "bench/src": 9_600,

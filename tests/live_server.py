@@ -20,10 +20,11 @@ from vmemo.ports import Embedder
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
-from vmemo_server.auth import AuthService, Limits
+from vmemo_server.auth import Limits
 from vmemo_server.connections import ACCEPT_BATCH, ConnectionLimits, limited_protocol
 from vmemo_server.dependencies import AppState
 from vmemo_server.launch import Address
+from vmemo_server.state import ServerState
 
 HOST = "127.0.0.1"
 _PATIENT = ConnectionLimits(header_seconds=MAX_WAIT, body_seconds=MAX_WAIT)
@@ -44,9 +45,9 @@ class LiveServer:
         return self.state.memory
 
     @property
-    def auth(self) -> AuthService:
+    def auth(self) -> ServerState:
         """The API keys and audit log of the server."""
-        return AuthService(self.memory.store)
+        return ServerState(self.memory.store)
 
     def key(self, permission: Permission = "admin", *banks: str, name: str = "a test") -> str:
         """Create a key, for every bank unless some are named, and return its secret."""

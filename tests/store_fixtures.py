@@ -22,7 +22,7 @@ pytest.register_assert_rewrite("vmemo_conformance")
 from vmemo.errors import VmemoError  # noqa: E402
 from vmemo.stores.postgres import schema as postgres_schema  # noqa: E402
 from vmemo.stores.postgres.pool import PostgresPool  # noqa: E402
-from vmemo.stores.sql import auth_schema, migrate, schema  # noqa: E402
+from vmemo.stores.sql import migrate, schema  # noqa: E402
 from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 
@@ -158,7 +158,7 @@ def url(new_database: NewDatabase) -> Iterator[str]:
         yield url
 
 
-TABLES = (schema.metadata, postgres_schema.search, auth_schema.auth_metadata)
+TABLES = (schema.metadata, postgres_schema.search)
 EMPTY = "; ".join(
     [
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
@@ -169,6 +169,7 @@ EMPTY = "; ".join(
             for table in reversed(tables.sorted_tables)
             if table is not schema.token_vectors
         ),
+        "DROP TABLE IF EXISTS server_version, api_keys, audit_log, idempotent_responses",
     ]
 )
 

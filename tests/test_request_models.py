@@ -31,6 +31,7 @@ Interface = Literal["rest", "mcp", "cli", "client"]
 INTERFACES: tuple[Interface, ...] = ("rest", "mcp", "cli", "client")
 BANK = "/v1/banks/{bank}"
 OPERATORS = "maintenance of a bank is up to its operators, not to a model"
+REPEATED = "the server sets it for requests that may be repeated"
 TUNING = "tunes or debugs a query, which a model should not decide"
 
 
@@ -158,6 +159,8 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
         "pinned": "browse lists the kind `pinned`",
     },
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
+    ("cli", r.AddWebhookRequest): {"id": REPEATED},
+    ("client", r.AddWebhookRequest): {"id": REPEATED},
     ("cli", r.PinFactRequest): {"pinned": "`vmemo fact unpin` unpins"},
     ("cli", r.ProcessRequest): {"messages": "the command processes and reports all pending messages"},
     ("cli", r.ReflectRequest): {"explain": "`vmemo recall --explain` shows it"},

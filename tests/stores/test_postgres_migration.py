@@ -15,13 +15,12 @@ from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.postgres import schema as postgres_schema
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.schema import fact_vectors
-from vmemo.stores.sql import auth_schema, migrate, schema
+from vmemo.stores.sql import migrate, schema
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}
 OWN = {table.name for table in postgres_schema.search.sorted_tables}
-DOORS = {table.name for table in auth_schema.auth_metadata.sorted_tables}
 
 
 def write(url: str, run: Callable[[Connection], R]) -> R:
@@ -44,7 +43,7 @@ def test_an_empty_database_gets_tables_with_the_bank_first_in_their_keys(empty_p
         assert migrate.current(connection) is None
         migrate.upgrade(connection)
         assert migrate.current(connection) == migrate.HEAD
-        assert tables(connection) == SHARED | OWN | DOORS | {"alembic_version"}
+        assert tables(connection) == SHARED | OWN | {"alembic_version"}
         for name in (SHARED | OWN) - postgres_schema.BY_NUMBER - {"notes"}:
             assert inspect(connection).get_pk_constraint(name)["constrained_columns"][0] == "bank"
 

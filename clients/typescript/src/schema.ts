@@ -11,6 +11,8 @@ export interface Page<T> {
 
 /** Add a webhook, and return it with its signing secret, which is shown only once. */
 export interface AddWebhookRequest {
+  /** Its id, by default a new one. If the bank has a webhook with it, that is returned. */
+  id?: string | null;
   /** An https:// URL. */
   url: string;
   /** The events to deliver. */

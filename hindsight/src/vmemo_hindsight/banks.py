@@ -165,7 +165,8 @@ async def update(session: WriteBank, body: BankUpdate) -> Response:
 @router.delete(BANK)
 async def delete(session: AdminBank) -> Response:
     """Delete the whole bank."""
-    deleted = await session.memory.forget(bank=True)
+    async with session.erasing():
+        deleted = await session.memory.forget(bank=True)
     return record(schemas.DeleteResponse(message=f"Deleted bank {session.bank!r}.", deleted_count=deleted.facts))
 
 

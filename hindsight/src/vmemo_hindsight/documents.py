@@ -133,7 +133,8 @@ async def document(session: ReadBank, document_id: Name) -> Response:
 @router.delete(DOCUMENT)
 async def delete_document(session: WriteBank, document_id: Name) -> Response:
     """Delete a document with everything derived from it."""
-    deleted = await session.memory.forget(document=document_id)
+    async with session.erasing():
+        deleted = await session.memory.forget(document=document_id)
     return record(
         schemas.DeleteDocumentResponse(
             message=f"Deleted document {document_id!r}.", document_id=document_id, memory_units_deleted=deleted.facts

@@ -121,5 +121,6 @@ async def cancel(session: WriteBank, operation_id: Name) -> Response:
         raise NotFound(f"There is no operation {operation_id!r:.80} in this bank.")
     if not pending:
         raise HttpProblem(409, "OperationCompleted", "The operation is completed; delete its document instead.")
-    await session.memory.forget(messages=pending)
+    async with session.erasing():
+        await session.memory.forget(messages=pending)
     return record(schemas.CancelResponse(message=f"Deleted {len(pending)} items.", operation_id=operation_id))

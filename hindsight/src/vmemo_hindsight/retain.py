@@ -63,7 +63,8 @@ async def _retain(
     wait = not (body.is_async and changes.added)
     request = RetainRequest(messages=(*changes.added, *changes.unchanged), wait=wait)
     if changes.removed:
-        retained = await session.memory.replace_messages(request, changes.removed)
+        async with session.erasing():
+            retained = await session.memory.replace_messages(request, changes.removed)
     else:
         retained = await session.memory.run(request)
     pending = not wait or retained.problem is not None
@@ -94,5 +95,6 @@ async def clear(session: WriteBank, type: str | None = None) -> Response:
             "type", "Facts of different types are derived from the same messages; delete documents, or all memories."
         )
     messages = [message.id async for message in session.memory.lookup.every_message()]
-    deleted = (await session.memory.forget(messages=messages)).facts if messages else 0
+    async with session.erasing():
+        deleted = (await session.memory.forget(messages=messages)).facts if messages else 0
     return record(DeleteResponse(message=f"Deleted {len(messages)} messages.", deleted_count=deleted))

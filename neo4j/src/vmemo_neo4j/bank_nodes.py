@@ -15,7 +15,7 @@ from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
 from vmemo.stores.values import instant
-from vmemo_neo4j import auth_nodes, queue, webhook_nodes
+from vmemo_neo4j import queue, webhook_nodes
 from vmemo_neo4j.bank_state import FIND, LOCK, NUMBERED, BankHeader, bank_state, bump, state_or_none
 from vmemo_neo4j.connection import Neo4jConnection, Row, Transaction
 from vmemo_neo4j.nodes import BANK, bank_of, micros
@@ -159,8 +159,6 @@ async def drop(tx: Transaction, bank: BankId) -> bool:
         return False
     await drop_derived(tx, state.key)
     await _discard(tx, state.key)
-    if not bank.startswith(HIDDEN):
-        await auth_nodes.drop_replies(tx, bank)
     return True
 
 

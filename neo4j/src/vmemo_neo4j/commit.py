@@ -10,7 +10,6 @@ from vmemo.ports import BankNotFound
 from vmemo.stores.held_banks import BankHeld
 from vmemo.stores.values import demand_vectors
 from vmemo_neo4j import (
-    auth_nodes,
     bank_nodes,
     deletions,
     fact_updates,
@@ -56,8 +55,6 @@ async def commit(tx: Transaction, changes: Changes) -> bool:
     await _save_queue(tx, state.key, changes)
     if changes.rename is not None and not await bank_nodes.rename(tx, state, changes.rename):
         raise Refused
-    if changes.completes is not None:
-        await auth_nodes.complete_request(tx, changes.completes)
     return True
 
 

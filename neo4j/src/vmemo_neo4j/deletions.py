@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import LiteralString
 
-from vmemo.models import BankId, FactId, MessageId
+from vmemo.models import FactId, MessageId
 from vmemo.models.changes import Changes, NewFact
 from vmemo.stores.values import UNPROCESSED
-from vmemo_neo4j import auth_nodes, bank_nodes, index
+from vmemo_neo4j import bank_nodes, index
 from vmemo_neo4j.connection import Transaction
 
 
@@ -65,11 +65,10 @@ async def drop_context(tx: Transaction, bank: str, changed: Sequence[NewFact]) -
 
 
 async def erase_copies(tx: Transaction, bank: str, changes: Changes) -> None:
-    """Delete what may quote the deleted text: responses, derived banks and errors.
+    """Delete what may quote the deleted text: derived banks and errors.
 
     An error of several messages may quote any of them, so those that share one with a deleted message lose it too.
     """
-    await auth_nodes.drop_replies(tx, BankId(changes.bank))
     await bank_nodes.drop_derived(tx, bank)
     await tx.run(
         "UNWIND $ids AS id MATCH (d:Message {bank: $bank, id: id}) WHERE d.error IS NOT NULL "

@@ -27,9 +27,8 @@ Nodes::
     Spending          step, model, calls, failures, input_tokens, output_tokens, cost
     Webhook           url, secret, events, created_at, disabled_at
 
-Nodes of no bank: `ApiKey`, `AuditEntry` and `Reply` (an idempotent response) of a namespace, `Sequence` (a counter),
-`Commit` (a transaction that was committed, so that it is not applied twice), `DroppedBank` (a deleted bank whose nodes
-are still being deleted) and `SchemaVersion`.
+Nodes of no bank: `Sequence` (a counter), `Commit` (a transaction that was committed, so that it is not applied twice),
+`DroppedBank` (a deleted bank whose nodes are still being deleted) and `SchemaVersion`.
 
 Relationships::
 
@@ -105,10 +104,6 @@ _KEYS: Final = (
     _unique("Term", "bank", "token"),
     _unique("Job", "bank", "kind", "key"),
     _unique("Job", "namespace", "number"),
-    _unique("ApiKey", "namespace", "id"),
-    _unique("ApiKey", "namespace", "digest"),
-    _unique("AuditEntry", "namespace", "number"),
-    _unique("Reply", "namespace", "owner", "token"),
     _unique("Sequence", "namespace", "name"),
     _unique("Commit", "id"),
     _unique("DroppedBank", "key"),
@@ -137,9 +132,6 @@ _ORDERS: Final = (
     _index("FormerProfile", "bank", "seq"),
     _index("Webhook", "bank", "seq"),
     _index("Job", "namespace", "due"),
-    _index("AuditEntry", "namespace", "bank_name"),
-    _index("Reply", "namespace", "bank_name"),
-    _index("Reply", "at"),
     _index("Commit", "at"),
 )
 

@@ -25,17 +25,15 @@ from vmemo.models import (
     MessageId,
     RetentionScore,
 )
-from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.ports import AppendCompletion, BankReader, HiddenBank
+from vmemo.ports import BankReader, HiddenBank
 from vmemo.stores.held_banks import commit_when_free
 from vmemo.stores.sql.search import SqlBankReader
 from vmemo_neo4j import (
-    auth_nodes,
     bank_nodes,
     fact_updates,
     maintenance,
@@ -157,16 +155,9 @@ class Neo4jStore:
         """Return the hidden banks."""
         return await self._database.read(bank_nodes.hidden)
 
-    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
+    async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it."""
-
-        async def run(tx: Transaction) -> bool:
-            dropped = await bank_nodes.drop(tx, bank)
-            if dropped and completes is not None:
-                await auth_nodes.complete_request(tx, completes)
-            return dropped
-
-        dropped = await once.write_once(self._database, run)
+        dropped = await once.write_once(self._database, lambda tx: bank_nodes.drop(tx, bank))
         if dropped:
             await bank_nodes.purge(self._database)
         return dropped
@@ -203,12 +194,7 @@ class Neo4jStore:
         return await self._database.read(maintenance.damage)
 
     async def append(
-        self,
-        bank: BankId,
-        messages: Sequence[Message],
-        *,
-        completes: AppendCompletion | None = None,
-        process_at: datetime | None = None,
+        self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
         """Store messages durably."""
 
@@ -217,11 +203,7 @@ class Neo4jStore:
             stored = await message_nodes.append(tx, key, messages)
             if any(message.state == "pending" for message in stored):
                 await queue.enqueue(tx, key, [NewJob(kind="process", due=process_at)])
-            ids = {message.id for message in stored}
-            completed = None if completes is None else completes(ids)
-            if completed is not None:
-                await auth_nodes.complete_request(tx, completed)
-            return ids
+            return {message.id for message in stored}
 
         return await once.write_once(self._database, run)
 
@@ -339,60 +321,3 @@ class Neo4jStore:
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
         """Return the webhooks of a bank, oldest first."""
         return await self._read(bank, webhook_nodes.listed)
-
-    async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
-        """Store an API key under the hash of its secret, unless that hash is stored already."""
-
-        async def run(tx: Transaction) -> None:
-            await auth_nodes.add_key(tx, key, digest)
-            if completes is not None:
-                await auth_nodes.complete_request(tx, completes)
-
-        await once.write_once(self._database, run)
-
-    async def find_key(self, digest: str) -> ApiKey | None:
-        """Return the API key with this hash, or None."""
-        return await self._database.read(lambda tx: auth_nodes.find_key(tx, digest))
-
-    async def keys(self) -> list[ApiKey]:
-        """Return every API key, oldest first."""
-        return await self._database.read(auth_nodes.keys)
-
-    async def revoke_key(self, id: str, at: datetime) -> bool:
-        """Revoke an API key; return False if the id is unknown."""
-        return await self._database.write(lambda tx: auth_nodes.revoke(tx, id, at), repeatable=True)
-
-    async def add_audit_entry(self, entry: AuditEntry) -> int:
-        """Append to the audit log and return the entry's id."""
-        return await once.write_once(self._database, lambda tx: auth_nodes.add_audit_entry(tx, entry))
-
-    async def finish_audit_entry(self, id: int, status: int) -> None:
-        """Store the status of a write that has ended."""
-        await self._database.write(lambda tx: auth_nodes.finish_audit_entry(tx, id, status), repeatable=True)
-
-    async def audit_entries(
-        self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
-    ) -> list[AuditEntry]:
-        """Return audit entries, newest first."""
-        return await self._database.read(lambda tx: auth_nodes.audit_entries(tx, banks, before, limit))
-
-    async def claim_idempotency_key(
-        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
-    ) -> IdempotentReply | None:
-        """Claim an idempotency key, or return the reply of the request that holds it."""
-        return await once.write_once(
-            self._database,
-            lambda tx: auth_nodes.claim_idempotency_key(tx, claim, fingerprint, bank=bank, lease=lease),
-        )
-
-    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
-        """Extend the lease of a request that is running."""
-        await self._database.write(lambda tx: auth_nodes.renew_idempotency_claim(tx, claim), repeatable=True)
-
-    async def save_reply(self, completed: CompletedRequest) -> None:
-        """Store the final response to a claimed request."""
-        await self._database.write(lambda tx: auth_nodes.save_reply(tx, completed), repeatable=True)
-
-    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
-        """End a claim: delete it, unless its request has taken effect."""
-        await self._database.write(lambda tx: auth_nodes.release_idempotency_key(tx, claim), repeatable=True)

@@ -79,7 +79,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
         version="1",
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
-        lifespan=lambda app: lifespan(state.memory, observer, worker=worker, grace=chosen.grace),
+        lifespan=lambda app: lifespan(state.memory, state.auth, observer, worker=worker, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
         # FastAPI's own spans hold the query of a URL, and its logs the messages of exceptions.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Request, Response, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
@@ -14,17 +15,20 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo.memory.request_queue import BankLocks
-from vmemo.models.auth import AuditEntry, ClaimedRequest, IdempotencyClaim, Interface, Permission
+from vmemo.models.auth import Permission
 from vmemo.models.request_fields import Returns
+from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest
 from vmemo_server.auth import AccessControl, Limits, Principal
 from vmemo_server.auth.errors import Unauthenticated
-from vmemo_server.auth.idempotency import IdempotentRequest, StoredResponse, run_once
+from vmemo_server.auth.idempotency import StoredResponse, run_once
 from vmemo_server.auth.records import LocalRecords, Records
-from vmemo_server.auth.service import AuthService
 from vmemo_server.problems import request_id
+from vmemo_server.state import AuditEntry, IdempotentRequest, Interface, ServerState
 
 REPLAYED = "Idempotent-Replayed"
 R = TypeVar("R")
+ERASING = (ForgetContentRequest, DeleteFactRequest, MaintainRequest)
+"""Requests that delete text of a bank."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,13 +57,13 @@ class AppState:
 
     def __post_init__(self) -> None:
         self.access = AccessControl(
-            service=AuthService(self.memory.store), keyless=self.keyless, limits=self.limits, buckets=self.shared.rates
+            state=ServerState(self.memory.store), keyless=self.keyless, limits=self.limits, buckets=self.shared.rates
         )
 
     @property
-    def auth(self) -> AuthService:
-        """The API keys and the audit log."""
-        return self.access.service
+    def auth(self) -> ServerState:
+        """The API keys, the audit log and the idempotent responses."""
+        return self.access.state
 
     @staticmethod
     def of(request: Request) -> AppState:
@@ -74,6 +78,18 @@ class RequestSession:
     principal: Principal
     bank: str
     memory: Memory
+    state: ServerState
+
+    def erasing(self) -> AbstractAsyncContextManager[None]:
+        """Delete stored responses about the bank while text of it is deleted."""
+        return self.state.erasing(self.bank)
+
+    async def run(self, request: Returns[R]) -> R:
+        """Execute a request; one that deletes text also deletes stored responses."""
+        if type(request) not in ERASING:
+            return await self.memory.run(request)
+        async with self.erasing():
+            return await self.memory.run(request)
 
 
 def secret_of(request: Request) -> str | None:
@@ -130,7 +146,7 @@ async def open_session(
     memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
     if permission != "read" and request.method not in ("GET", "HEAD"):
         await begin_write(request, interface, bank)
-    return RequestSession(principal, bank, memory)
+    return RequestSession(principal, bank, memory, AppState.of(request).auth)
 
 
 async def begin_write(request: Request, interface: Interface, bank: str | None) -> None:
@@ -158,7 +174,8 @@ def _bank(
 
 async def _searched_bank(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
     request.state.interface, request.state.bank = "rest", bank
-    return RequestSession(principal, bank, await principal.open_for_search(AppState.of(request).memory, bank))
+    state = AppState.of(request)
+    return RequestSession(principal, bank, await principal.open_for_search(state.memory, bank), state.auth)
 
 
 SearchBank = Annotated[RequestSession, Depends(_searched_bank)]
@@ -203,40 +220,33 @@ class Idempotency:
         has_effect: Callable[[R], bool] = _always,
     ) -> Response:
         """Execute a write; if it was sent before with the same key, return the stored response instead."""
-
-        async def execute(claimed: ClaimedRequest | None) -> R:
-            memory = session.memory
-            return await (memory.run(request) if claimed is None else memory.run_once(request, claimed))
-
-        return await self.execute(session, execute, respond, has_effect=has_effect)
+        return await self.execute(session, lambda _: session.run(request), respond, has_effect=has_effect)
 
     async def execute(
         self,
         session: RequestSession,
-        execute: Callable[[ClaimedRequest | None], Awaitable[R]],
+        execute: Callable[[IdempotentRequest | None], Awaitable[R]],
         respond: Callable[[R], Response],
         *,
         content: bytes | None = None,
         has_effect: Callable[[R], bool] = _always,
     ) -> Response:
-        """Call a function, which completes the request that it is called with; or return the stored response.
+        """Call a function, whose repetition must be harmless, or return the stored response.
 
         `content` stands for a body that was read already. A result without an effect is not stored.
         """
         if self.key is None:
             return respond(await execute(None))
-
-        def response_to(result: object) -> tuple[int, str]:
-            response = respond(cast("R", result))
-            return response.status_code, bytes(response.body).decode("utf-8")
-
-        async def execute_claimed(claim: IdempotencyClaim) -> StoredResponse:
-            result = await execute(ClaimedRequest(claim=claim, respond=response_to))
-            return StoredResponse(*response_to(result), has_effect=has_effect(result))
-
         fingerprint = self._fingerprint(await self.request.body() if content is None else content)
         same = IdempotentRequest(owner=session.principal.name, key=self.key, fingerprint=fingerprint, bank=session.bank)
-        stored = await run_once(AuthService(session.memory.store), same, execute_claimed)
+
+        async def execute_claimed() -> StoredResponse:
+            result = await execute(same)
+            response = respond(result)
+            body = bytes(response.body).decode("utf-8")
+            return StoredResponse(response.status_code, body, has_effect=has_effect(result))
+
+        stored = await run_once(session.state, same, execute_claimed)
         headers = {REPLAYED: "true"} if stored.replayed else {}
         return Response(stored.body, stored.status, headers, "application/json")
 

@@ -22,10 +22,10 @@ from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo_server.app import LOCAL_HOSTS, ServerOptions, create_app
 from vmemo_server.auth import Limits
-from vmemo_server.auth.service import ADMIN_KEY_VARIABLE, SHORTEST_SECRET, AuthService
 from vmemo_server.connections import ACCEPT_BATCH, limited_protocol
 from vmemo_server.dependencies import AppState, SharedState
 from vmemo_server.logs import LogFormat, ServerLog
+from vmemo_server.state import ADMIN_KEY_VARIABLE, SHORTEST_SECRET, ServerState
 
 LISTEN_QUEUE = 2048
 """Connections that the kernel queues before they are accepted."""
@@ -130,10 +130,14 @@ class ServerLauncher:
 
     async def require_keys(self) -> None:
         """Create the admin key; raise InvalidInput if other machines can connect and there is no active key."""
-        auth = AuthService(self.memory.store)
-        if self.admin_key:
-            await auth.ensure_admin_key(self.admin_key)
-        if not self.address.local and not any(key.revoked_at is None for key in await auth.keys()):
+        state = ServerState(self.memory.store)
+        try:
+            if self.admin_key:
+                await state.ensure_admin_key(self.admin_key)
+            keys = await state.keys()
+        finally:
+            await state.close()
+        if not self.address.local and all(key.revoked_at is not None for key in keys):
             raise InvalidInput(
                 f"Other machines can reach {self.address.host}, which requires an API key, and there is none. "
                 f"Set {ADMIN_KEY_VARIABLE} to at least {SHORTEST_SECRET} random characters (openssl rand -hex 32; in "

@@ -13,12 +13,12 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vmemo.models.auth import AuditEntry
 from vmemo_server.auth import AccessControl
 from vmemo_server.observability import METHODS
 from vmemo_server.paths import is_console, is_hindsight_upload, is_import
 from vmemo_server.problems import HttpProblem, problem_response
 from vmemo_server.request_body import has_body
+from vmemo_server.state import AuditEntry
 
 _SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",

@@ -14,8 +14,8 @@ from live_server import LiveServer, live_server
 from vmemo.sync import portal
 from vmemo_server.app import ServerOptions
 from vmemo_server.auth.records import MAX_RECORDS
-from vmemo_server.auth.service import digest
 from vmemo_server.console.session import COOKIE, LIFETIME_SECONDS, ConsoleSessions
+from vmemo_server.state import digest
 
 
 @pytest.fixture

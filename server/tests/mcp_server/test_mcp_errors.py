@@ -20,9 +20,9 @@ from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.testing import FakeLLM, HashEmbedder
 from vmemo.testing.llm import Refusal
-from vmemo_server.auth.service import AuthService
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.server import make_server
+from vmemo_server.state import ServerState
 
 
 def with_client(
@@ -199,7 +199,7 @@ def test_local_writes_are_in_the_audit_log(tmp_path: Path) -> None:
 
     with_client(tmp_path, script)
     with Memory(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashEmbedder()) as memory:
-        entries = asyncio.run(AuthService(memory.store).audit_entries())
+        entries = asyncio.run(ServerState(memory.store).audit_entries())
     assert [(each.verb, each.bank, each.status) for each in entries] == [
         ("forget", "default", 422),
         ("retain", "default", 200),

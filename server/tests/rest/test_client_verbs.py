@@ -19,7 +19,7 @@ from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 LOCAL_ONLY = {
     *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
-    *("run_once", "completing", "replace_messages", "import_from", "preview_forget"),
+    *("replace_messages", "import_from", "preview_forget"),
     *("limit_requests", "on_behalf_of", "without_creation", "preload"),
 }
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""

@@ -6,66 +6,63 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, JsonValue
 from test_idempotency import BlockingEmbedder
 
-from vmemo import Memory, StoreBusy
+from vmemo import InvalidInput, Memory, NotFound
 from vmemo.models import Profile, requests as r
-from vmemo.models.auth import ClaimedRequest, IdempotencyClaim
 from vmemo.models.request_fields import Returns
-from vmemo.models.results import Answer, Forgotten, Status
+from vmemo.models.results import Retained
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 from vmemo_server.auth.errors import RequestInProgress
-from vmemo_server.auth.idempotency import IdempotentRequest, StoredResponse, run_once
-from vmemo_server.auth.service import CLAIM_LEASE, AuthService
+from vmemo_server.auth.idempotency import StoredResponse, retain_once, run_once
+from vmemo_server.state import CLAIM_LEASE, IdempotentRequest, ServerState
 
-REQUEST = IdempotentRequest(owner="-", key="once", fingerprint="same", bank="default")
 RETAIN = r.RetainRequest.of({"messages": [{"content": "I have a grey cat."}]})
 MAKE_TWO = ["Anna met Robert Hale.", "Robert Hale lives in Oslo."]
 
 
-def response_to(result: object) -> tuple[int, str]:
-    """Return a result as a response."""
-    return 200, result.model_dump_json() if isinstance(result, BaseModel) else str(result)
+def sent() -> IdempotentRequest:
+    """Return the request as one process receives it."""
+    return IdempotentRequest(owner="-", key="once", fingerprint="same", bank="default")
 
 
-def executing(
-    memory: Memory, request: Returns[object] = RETAIN, then: Exception | None = None
-) -> Callable[[IdempotencyClaim], Awaitable[StoredResponse]]:
-    """Return a function that executes a request for a claim, and then fails."""
+async def execute(memory: Memory, request: Returns[object] = RETAIN) -> StoredResponse:
+    """Execute a request as a route does."""
+    result = await (
+        retain_once(memory.run, request, sent()) if isinstance(request, r.RetainRequest) else memory.run(request)
+    )
+    return StoredResponse(200, result.model_dump_json() if isinstance(result, BaseModel) else str(result))
 
-    async def execute(claim: IdempotencyClaim) -> StoredResponse:
-        claimed = ClaimedRequest(claim=claim, respond=response_to)
-        result = await memory.run_once(request, claimed)
-        if then is not None:
-            raise then
-        return StoredResponse(*response_to(result))
 
-    return execute
+async def answer(memory: Memory, request: Returns[object] = RETAIN) -> StoredResponse:
+    """Answer a request that was received with its idempotency key."""
+    return await run_once(ServerState(memory.store), sent(), lambda: execute(memory, request))
 
 
 async def contents(memory: Memory) -> list[str]:
     return [message.content for message in await memory.messages()]
 
 
-async def claim(memory: Memory, holder: str) -> IdempotencyClaim:
+async def claim(memory: Memory) -> IdempotentRequest:
     """Claim the key for a process that does not end its request."""
-    claimed = IdempotencyClaim(owner=REQUEST.owner, key=REQUEST.key, holder=holder)
-    assert (
-        await AuthService(memory.store).claim_idempotency_key(claimed, REQUEST.fingerprint, bank=REQUEST.bank) is None
-    )
-    return claimed
+    request = sent()
+    assert await ServerState(memory.store).claim(request) is None
+    return request
 
 
 def move_claim(url: str, seconds: float) -> None:
     """Move the last renewal of all claims in time."""
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE replies SET at = at + ?", [int(seconds * 1_000_000)])
+        connection.execute("UPDATE idempotent_responses SET at = at + ?", [int(seconds * 1_000_000)])
     connection.close()
+
+
+def end_lease(url: str) -> None:
+    move_claim(url, -CLAIM_LEASE.total_seconds() - 1)
 
 
 @asynccontextmanager
@@ -74,21 +71,20 @@ async def opened(url: str, embedder: HashEmbedder | None = None) -> AsyncGenerat
         yield memory
 
 
-def test_request_cancelled_after_its_effect_returns_the_stored_response(database: str) -> None:
+def test_request_cancelled_after_its_effect_reports_what_it_stored_when_repeated(database: str) -> None:
     async def run() -> None:
         embedder = BlockingEmbedder()
         async with opened(database, embedder) as memory:
-            first = asyncio.create_task(run_once(AuthService(memory.store), REQUEST, executing(memory)))
+            first = asyncio.create_task(answer(memory))
             await asyncio.to_thread(embedder.started.wait, 60)
             first.cancel()
             embedder.released.set()
             with pytest.raises(asyncio.CancelledError):
                 await first
             (message,) = await memory.messages()
-            again = await run_once(AuthService(memory.store), REQUEST, executing(memory))
-            assert again.replayed
-            assert f'"stored":["{message.id}"]' in again.body
-            assert '"pending":1' in again.body
+            again = Retained.model_validate_json((await answer(memory)).body)
+            assert (again.stored, again.skipped) == ((message.id,), ())
+            assert len(again.derived) == 1
             assert await contents(memory) == ["I have a grey cat."]
 
     asyncio.run(run())
@@ -97,54 +93,44 @@ def test_request_cancelled_after_its_effect_returns_the_stored_response(database
 def test_request_killed_before_its_effect_runs_once_its_lease_ends(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            await claim(memory, "killed")
+            await claim(memory)
             with pytest.raises(RequestInProgress):
-                await run_once(AuthService(memory.store), REQUEST, executing(memory))
-            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
-            assert not (await run_once(AuthService(memory.store), REQUEST, executing(memory))).replayed
+                await answer(memory)
+            end_lease(database)
+            assert not (await answer(memory)).replayed
+            assert (await answer(memory)).replayed
             assert await contents(memory) == ["I have a grey cat."]
 
     asyncio.run(run())
 
 
-def test_request_killed_after_its_effect_is_never_executed_again(database: str) -> None:
+def test_request_killed_after_its_effect_stores_nothing_twice(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            await executing(memory)(await claim(memory, "killed"))
+            await claim(memory)
+            first = await execute(memory)
             with pytest.raises(RequestInProgress):
-                await run_once(AuthService(memory.store), REQUEST, executing(memory))
-            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
-            assert (await run_once(AuthService(memory.store), REQUEST, executing(memory))).replayed
+                await answer(memory)
+            end_lease(database)
+            again = await answer(memory)
+            stored = [Retained.model_validate_json(each.body).stored for each in (first, again)]
+            assert stored[0] == stored[1] == tuple(message.id for message in await memory.messages())
             assert await contents(memory) == ["I have a grey cat."]
 
     asyncio.run(run())
 
 
-def test_process_that_lost_its_claim_writes_nothing(database: str) -> None:
+def test_process_that_lost_its_claim_stores_nothing_twice(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            stalled = await claim(memory, "stalled")
-            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
-            await run_once(AuthService(memory.store), REQUEST, executing(memory))
-            with pytest.raises(StoreBusy, match="took over the request"):
-                await executing(memory)(stalled)
+            stalled, state = await claim(memory), ServerState(memory.store)
+            end_lease(database)
+            first = await answer(memory)
+            await execute(memory)
+            await state.save_response(stalled, 200, "late")
+            await state.release(stalled)
             assert await contents(memory) == ["I have a grey cat."]
-
-    asyncio.run(run())
-
-
-def test_postgresql_stores_the_response_with_the_effect_and_notices_a_lost_claim(
-    lent_postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def run() -> None:
-        async with opened(lent_postgres_url) as memory:
-            killed = await claim(memory, "killed")
-            monkeypatch.setattr("vmemo_server.auth.service.CLAIM_LEASE", timedelta())
-            await executing(memory)(await claim(memory, "other"))
-            with pytest.raises(StoreBusy, match="took over the request"):
-                await executing(memory)(killed)
-            assert (await run_once(AuthService(memory.store), REQUEST, executing(memory))).replayed
-            assert await contents(memory) == ["I have a grey cat."]
+            assert (await answer(memory)).body == first.body
 
     asyncio.run(run())
 
@@ -152,11 +138,11 @@ def test_postgresql_stores_the_response_with_the_effect_and_notices_a_lost_claim
 def test_renewed_claim_is_not_taken_over(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            running = await claim(memory, "running")
-            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
-            await AuthService(memory.store).renew_idempotency_claim(running)
+            running = await claim(memory)
+            end_lease(database)
+            await ServerState(memory.store).renew(running)
             with pytest.raises(RequestInProgress):
-                await run_once(AuthService(memory.store), REQUEST, executing(memory))
+                await answer(memory)
 
     asyncio.run(run())
 
@@ -164,9 +150,39 @@ def test_renewed_claim_is_not_taken_over(database: str) -> None:
 def test_claim_does_not_outlast_a_clock_that_was_set_back(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            await claim(memory, "killed")
+            await claim(memory)
             move_claim(database, 3600)
-            assert not (await run_once(AuthService(memory.store), REQUEST, executing(memory))).replayed
+            assert not (await answer(memory)).replayed
+
+    asyncio.run(run())
+
+
+def test_two_requests_of_the_same_text_with_different_keys_are_both_stored(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            for key in ("one", "two"):
+                request = IdempotentRequest(owner="-", key=key, fingerprint="same", bank="default")
+                await retain_once(memory.run, RETAIN, request)
+            assert await contents(memory) == ["I have a grey cat."] * 2
+
+    asyncio.run(run())
+
+
+def test_postgresql_claims_saves_and_drops_responses(lent_postgres_url: str) -> None:
+    async def run() -> None:
+        async with opened(lent_postgres_url) as memory:
+            state = ServerState(memory.store)
+            running = await claim(memory)
+            with pytest.raises(RequestInProgress):
+                await answer(memory)
+            await state.save_response(running, 201, "saved")
+            assert await answer(memory) == StoredResponse(201, "saved", replayed=True)
+            async with state.erasing("default"):
+                assert not (await answer(memory)).replayed
+            assert not (await answer(memory)).replayed
+            key, secret = await state.create_key("agent", banks=["a*"])
+            assert await state.find_key(secret) == key
+            await asyncio.gather(*(ServerState(memory.store).open() for _ in range(5)))
 
     asyncio.run(run())
 
@@ -222,7 +238,7 @@ async def pin_fact(memory: Memory) -> r.Request:
 
 
 async def add_webhook(memory: Memory) -> r.Request:
-    return r.AddWebhookRequest(url="https://app.example/hook")
+    return r.AddWebhookRequest(id=sent().new_id(), url="https://app.example/hook")
 
 
 async def delete_webhook(memory: Memory) -> r.Request:
@@ -233,6 +249,16 @@ async def retain(memory: Memory) -> r.Request:
     return RETAIN
 
 
+REPEATED: dict[str, type[Exception]] = {
+    "forget": NotFound,
+    "merge": NotFound,
+    "undo_merge": InvalidInput,
+    "delete_fact": NotFound,
+    "delete_webhook": NotFound,
+}
+"""Repetitions that find nothing to do any more, and their errors."""
+
+
 @pytest.mark.parametrize(
     "make_request",
     [
@@ -241,25 +267,31 @@ async def retain(memory: Memory) -> r.Request:
     ],
     ids=lambda each: each.__name__,
 )
-def test_effect_of_a_write_is_stored_with_its_response(
+def test_write_of_a_process_that_was_killed_before_it_responded_changes_nothing_more_when_repeated(
     make_request: Callable[[Memory], Awaitable[Returns[object]]], database: str
 ) -> None:
+    async def state_of(memory: Memory) -> object:
+        return (
+            [fact.model_dump(exclude={"accesses", "accessed_at"}) for fact in await memory.facts()],
+            *(await memory.entities(), await memory.merges(), await memory.former_profiles()),
+            *(await memory.webhooks(), await contents(memory)),
+        )
+
     async def run() -> None:
         llm = FakeLLM({"background": [{"background": "I like tea.", "replaced": []}]})
         uses_llm = make_request is background
         async with Memory(database, llm=llm if uses_llm else None, embedder=HashEmbedder()) as memory:
             request = await make_request(memory)
-            with pytest.raises(RuntimeError, match="after the effect"):
-                await run_once(
-                    AuthService(memory.store), REQUEST, executing(memory, request, RuntimeError("after the effect"))
-                )
-            state = await memory.entities(), await memory.merges(), await memory.former_profiles()
-            again = await run_once(
-                AuthService(memory.store), REQUEST, executing(memory, request, AssertionError("executed twice"))
-            )
-            assert (again.status, again.replayed) == (200, True)
-            assert (await memory.entities(), await memory.merges(), await memory.former_profiles()) == state
-            assert await contents(memory) in ([], MAKE_TWO, MAKE_TWO[1:], ["I have a grey cat."])
+            await claim(memory)
+            await execute(memory, request)
+            end_lease(database)
+            before = await state_of(memory)
+            if error := REPEATED.get(make_request.__name__):
+                with pytest.raises(error):
+                    await answer(memory, request)
+            else:
+                assert (await answer(memory, request)).status == 200
+            assert await state_of(memory) == before
 
     asyncio.run(run())
 
@@ -271,7 +303,7 @@ def judge(asked: ReceivedRequest) -> JsonValue:
     return {**empty, "text": "Tea is calming [F1].", "opinions": [opinion]}
 
 
-def test_opinion_of_a_reflection_is_stored_with_the_response(database: str) -> None:
+def test_opinion_of_a_repeated_reflection_is_stored_once(database: str) -> None:
     request = r.ReflectRequest(query="What do you think of tea?")
 
     async def run() -> None:
@@ -279,51 +311,24 @@ def test_opinion_of_a_reflection_is_stored_with_the_response(database: str) -> N
             await memory.profile(Profile(bias=0.5))
             await memory.retain("Tea calms me.")
         async with Memory(database, llm=FakeLLM({"reflect": judge}), embedder=HashEmbedder()) as memory:
-            with pytest.raises(RuntimeError, match="after the effect"):
-                await run_once(
-                    AuthService(memory.store), REQUEST, executing(memory, request, RuntimeError("after the effect"))
-                )
-            (opinion,) = await memory.opinions()
-            again = await run_once(
-                AuthService(memory.store), REQUEST, executing(memory, request, AssertionError("executed twice"))
-            )
-            assert again.replayed
-            assert [formed.id for formed in Answer.model_validate_json(again.body).formed] == [opinion.id]
+            await claim(memory)
+            await execute(memory, request)
+            end_lease(database)
+            await answer(memory, request)
             assert len(await memory.opinions()) == 1
 
     asyncio.run(run())
 
 
-def test_import_is_stored_with_its_response(url: str, tmp_path: Path) -> None:
+def test_repeated_import_into_a_bank_that_it_filled_is_refused(url: str, tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(url) as memory:
             await memory.retain(MAKE_TWO)
             await memory.export(tmp_path / "bank.jsonl")
             copy = memory.bank("copy")
-
-            async def execute(claim: IdempotencyClaim) -> StoredResponse:
-                claimed = ClaimedRequest(claim=claim, respond=response_to)
-                await copy.completing(claimed).import_bank(tmp_path / "bank.jsonl")
-                raise RuntimeError("after the effect")
-
-            with pytest.raises(RuntimeError, match="after the effect"):
-                await run_once(AuthService(memory.store), REQUEST, execute)
-            again = await run_once(AuthService(memory.store), REQUEST, execute)
-            assert again.replayed
-            stored, status = Status.model_validate_json(again.body), await copy.status()
-            assert (stored.bank, stored.messages, stored.facts) == ("copy", status.messages, status.facts)
-
-    asyncio.run(run())
-
-
-def test_response_stored_with_a_forget_does_not_claim_that_the_text_is_removed(database: str) -> None:
-    async def run() -> None:
-        async with opened(database) as memory:
-            await memory.retain(MAKE_TWO, document="talk")
-            request = r.ForgetContentRequest(document="talk")
-            await executing(memory, request)(await claim(memory, "killed"))
-            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
-            again = await run_once(AuthService(memory.store), REQUEST, executing(memory, request))
-            assert Forgotten.model_validate_json(again.body).scrub_pending
+            await copy.import_bank(tmp_path / "bank.jsonl")
+            with pytest.raises(InvalidInput, match="holds messages already"):
+                await copy.import_bank(tmp_path / "bank.jsonl")
+            assert await contents(copy) == MAKE_TWO
 
     asyncio.run(run())

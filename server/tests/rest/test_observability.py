@@ -21,11 +21,11 @@ from vmemo.models.results import Job
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
-from vmemo_server.auth.service import AuthService
 from vmemo_server.dependencies import AppState
 from vmemo_server.logs import LogFormat, ServerLog
 from vmemo_server.metrics import Metrics
 from vmemo_server.observability import RequestLog
+from vmemo_server.state import ServerState
 
 
 def app_state(folder: Path) -> AppState:
@@ -65,7 +65,7 @@ def test_no_key_is_logged(database: str) -> None:
     output = StringIO()
     state = AppState(Memory(database, embedder=HashEmbedder()), keyless=False)
     app = create_app(state, ServerOptions(hosts=(HOST,)), [ServerLog("text", output), ServerLog("json", output)])
-    _, secret = portal.run(AuthService(state.memory.store).create_key("ops", banks=["*"], permission="admin"))
+    _, secret = portal.run(ServerState(state.memory.store).create_key("ops", banks=["*"], permission="admin"))
     with run_app(app) as url, client(url) as http:
         for headers in ({"Authorization": f"Bearer {secret}"}, {"X-Api-Key": secret}):
             created = http.post("/v1/keys", json={"name": "agent", "banks": ["a"]}, headers=headers)

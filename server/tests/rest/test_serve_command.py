@@ -23,8 +23,8 @@ from vmemo.cli.app import app
 from vmemo.sync import portal
 from vmemo.testing import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
-from vmemo_server.auth.service import AuthService
 from vmemo_server.launch import ServerLauncher
+from vmemo_server.state import ServerState
 
 SECRET_TEXT = "The safe behind the painting opens with 4711."
 
@@ -123,7 +123,7 @@ def test_first_key_is_required_at_once_by_a_running_server(tmp_path: Path) -> No
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 200
         with Memory(f"sqlite:///{tmp_path / 'a.db'}") as memory:
-            secret = portal.run(AuthService(memory.store).create_key("agent"))[1]
+            secret = portal.run(ServerState(memory.store).create_key("agent"))[1]
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 401
         with http(server.url, secret) as client:

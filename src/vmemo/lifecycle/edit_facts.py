@@ -6,7 +6,7 @@ curated: they are neither processed again nor recalled by their words, and repro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,6 @@ from functools import partial
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, FactClosure
 from vmemo.models.drafts import FactDraft, FoundName
 from vmemo.models.observation_support import is_true
@@ -29,8 +28,6 @@ from vmemo.retain.write_plan import plan_edit
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.temporal import find_statement_times
 
-Completed = Callable[[Fact], CompletedRequest | None]
-
 
 @dataclass(frozen=True)
 class FactEditor:
@@ -38,13 +35,12 @@ class FactEditor:
 
     bank: BankId
     context: RetainContext
-    completed: Completed = no_request
 
     async def update(self, id: FactId, text: str, *, reason: str = "", valid_at: datetime | None = None) -> Fact:
         """Write a new version of a fact, close the old one, and return the new one.
 
         The new version is true from `valid_at` on, or from now on. An equal text that is true from the same time on
-        changes nothing.
+        changes nothing, also if the fact was already replaced by it.
         """
         while True:
             revision = await self.context.store.revision(self.bank)
@@ -53,7 +49,10 @@ class FactEditor:
                 return old
             _require_statement(old)
             if not is_current(old):
-                raise await self._closed(old, "Update")
+                newest = await self._newest_version(old)
+                if newest is not None and newest.text == text and valid_at in (None, newest.valid_at):
+                    return newest
+                raise _closed(old, newest, "Update")
             draft, version = await self._draft(old, text, valid_at), partial(_version, old=old, reason=reason)
             changes = await plan_edit(self.bank, revision, draft, version, self.context)
             earlier = [] if valid_at is None else await self._end_earlier(old, valid_at)
@@ -65,10 +64,9 @@ class FactEditor:
         """Pin or unpin a fact, and return it; only a fact that is true and believed can be pinned."""
         found = await self._fact(id)
         if pinned and not is_true(found, utc_now()):
-            raise await self._closed(found, "Pin")
+            raise _closed(found, await self._newest_version(found), "Pin")
         fact = found.model_copy(update={"pinned": pinned})
-        changes = Changes(bank=self.bank, pinned={id: pinned}, completes=self.completed(fact))
-        await self.context.store.commit(changes)
+        await self.context.store.commit(Changes(bank=self.bank, pinned={id: pinned}))
         return fact
 
     async def make_fact(self, message: Message) -> Fact:
@@ -89,8 +87,7 @@ class FactEditor:
             # It states nothing new, and so replaces nothing.
             links = [link for link in changes.links if link.kind not in ("replaces", "outdates")]
             written = replace(changes, facts=changes.facts[:1], links=links, closures=(), successors={})
-            step = replace(self, completed=no_request)
-            if (new := await step._commit(replace(written, curated=[message.id]))) is not None:
+            if (new := await self._commit(replace(written, curated=[message.id]))) is not None:
                 return new
 
     async def _commit(self, changes: Changes) -> Fact | None:
@@ -99,7 +96,7 @@ class FactEditor:
         new = changes.facts[0].fact
         changes = await close_outdated_observations(changes, store)
         jobs = [observation_job(mention.id) for mention in new.entities] if self.context.llm is not None else []
-        if not await store.commit(replace(changes, jobs=jobs, completes=self.completed(new))):
+        if not await store.commit(replace(changes, jobs=jobs)):
             return None
         if changes.revision is not None:
             self.context.entity_cache.committed(self.bank, changes.revision, changes)
@@ -111,18 +108,11 @@ class FactEditor:
             raise NotFound(f"There is no fact {id!r} in bank {self.bank!r}.")
         return found
 
-    async def _closed(self, fact: Fact, verb: str) -> InvalidInput:
-        """Return the error for a verb that needs a current fact; it names the current version, if there is one."""
+    async def _newest_version(self, fact: Fact) -> Fact | None:
+        """Return another version of a fact, the newest that is true."""
         now = utc_now()
         versions = await versions_of(self.context.store, fact)
-        newest = next((each for each in reversed(versions) if each.id != fact.id and is_true(each, now)), None)
-        if newest is None:
-            why = "is no longer current, and no other version of it is"
-            return InvalidInput(f"{fact.id} {why}. Nothing was changed. {verb} a current fact.")
-        return InvalidInput(
-            f"{fact.id} is closed: it was replaced by {newest.id}. Nothing was changed. {verb} the current version, "
-            f"{newest.short_id}."
-        )
+        return next((each for each in reversed(versions) if each.id != fact.id and is_true(each, now)), None)
 
     async def _end_earlier(self, old: Fact, valid_at: datetime) -> list[FactClosure]:
         """Return the ends of earlier versions that lasted beyond the start of the new one."""
@@ -169,6 +159,17 @@ class FactEditor:
             metadata=old.metadata,
             instruction=old.instruction,
         )
+
+
+def _closed(fact: Fact, newest: Fact | None, verb: str) -> InvalidInput:
+    """Return the error for a verb that needs a current fact; it names the newest version, if there is one."""
+    if newest is None:
+        why = "is no longer current, and no other version of it is"
+        return InvalidInput(f"{fact.id} {why}. Nothing was changed. {verb} a current fact.")
+    return InvalidInput(
+        f"{fact.id} is closed: it was replaced by {newest.id}. Nothing was changed. {verb} the current version, "
+        f"{newest.short_id}."
+    )
 
 
 async def versions_of(store: Store, fact: Fact) -> list[Fact]:

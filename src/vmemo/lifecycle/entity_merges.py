@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, FactId, Merge, new_id, utc_now
-from vmemo.models.auth import CompletedRequest, no_request
+from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, FactId, new_id, utc_now
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
@@ -46,7 +45,6 @@ async def merge_entities(
     reason: str,
     *,
     observe: bool = False,
-    completed: Callable[[Merge], CompletedRequest | None] = no_request,
 ) -> MergeRecord:
     """Merge one entity into another and return the merge; with `observe`, queue new observations of the result."""
     if keep == absorb:
@@ -56,7 +54,7 @@ async def merge_entities(
         kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
         jobs = [observation_job(keep)] if observe else []
         changes, merge = plan_merge(kept, absorbed, await store.merges(bank), reason=reason, now=utc_now())
-        if await store.commit(_on(bank, revision, changes, jobs, completed(merge.public()))):
+        if await store.commit(_on(bank, revision, changes, jobs)):
             return merge
 
 
@@ -66,7 +64,6 @@ async def undo_merge(
     merge: str,
     *,
     observe: bool = False,
-    completed: Callable[[EntityId], CompletedRequest | None] = no_request,
 ) -> EntityId:
     """Undo a merge and return the entity that is separate again; they are not merged again automatically."""
     while True:
@@ -78,7 +75,7 @@ async def undo_merge(
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
         changes, separated = plan_undo(made, keeper, merges, now=utc_now())
         jobs = [observation_job(id) for id in (separated, keeper.id)] if observe else []
-        if await store.commit(_on(bank, revision, changes, jobs, completed(separated))):
+        if await store.commit(_on(bank, revision, changes, jobs)):
             return separated
 
 
@@ -102,7 +99,6 @@ def _on(
     revision: BankRevision,
     changes: EntityChanges,
     jobs: Sequence[NewJob],
-    completes: CompletedRequest | None,
 ) -> Changes:
     return Changes(
         bank=bank,
@@ -112,7 +108,6 @@ def _on(
         merges=changes.merges,
         deleted=changes.deleted,
         jobs=jobs,
-        completes=completes,
     )
 
 

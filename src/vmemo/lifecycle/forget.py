@@ -20,7 +20,6 @@ from vmemo.models import (
     MessageId,
     new_id,
 )
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.models.select import EpisodeSelect, MessageSelect
@@ -35,27 +34,11 @@ HOLD_PAUSE = 0.02
 """Seconds between two attempts to hold a bank."""
 
 
-async def forget(
-    store: Store,
-    bank: BankId,
-    target: ForgetTarget,
-    *,
-    completed: Callable[[Forgotten], CompletedRequest | None] = no_request,
-) -> Forgotten:
+async def forget(store: Store, bank: BankId, target: ForgetTarget) -> Forgotten:
     """Delete a target with everything that rests on it, and return the counts."""
-
-    def completing(counts: Forgotten) -> CompletedRequest | None:
-        # If this response is returned, nobody knows how far the scrub came.
-        return completed(counts.model_copy(update={"scrub_pending": isinstance(store, Scrubber)}))
-
     if target.bank:
-        return await _forget_bank(store, bank, completing)
-
-    async def plan() -> ForgetPlan:
-        made = await plan_forget(store, bank, target)
-        return replace(made, changes=replace(made.changes, completes=completing(made.counts)))
-
-    return await _commit_held(store, bank, plan)
+        return await _forget_bank(store, bank)
+    return await _commit_held(store, bank, lambda: plan_forget(store, bank, target))
 
 
 @runtime_checkable
@@ -106,12 +89,10 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
             return await _scrubbed(store, plan.counts)
 
 
-async def _forget_bank(
-    store: Store, bank: BankId, completed: Callable[[Forgotten], CompletedRequest | None]
-) -> Forgotten:
+async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
     status = await store.status(bank)
     counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
-    if not await store.drop_bank(bank, completes=completed(counts)):
+    if not await store.drop_bank(bank):
         raise NotFound(f"There is no bank {bank!r} here.")
     return await _scrubbed(store, counts)
 

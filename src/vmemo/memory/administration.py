@@ -53,7 +53,7 @@ async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
 async def forget_target(session: MemorySession, target: ForgetTarget) -> Forgotten:
     """Delete a target, and process again the messages that shared an episode with deleted ones."""
     forgetting.clear_cache(session.context.embedder)
-    forgotten = await forgetting.forget(session.store, session.bank, target, completed=session.completed)
+    forgotten = await forgetting.forget(session.store, session.bank, target)
     if target.bank:
         session.runtime.open_banks.discard(session.bank)
     elif forgotten.requeued:
@@ -87,9 +87,7 @@ async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) 
     await session.open()
     keep, absorb = await entity_id(session, request.keep), await entity_id(session, request.absorb)
     reason, observe = request.reason or "requested by the caller", session.context.llm is not None
-    merge = await entity_merges.merge_entities(
-        session.store, session.bank, keep, absorb, reason, observe=observe, completed=session.completed
-    )
+    merge = await entity_merges.merge_entities(session.store, session.bank, keep, absorb, reason, observe=observe)
     return merge.public()
 
 
@@ -97,9 +95,7 @@ async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> Entit
     """Undo a merge and return the entity that is separate again."""
     await session.open()
     observe = session.context.llm is not None
-    return await entity_merges.undo_merge(
-        session.store, session.bank, request.merge, observe=observe, completed=session.completed
-    )
+    return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
 
 
 async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:
@@ -182,5 +178,5 @@ async def import_bank(session: MemorySession, path: Path) -> int:
     """Load an exported bank and return the number of its messages."""
     await session.store.open()
     source = files.read(path, session.bank, counter=session.context.counter)
-    await load_bank(session.store, source.bank, source.records, completed=session.completed)
+    await load_bank(session.store, source.bank, source.records)
     return (await session.store.status(session.bank)).messages

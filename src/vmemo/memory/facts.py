@@ -51,7 +51,7 @@ async def pin(session: MemorySession, request: PinFactRequest) -> Fact:
 
 
 def _editor(session: MemorySession) -> FactEditor:
-    return FactEditor(session.bank, session.context, session.completed)
+    return FactEditor(session.bank, session.context)
 
 
 async def _stored_fact(session: MemorySession, id: str) -> Fact:

@@ -24,7 +24,6 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
-from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.requests import (
@@ -154,7 +153,7 @@ async def profile(session: MemorySession, _: ProfileRequest) -> Profile:
 async def update_profile(session: MemorySession, request: ProfileUpdate) -> Profile:
     """Replace the bank's profile."""
     await session.open()
-    await _replace_profile(session, request.profile, session.completed(request.profile))
+    await _replace_profile(session, request.profile)
     return await bank_profile(session)
 
 
@@ -162,13 +161,12 @@ async def create_bank(session: MemorySession, request: CreateBankRequest) -> Sta
     """Create the bank unless it exists, and replace its profile if one is given."""
     found = await status(session, StatusRequest())
     if request.profile is not None:
-        await _replace_profile(session, request.profile, session.completed(found))
+        await _replace_profile(session, request.profile)
     return found
 
 
-async def _replace_profile(session: MemorySession, profile: Profile, completed: CompletedRequest | None) -> None:
-    change = ProfileChange(profile=profile)
-    await session.store.commit(Changes(bank=session.bank, profile=change, completes=completed))
+async def _replace_profile(session: MemorySession, profile: Profile) -> None:
+    await session.store.commit(Changes(bank=session.bank, profile=ProfileChange(profile=profile)))
 
 
 async def bank_profile(session: MemorySession) -> Profile:

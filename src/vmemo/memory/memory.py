@@ -20,7 +20,6 @@ from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
-from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder, PreloadableEmbedder, Store
@@ -163,21 +162,6 @@ class Memory(Verbs):
         """True if this process has opened the bank; another one may have deleted it since."""
         return self._session.bank in self._session.runtime.open_banks
 
-    def completing(self, claimed: ClaimedRequest) -> Self:
-        """Return the same memory for one request: the response is stored in the transaction of the request's effect.
-
-        Requests that may be executed again without harm, such as maintenance, store none.
-        """
-        other = object.__new__(type(self))
-        other._session = replace(self._session, request=claimed)
-        return other
-
-    async def run_once(self, request: Returns[R], claimed: ClaimedRequest) -> R:
-        """Execute a request, and store the response that completes it in the transaction of its effect."""
-        handler = cast("Handler[R]", HANDLERS[type(request)])
-        async with self._turn(request):
-            return await handler(self.completing(claimed)._session, request)
-
     @property
     def forms_opinions(self) -> bool:
         """True if reflections may store opinions, which needs a language model."""
@@ -291,7 +275,6 @@ class Memory(Verbs):
         """Switch the bank to this memory's embedder and return the number of facts; others can read meanwhile."""
         return await administration.reembed(self._session)
 
-    run_once_sync = twin(run_once)
     replace_messages_sync = twin(replace_messages)
     import_from_sync = twin(import_from)
     preview_forget_sync = twin(preview_forget)

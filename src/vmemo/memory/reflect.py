@@ -51,7 +51,7 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
     question, recaller = await _question(session, request), _recaller(session, query)
     context = ReflectContext.of(session.bank, llm, session.context, recaller=recaller, emit=emit)
     try:
-        return await pipeline.reflect(question, replace(context, completed=session.completed), schema)
+        return await pipeline.reflect(question, context, schema)
     finally:
         await _write_spending(session, context.llm)
 
@@ -80,7 +80,7 @@ async def add_background(session: MemorySession, request: BackgroundRequest) -> 
     structured = StructuredLLM(llm)
     snippet = await redact_text(request.snippet, session.context.redactor)
     try:
-        return await merge_background(session.bank, snippet, session.store, structured, completed=session.completed)
+        return await merge_background(session.bank, snippet, session.store, structured)
     finally:
         await _write_spending(session, structured)
 

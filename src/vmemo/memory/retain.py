@@ -42,7 +42,6 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
         session.bank,
         messages,
         session.store,
-        session.completed,
         skipped=request.skipped,
         redacted=redacted,
         process_at=utc_now() + OWN_TIME if request.wait else None,

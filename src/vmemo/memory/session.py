@@ -9,7 +9,6 @@ from typing import TypeVar
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import Bank, BankId
-from vmemo.models.auth import ClaimedRequest, CompletedRequest
 from vmemo.ports import BankNotFound, Embedder, LearningEmbedder, Store, dimension_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
@@ -23,8 +22,6 @@ class MemorySession:
 
     runtime: MemoryRuntime
     bank: BankId
-    request: ClaimedRequest | None = None
-    """The request that a verb completes in the transaction of its effect."""
     caller: str = ""
     """The principal of a server's request, which takes turns with others."""
     creates: bool = True
@@ -44,10 +41,6 @@ class MemorySession:
     def reads(self) -> Store:
         """The store that recalls and listings read from, whose data may be a little old."""
         return self.runtime.reading.store
-
-    def completed(self, result: object) -> CompletedRequest | None:
-        """Return the claimed request as it is completed by a verb's result; None if no request was claimed."""
-        return None if self.request is None else self.request.completed(result)
 
     async def open(self) -> None:
         """Open the store and the bank, which is created or raises NotFound if it is missing.

@@ -33,11 +33,15 @@ async def add(session: MemorySession, request: AddWebhookRequest) -> SignedWebho
             f"A webhook can't reach the private host {host!r}. Nothing was stored. Use a public one, or set "
             "VMEMO_WEBHOOK_PRIVATE=true (Settings(webhook_private=True)) where workers may call private addresses."
         )
-    if len(await _stored(session)) >= MAX_WEBHOOKS:
+    stored = await _stored(session)
+    if (known := next((each for each in stored if each.id == request.id), None)) is not None:
+        return known
+    if len(stored) >= MAX_WEBHOOKS:
         raise InvalidInput(f"A bank has at most {MAX_WEBHOOKS} webhooks. Nothing was stored. Delete one first.")
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    new = SignedWebhook(id=new_id(), url=request.url, events=tuple(dict.fromkeys(request.events)), secret=secret)
-    await session.store.commit(Changes(bank=session.bank, webhooks=[new], completes=session.completed(new)))
+    events = tuple(dict.fromkeys(request.events))
+    new = SignedWebhook(id=request.id or new_id(), url=request.url, events=events, secret=secret)
+    await session.store.commit(Changes(bank=session.bank, webhooks=[new]))
     return new
 
 
@@ -48,7 +52,7 @@ async def delete(session: MemorySession, request: DeleteWebhookRequest) -> Webho
         raise NotFound(f"There is no webhook {request.webhook!r} in bank {session.bank!r}.")
     queued = await session.store.jobs(session.bank, ["webhook"])
     gone = Deletions(webhooks=[found.id], jobs=[job.id for job in queued if job.detail["webhook"] == found.id])
-    await session.store.commit(Changes(bank=session.bank, deleted=gone, completes=session.completed(found)))
+    await session.store.commit(Changes(bank=session.bank, deleted=gone))
     return found
 
 

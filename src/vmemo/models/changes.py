@@ -28,7 +28,6 @@ from vmemo.models import (
     MessageId,
     Profile,
 )
-from vmemo.models.auth import CompletedRequest
 from vmemo.models.base import Instant, Record
 from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, TokenVectors, Vector
@@ -311,8 +310,6 @@ class Changes:
     failed: Sequence[JobFailure] = ()
     released: Sequence[Lease] = ()
     """Jobs to free as they were leased; a lost lease is ignored."""
-    completes: CompletedRequest | None = None
-    """The request whose effect this is; StoreBusy, with nothing written, if its claim was lost."""
 
     @property
     def derives(self) -> bool:
@@ -354,7 +351,7 @@ class Changes:
         """True if a second commit changes nothing more, so that one of unknown outcome may be tried again."""
         if self.rename is not None or self.erase:
             return False
-        guarded = bool(self.finished or self.note or self.completes) or (self.revision is not None and self.derives)
+        guarded = bool(self.finished or self.note) or (self.revision is not None and self.derives)
         return guarded or not (self.spending or self.accesses or self.profile or self.former_profiles)
 
 

@@ -144,6 +144,9 @@ class WebhooksRequest(Request, Returns[list[Webhook]]):
 class AddWebhookRequest(Request, Returns[SignedWebhook]):
     """Add a webhook, and return it with its signing secret, which is shown only once."""
 
+    id: Name | None = Field(
+        default=None, description="Its id, by default a new one. If the bank has a webhook with it, that is returned."
+    )
     url: WebhookUrl = Field(description="An https:// URL.", examples=["https://app.example/hooks/vmemo"])
     events: tuple[WebhookEvent, ...] = Field(
         default=("retained", "revised", "forgotten"), min_length=1, max_length=3, description="The events to deliver."

@@ -1,6 +1,5 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
-from vmemo.ports.auth import AuthStore
 from vmemo.ports.context import Context
 from vmemo.ports.engine import Extractor, NameReader, TimeReader
 from vmemo.ports.providers import (
@@ -22,7 +21,6 @@ from vmemo.ports.providers import (
 )
 from vmemo.ports.store import (
     HIDDEN,
-    AppendCompletion,
     BankNotFound,
     BankReader,
     HiddenBank,
@@ -39,8 +37,6 @@ from vmemo.ports.work import Queue, Scrubber, WorkNotifier
 __all__ = [
     "HIDDEN",
     "LLM",
-    "AppendCompletion",
-    "AuthStore",
     "BankNotFound",
     "BankReader",
     "Completion",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from vmemo.errors import NotFound
 from vmemo.models import (
@@ -25,7 +25,6 @@ from vmemo.models import (
     MessageId,
     RetentionScore,
 )
-from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, EntityMention, MergeRecord
 from vmemo.models.results import DailyCount, Status
 from vmemo.models.search import ExpandRequest, Expansion, FactOutline, Scored, SearchRequest, SearchResult, Vectors
@@ -44,8 +43,6 @@ class Loaded:
     titles: Mapping[EpisodeId, str]
 
 
-AppendCompletion: TypeAlias = Callable[[AbstractSet[MessageId]], CompletedRequest | None]
-"""Returns the request that storing messages completes, given the ids of those that were new."""
 HIDDEN = "\x1f"
 """The first character of names that users can't give."""
 
@@ -74,19 +71,11 @@ class MessageLog(Protocol):
     """The archive of messages."""
 
     async def append(
-        self,
-        bank: BankId,
-        messages: Sequence[Message],
-        *,
-        completes: AppendCompletion | None = None,
-        process_at: datetime | None = None,
+        self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
         """Store messages durably; one whose id, or whose key in its document, exists is left out of the result.
 
         The job that processes pending ones is due at `process_at`, by default now.
-
-        The request that `completes` returns for the stored ids is completed in the same transaction; StoreBusy, with
-        nothing stored, if its claim was lost.
         """
         ...
 
@@ -206,11 +195,8 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         """Return the hidden banks by name."""
         ...
 
-    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
-        """Delete a bank with everything in it; return False if it does not exist.
-
-        The request that this completes is completed in the same transaction.
-        """
+    async def drop_bank(self, bank: BankId) -> bool:
+        """Delete a bank with everything in it; return False if it does not exist."""
         ...
 
     async def revision(self, bank: BankId) -> BankRevision:

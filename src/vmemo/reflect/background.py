@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from vmemo.errors import InvalidInput
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import BankNotFound, Store
@@ -36,8 +34,6 @@ async def merge_background(
     snippet: str,
     store: Store,
     llm: StructuredLLM,
-    *,
-    completed: Callable[[Profile], CompletedRequest | None] = no_request,
 ) -> Profile:
     """Merge a snippet into the bank's background, and record the former profile with the snippet as the reason.
 
@@ -51,7 +47,7 @@ async def merge_background(
             return profile
         merged = profile.model_copy(update={"background": await _merge(profile.background, new, llm)})
         change = ProfileChange(profile=merged, reason=new, expected=profile)
-        if await store.commit(Changes(bank=bank, profile=change, completes=completed(merged))):
+        if await store.commit(Changes(bank=bank, profile=change)):
             return merged
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, FactClosure, NewFact
 from vmemo.models.facts import first_expiry
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
@@ -53,8 +52,6 @@ async def form_opinions(
     checks: AnswerChecks,
     asked_at: datetime,
     context: Context,
-    *,
-    completed: Callable[[OpinionChanges], CompletedRequest | None] = no_request,
 ) -> OpinionChanges:
     """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
 
@@ -78,7 +75,6 @@ async def form_opinions(
             confidence=update.changes,
             revision=revision,
             embedder=context.embedder.name,
-            completes=completed(made),
         )
         if await context.store.commit(changes):
             return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -13,7 +13,6 @@ from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Hit, QueryType, QuestionTense
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.results import Answer, MemoryLookup
 from vmemo.ports import LLM, Context, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
@@ -32,7 +31,7 @@ from vmemo.reflect.extractive import (
 from vmemo.reflect.fill_schema import fill_schema
 from vmemo.reflect.gather import FACTS, GATHERED, Recaller, RecallOutcome, gather_by_session
 from vmemo.reflect.llm_schemas import GeneratedAnswer
-from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
+from vmemo.reflect.opinion_formation import form_opinions
 from vmemo.reflect.sources import load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
@@ -69,8 +68,6 @@ class ReflectContext:
     llm: StructuredLLM
     streamer: AnswerStreamer
     context: Context
-    completed: Callable[[Answer], CompletedRequest | None] = no_request
-    """Returns the request that an answer which forms opinions completes."""
 
     @staticmethod
     def of(bank: BankId, llm: LLM, context: Context, *, recaller: Recaller, emit: EventSink) -> ReflectContext:
@@ -104,19 +101,8 @@ async def reflect(question: Question, context: ReflectContext, schema: CallerSch
     answer = answer.model_copy(update={"usage": context.llm.usage})
     if not question.opinions or answer.extractive:
         return answer
-    formed = await form_opinions(
-        context.bank,
-        draft.generated,
-        draft.checks,
-        question.asked_at,
-        context.context,
-        completed=lambda changes: context.completed(_with_opinions(answer, changes)),
-    )
-    return _with_opinions(answer, formed)
-
-
-def _with_opinions(answer: Answer, changes: OpinionChanges) -> Answer:
-    return answer.model_copy(update={"formed": changes.opinions, "confidence_changes": changes.confidence_changes})
+    made = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
+    return answer.model_copy(update={"formed": made.opinions, "confidence_changes": made.confidence_changes})
 
 
 async def generate(question: Question, context: ReflectContext) -> DraftAnswer | None:

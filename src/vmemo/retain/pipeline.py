@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence, Set as AbstractSet
+from collections.abc import Hashable, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, VmemoError, named
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.messages import line_key
@@ -67,22 +66,14 @@ async def store_messages(
     bank: BankId,
     messages: Sequence[Message],
     store: Store,
-    completed: Callable[[Retained], CompletedRequest | None] = no_request,
     *,
     skipped: Sequence[Skipped] = (),
     redacted: int = 0,
     process_at: datetime | None = None,
 ) -> Retained:
-    """Store messages, and the request that this completes; existing messages are reported as skipped.
-
-    Workers leave them to the caller until `process_at`.
-    """
-
-    def report(stored: AbstractSet[str]) -> Retained:
-        return stored_of(messages, stored, skipped=skipped, redacted=redacted)
-
-    new = await store.append(bank, messages, completes=lambda stored: completed(report(stored)), process_at=process_at)
-    return report(new)
+    """Store messages; existing ones are reported as skipped. Workers leave them to the caller until `process_at`."""
+    new = await store.append(bank, messages, process_at=process_at)
+    return stored_of(messages, new, skipped=skipped, redacted=redacted)
 
 
 def stored_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar
@@ -28,9 +28,8 @@ from vmemo.models import (
     MessageId,
     new_id,
 )
-from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
-from vmemo.models.results import Spending, Status
+from vmemo.models.results import Spending
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
 
@@ -158,9 +157,7 @@ def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> boo
     return isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord)
 
 
-async def activate(
-    store: Store, incoming: IncomingBank, completed: Callable[[Status], CompletedRequest | None] = no_request
-) -> None:
+async def activate(store: Store, incoming: IncomingBank) -> None:
     """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages.
 
     Refused if the hidden bank holds other records by now: another import may have begun under the same name.
@@ -170,11 +167,7 @@ async def activate(
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
     await require_free(store, bank)
     jobs = [NewJob(kind="process")] if await store.messages(hidden, MessageSelect.oldest_pending(1)) else []
-    status = (await store.status(hidden)).model_copy(update={"bank": bank})
-    named = Changes(
-        bank=hidden, note=_unchanged(incoming), jobs=jobs, rename=Rename(to=bank), completes=completed(status)
-    )
-    if not await store.commit(named):
+    if not await store.commit(Changes(bank=hidden, note=_unchanged(incoming), jobs=jobs, rename=Rename(to=bank))):
         await require_free(store, bank)
         raise StoreBusy(f"Bank {bank!r} changed while it was being replaced. Nothing was changed; try again.")
 
@@ -214,14 +207,7 @@ class _ProcessedMessages:
             yield record
 
 
-async def load_bank(
-    store: Store,
-    bank: Bank,
-    records: Iterator[RestoreRecord],
-    *,
-    size: int = PAGE,
-    completed: Callable[[Status], CompletedRequest | None] = no_request,
-) -> None:
+async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], *, size: int = PAGE) -> None:
     """Load an exported bank into a store, whole or not at all; a bank that holds messages is refused."""
     name = BankId(bank.id)
     await require_free(store, name)
@@ -237,7 +223,7 @@ async def load_bank(
         if processed.found:
             known = sorted(processed.found)
             await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=known, becomes="extracted"))
-        await activate(store, loaded, completed)
+        await activate(store, loaded)
     except BaseException:
         found = await _progress(store, incoming)
         if found is not None and found.digest == incoming.digest:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import AuditEntry, is_placeholder
+from vmemo.models.auth import is_placeholder
 from vmemo_server.auth.errors import RateLimited, Unauthenticated
 from vmemo_server.auth.limits import Limits, RateLimiter
 from vmemo_server.auth.principal import Principal
 from vmemo_server.auth.records import LocalRecords, Records
-from vmemo_server.auth.service import AuthService, digest
+from vmemo_server.state import AuditEntry, ServerState, digest
 
 
 def _ignore(entry: AuditEntry, error: Exception) -> None:
@@ -26,7 +26,7 @@ class AccessControl:
     the local machine. `on_audit_failure` receives every audit entry that could not be completed.
     """
 
-    service: AuthService
+    state: ServerState
     keyless: bool
     limits: Limits = field(default_factory=Limits)
     buckets: Records = field(default_factory=LocalRecords)
@@ -57,7 +57,7 @@ class AccessControl:
 
     async def authenticate_digest(self, hashed: str | None) -> Principal:
         """Return the principal of a secret's hash as `authenticate` does."""
-        key = None if hashed is None else await self.service.find_digest(hashed)
+        key = None if hashed is None else await self.state.find_digest(hashed)
         if key is None and (hashed is not None or await self._requires_key()):
             raise Unauthenticated("A valid API key is required: send Authorization: Bearer vmemo_…")
         self.limit_rate(None if key is None else key.id)
@@ -65,7 +65,7 @@ class AccessControl:
 
     async def _requires_key(self) -> bool:
         # Keys are never deleted, so a server that has required one keeps requiring one.
-        self._key_required = self._key_required or not self.keyless or bool(await self.service.keys())
+        self._key_required = self._key_required or not self.keyless or bool(await self.state.keys())
         return self._key_required
 
     def limit_rate(self, key_id: str | None) -> None:
@@ -76,11 +76,11 @@ class AccessControl:
 
     async def begin_write(self, entry: AuditEntry) -> AuditEntry:
         """Write an audit entry before a write starts; without one, nothing may be written."""
-        return await self.service.begin_write(entry)
+        return await self.state.begin_write(entry)
 
     async def finish_write(self, entry: AuditEntry, status: int) -> None:
         """Complete an audit entry. The write that it describes has ended, so a failure does not raise."""
         try:
-            await self.service.finish_write(entry, status)
+            await self.state.finish_write(entry, status)
         except VmemoError as error:
             self.on_audit_failure(entry, error)

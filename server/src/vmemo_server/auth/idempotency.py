@@ -1,35 +1,25 @@
 """Requests with an idempotency key: executed once, answered again from the stored response.
 
-A response is stored in the transaction of the request's effect, and replaced by the final one. A process that dies
-before the effect leaves a claim, which a repetition takes over when its lease has ended; one that dies after it leaves
-the response. A process that stalls so long that it loses its claim can't write any more.
+The key is claimed, the request executed, and its response stored. A process that dies in between leaves a claim, which
+a repetition takes over when its lease has ended, and then the request is executed again. So execution is harmless when
+repeated: new messages, webhooks and API keys have ids that are derived from the request.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from vmemo.errors import StoreError
-from vmemo.models.auth import CompletedRequest, IdempotencyClaim
+from vmemo.models.requests import RetainRequest
+from vmemo.models.results import Retained
 from vmemo.ports.renewal import renewed
 from vmemo_server.auth.errors import IdempotencyKeyReused, RequestInProgress
-from vmemo_server.auth.service import AuthService
+from vmemo_server.state import IdempotentRequest, ServerState
 
 RENEW_SECONDS = 3.0
 """Seconds between two renewals of a claim; its lease is about three times as long."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IdempotentRequest:
-    """A request and its idempotency key. Two requests are the same if their fingerprints are equal."""
-
-    owner: str
-    key: str
-    fingerprint: str
-    bank: str
 
 
 @dataclass(frozen=True)
@@ -44,16 +34,13 @@ class StoredResponse:
 
 
 async def run_once(
-    service: AuthService,
-    request: IdempotentRequest,
-    execute: Callable[[IdempotencyClaim], Awaitable[StoredResponse]],
+    state: ServerState, request: IdempotentRequest, execute: Callable[[], Awaitable[StoredResponse]]
 ) -> StoredResponse:
     """Execute a request and store its response, or return the response stored by an earlier one.
 
-    If it raises before it takes effect, the key is released, and the request may be sent again.
+    If it raises, the key is released, and the request may be sent again.
     """
-    claim = IdempotencyClaim(owner=request.owner, key=request.key, holder=secrets.token_hex(8))
-    known = await service.claim_idempotency_key(claim, request.fingerprint, bank=request.bank)
+    known = await state.claim(request)
     if known is not None:
         if known.fingerprint != request.fingerprint:
             raise IdempotencyKeyReused("This Idempotency-Key was used for another request; use a new one.")
@@ -61,17 +48,41 @@ async def run_once(
             raise RequestInProgress("The request with this Idempotency-Key is still running.")
         return StoredResponse(known.status, known.body, replayed=True)
     try:
-        async with renewed(lambda: service.renew_idempotency_claim(claim), RENEW_SECONDS):
-            response = await execute(claim)
+        async with renewed(lambda: state.renew(request), RENEW_SECONDS):
+            response = await execute()
     except BaseException:
         # A claim that can't be released now is free when its lease ends.
         with suppress(StoreError):
-            await service.release_idempotency_key(claim)
+            await state.release(request)
         raise
-    # The effect has been stored; without the final response a repetition returns the one stored with the effect.
+    # Without the stored response a repetition is executed again, when the lease has ended.
     with suppress(StoreError):
         if response.has_effect:
-            await service.save_reply(CompletedRequest(claim=claim, status=response.status, body=response.body))
+            await state.save_response(request, response.status, response.body)
         else:
-            await service.release_idempotency_key(claim)
+            await state.release(request)
     return response
+
+
+async def retain_once(
+    run: Callable[[RetainRequest], Awaitable[Retained]], request: RetainRequest, same: IdempotentRequest
+) -> Retained:
+    """Store messages under ids that a repetition gives them again; those of an earlier execution count as stored.
+
+    A line of a document needs none, because a document never stores a line twice.
+    """
+    ids = {
+        number: same.new_id(number)
+        for number, message in enumerate(request.messages)
+        if message is not None and message.id is None and message.document is None
+    }
+    messages = tuple(
+        message.model_copy(update={"id": ids[number]}) if message is not None and number in ids else message
+        for number, message in enumerate(request.messages)
+    )
+    retained = await run(request.model_copy(update={"messages": messages}))
+    earlier = [each for each in retained.skipped if each.what in ids.values()]
+    skipped = tuple(each for each in retained.skipped if each not in earlier)
+    return retained.model_copy(
+        update={"stored": (*retained.stored, *(each.what for each in earlier)), "skipped": skipped}
+    )

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models.auth import ALL_BANKS, ApiKey, Permission
+from vmemo.models.auth import ALL_BANKS, Permission
 from vmemo_server.auth.errors import PermissionDenied
 from vmemo_server.auth.limits import Limits
 from vmemo_server.auth.permissions import includes, matches
+from vmemo_server.state import ApiKey
 
 
 class SupportsBanks(Protocol):

@@ -10,14 +10,15 @@ import typer
 from pydantic import JsonValue
 from rich.text import Text
 
+from vmemo import Memory
 from vmemo.cli.command import CommandGroup, command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db
 from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
 from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
-from vmemo.models.auth import ALL_BANKS, ApiKey, Permission
+from vmemo.models.auth import ALL_BANKS, Permission
 from vmemo.models.base import shifted
-from vmemo_server.auth.service import AuthService
+from vmemo_server.state import ApiKey, ServerState
 
 R = TypeVar("R")
 
@@ -84,8 +85,15 @@ def revoke(
         stdout().print(f"Key {one_line(key)} is revoked.", markup=False)
 
 
-def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
-    return run(Target(db, "default"), lambda memory: ask(AuthService(memory.store)), requires="nothing")
+def _ask(db: str, ask: Callable[[ServerState], Awaitable[R]]) -> R:
+    async def asked(memory: Memory) -> R:
+        state = ServerState(memory.store)
+        try:
+            return await ask(state)
+        finally:
+            await state.close()
+
+    return run(Target(db, "default"), asked, requires="nothing")
 
 
 def _plain(key: ApiKey) -> dict[str, JsonValue]:

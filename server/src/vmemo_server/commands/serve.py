@@ -16,9 +16,9 @@ from vmemo.cli.target import Target
 from vmemo.errors import Unsupported
 from vmemo_server.app import ServerOptions
 from vmemo_server.auth import Limits
-from vmemo_server.auth.service import ADMIN_KEY_VARIABLE
 from vmemo_server.connections import ConnectionLimits
 from vmemo_server.launch import Address, ServerLauncher
+from vmemo_server.state import ADMIN_KEY_VARIABLE
 
 _LIMITS = "Limits"
 _NETWORK = "Network"

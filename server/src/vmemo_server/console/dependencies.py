@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
 
-from vmemo import Memory
 from vmemo.models.auth import Permission
 from vmemo_server.auth import Principal
 from vmemo_server.console.csrf import Form, checked_form
 from vmemo_server.console.render import bank_path, render
 from vmemo_server.console.session import ConsoleSessions, browser_token
-from vmemo_server.dependencies import AppState, begin_write, open_session
+from vmemo_server.dependencies import AppState, RequestSession, begin_write, open_session
 
 
 async def _signed_in(request: Request) -> Principal:
@@ -31,13 +30,10 @@ SearchText = Annotated[str, Query(max_length=200)]
 
 
 @dataclass(frozen=True)
-class BankPage:
-    """A page of one bank: the request, its principal and the bank's memory."""
+class BankPage(RequestSession):
+    """A page of one bank, and its request."""
 
     request: Request
-    principal: Principal
-    bank: str
-    memory: Memory
 
     @property
     def can_write(self) -> bool:
@@ -68,7 +64,7 @@ class BankForm(BankPage):
 def _page(permission: Permission) -> Callable[[Request, SignedIn, str], Awaitable[BankPage]]:
     async def dependency(request: Request, principal: SignedIn, bank: str) -> BankPage:
         session = await open_session(request, principal, bank, permission, interface="console")
-        return BankPage(request, principal, bank, session.memory)
+        return BankPage(**vars(session), request=request)
 
     return dependency
 
@@ -79,7 +75,7 @@ def _form(permission: Permission, *, create: bool = False) -> Callable[[Request,
         principal.require(permission, bank)
         form = await checked_form(request)
         session = await open_session(request, principal, bank, permission, create=create, interface="console")
-        return BankForm(request, principal, bank, session.memory, form)
+        return BankForm(**vars(session), request=request, form=form)
 
     return dependency
 

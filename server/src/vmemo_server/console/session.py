@@ -16,7 +16,7 @@ from struct import Struct
 from fastapi import Request, Response
 
 from vmemo_server.auth.records import LocalRecords, Records
-from vmemo_server.auth.service import digest
+from vmemo_server.state import digest
 
 COOKIE = "vmemo_console"
 LIFETIME_SECONDS = 12 * 3600

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vmemo import Memory
-from vmemo.models.auth import AuditEntry, Permission
+from vmemo.models.auth import Permission
 from vmemo_server.auth import AccessControl, Principal
 from vmemo_server.auth.errors import http_status
-from vmemo_server.auth.service import AuthService
+from vmemo_server.state import AuditEntry, ServerState
 
 _log = logging.getLogger("vmemo.mcp")
 
@@ -36,7 +36,7 @@ class ToolCaller:
         memory: Memory, *, bank: str | None = None, permission: Permission = "admin", worker: bool = False
     ) -> ToolCaller:
         """Return the local user, limited to one bank if `bank` is given."""
-        access = AccessControl(service=AuthService(memory.store), keyless=True, on_audit_failure=_log_audit_failure)
+        access = AccessControl(state=ServerState(memory.store), keyless=True, on_audit_failure=_log_audit_failure)
         banks = ("*",) if bank is None else (bank,)
         principal = Principal(banks=banks, permission=permission, limits=access.limits)
         return ToolCaller(principal=principal, memory=memory, access=access, worker=worker, creates_default_bank=True)

@@ -35,6 +35,7 @@ async def serve(caller: ToolCaller) -> None:
             if worker is not None:
                 await _finish(worker)
         finally:
+            await caller.access.state.close()
             await caller.memory.close()
         if signal_number.done():
             # A thread is blocked reading stdin and can't be woken; everything is stored by now.

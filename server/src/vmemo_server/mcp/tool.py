@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -54,6 +55,10 @@ class ToolContext:
     def principal(self) -> Principal:
         """The principal of the call."""
         return self.caller.principal
+
+    def erasing(self) -> AbstractAsyncContextManager[None]:
+        """Delete stored responses about the bank while text of it is deleted."""
+        return self.caller.access.state.erasing(self.bank)
 
     @property
     def may_store_opinions(self) -> bool:

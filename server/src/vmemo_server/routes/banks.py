@@ -15,7 +15,6 @@ from starlette.background import BackgroundTask
 
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
-from vmemo.models.auth import ClaimedRequest
 from vmemo.models.base import Text
 from vmemo.models.requests import BackgroundRequest, CreateBankRequest, ProfileUpdate
 from vmemo.models.results import Forgotten, Status
@@ -75,9 +74,10 @@ async def status(session: ReadBank) -> Response:
 async def delete(session: DeleteBank, idempotency: Idempotent) -> Response:
     """Delete the whole bank."""
 
-    async def execute(claimed: ClaimedRequest | None) -> Forgotten:
+    async def execute(_: object) -> Forgotten:
         memory = await session.principal.open_bank(session.memory, session.bank, "admin")
-        return await (memory if claimed is None else memory.completing(claimed)).forget(bank=True)
+        async with session.erasing():
+            return await memory.forget(bank=True)
 
     return await idempotency.execute(session, execute, record)
 
@@ -137,14 +137,13 @@ async def import_bank(request: Request, session: ImportBank, idempotency: Idempo
         file = anyio.Path(folder) / "bank.jsonl"
         digest = await _save(request.stream(), file)
 
-        async def execute(claimed: ClaimedRequest | None) -> Status:
-            memory = session.memory
+        async def execute(_: object) -> Status:
             try:
-                await (memory if claimed is None else memory.completing(claimed)).import_bank(Path(file))
+                await session.memory.import_bank(Path(file))
             except InvalidInput as error:
                 # Hide the temporary file's path from the error.
                 raise InvalidInput(str(error).replace(str(file), "The body")) from error
-            return await memory.status()
+            return await session.memory.status()
 
         return await idempotency.execute(session, execute, record, content=digest)
 

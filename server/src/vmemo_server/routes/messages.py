@@ -15,6 +15,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo_server import examples
+from vmemo_server.auth.idempotency import retain_once
 from vmemo_server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, WriteBank
 from vmemo_server.openapi import operation_id
 from vmemo_server.paging import Cursor, Document, Limit
@@ -29,6 +30,7 @@ from vmemo_server.responses import (
     page_up_to,
     record,
 )
+from vmemo_server.state import IdempotentRequest
 
 router = APIRouter(
     generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute
@@ -54,7 +56,11 @@ async def retain(request: Request, session: CreateBank, body: RetainRequest, ide
     Messages are stored before anything else. 202 means that they are stored and still pending.
     """
     session.principal.check_batch(len(body.messages))
-    return await idempotency.run(session, body, lambda retained: _retain_response(request, body, retained))
+
+    async def execute(same: IdempotentRequest | None) -> Retained:
+        return await (session.run(body) if same is None else retain_once(session.run, body, same))
+
+    return await idempotency.execute(session, execute, lambda retained: _retain_response(request, body, retained))
 
 
 def _retain_response(request: Request, body: RetainRequest, retained: Retained) -> Response:

@@ -8,11 +8,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import ApiKey, AuditEntry, ClaimedRequest, Permission
+from vmemo.models.auth import Permission
 from vmemo.models.base import Name
 from vmemo.models.requests import CreateKeyRequest
 from vmemo_server import examples
-from vmemo_server.auth.service import AuthService
 from vmemo_server.background import BackgroundWorker
 from vmemo_server.dependencies import AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
 from vmemo_server.openapi import operation_id
@@ -30,6 +29,7 @@ from vmemo_server.responses import (
     problems,
     record,
 )
+from vmemo_server.state import ApiKey, AuditEntry, IdempotentRequest
 
 router = APIRouter(generate_unique_id_function=operation_id, tags=["server"], route_class=ExactRoute)
 NO_BANK = ""
@@ -108,25 +108,25 @@ async def create_key(
     request: Request, principal: AdminPrincipal, body: CreateKeyRequest, idempotency: Idempotent
 ) -> Response:
     """Create an API key and return its secret, which is shown only once."""
-    memory, created = AppState.of(request).memory, list[tuple[ApiKey, str]]()
+    state, created = AppState.of(request), list[CreatedKey]()
 
-    async def execute(claimed: ClaimedRequest | None) -> ApiKey:
-        made = await AuthService(memory.store).create_key(
-            body.name,
-            banks=body.banks,
-            permission=body.permission,
-            expires_at=body.expires_at,
-            claimed=claimed,
+    async def execute(same: IdempotentRequest | None) -> str:
+        id = None if same is None else same.new_id().replace("-", "")[:12]
+        if id is not None and any(key.id == id for key in await state.auth.keys()):
+            return id
+        key, secret = await state.auth.create_key(
+            body.name, banks=body.banks, permission=body.permission, expires_at=body.expires_at, id=id
         )
-        created.append(made)
-        return made[0]
+        created.append(CreatedKey(id=key.id, secret=secret))
+        return key.id
 
-    def without_secret(key: ApiKey) -> Response:
-        return record(CreatedKey(id=key.id, secret=None), 201)
+    def without_secret(id: str) -> Response:
+        return record(CreatedKey(id=id, secret=None), 201)
 
     # No secret is stored, so a repetition can't return it.
-    response = await idempotency.execute(RequestSession(principal, NO_BANK, memory), execute, without_secret)
-    return record(CreatedKey(id=created[0][0].id, secret=created[0][1]), 201) if created else response
+    session = RequestSession(principal, NO_BANK, state.memory, state.auth)
+    response = await idempotency.execute(session, execute, without_secret)
+    return record(created[0], 201) if created else response
 
 
 @router.delete("/v1/keys/{key}", response_model=IdResponse, responses=BODY_ERRORS)

@@ -12,6 +12,7 @@ from vmemo_server.dependencies import AdminBank, Idempotent
 from vmemo_server.openapi import operation_id
 from vmemo_server.paths import ExactRoute
 from vmemo_server.responses import BODY_ERRORS, READ_ERRORS, CursorPage, page, record
+from vmemo_server.state import IdempotentRequest
 
 router = APIRouter(
     generate_unique_id_function=operation_id,
@@ -30,7 +31,12 @@ async def list_webhooks(session: AdminBank) -> Response:
 @router.post("", response_model=SignedWebhook, responses=BODY_ERRORS, openapi_extra=examples.ADD_WEBHOOK)
 async def add(session: AdminBank, body: AddWebhookRequest, idempotency: Idempotent) -> Response:
     """Add a webhook, and return it with its signing secret, which is shown only once."""
-    return await idempotency.run(session, body, record)
+
+    async def execute(same: IdempotentRequest | None) -> SignedWebhook:
+        id = body.id or (None if same is None else same.new_id())
+        return await session.run(body.model_copy(update={"id": id}))
+
+    return await idempotency.execute(session, execute, record)
 
 
 @router.delete("/{webhook}", response_model=Webhook, responses=BODY_ERRORS)

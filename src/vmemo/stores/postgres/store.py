@@ -15,17 +15,16 @@ from sqlalchemy import Connection
 
 from vmemo.errors import NotFound, StoreBusy, StoreError
 from vmemo.models import BankId, Message, MessageId
-from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes
 from vmemo.models.results import Status
 from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import MessageSelect
-from vmemo.ports import HIDDEN, AppendCompletion, BankReader
+from vmemo.ports import HIDDEN, BankReader
 from vmemo.stores.postgres import maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
-from vmemo.stores.sql import auth_rows, bulk, migrate, reads
+from vmemo.stores.sql import bulk, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
@@ -108,12 +107,7 @@ class PostgresStore(SqlStore[PostgresPool]):
         return await self._database.notified(seconds, heard)
 
     async def append(
-        self,
-        bank: BankId,
-        messages: Sequence[Message],
-        *,
-        completes: AppendCompletion | None = None,
-        process_at: datetime | None = None,
+        self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
         """Store messages durably; those of an attempt whose outcome was not known count as stored."""
         tried = set[MessageId]()
@@ -123,7 +117,6 @@ class PostgresStore(SqlStore[PostgresPool]):
             found = reads.messages_of(connection, number, MessageSelect(ids=sorted(tried))) if tried else []
             stored = self._append(connection, bank, messages, process_at) | {message.id for message in found}
             tried.update(stored)
-            self._complete(connection, stored, completes)
             return stored
 
         return await self._database.write(run, repeatable=True)
@@ -161,9 +154,7 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     @staticmethod
     def _committed(connection: Connection, changes: Changes) -> bool:
-        """Return True if the response or the facts are stored; other committed changes are refused as out of date."""
-        if changes.completes is not None:
-            return auth_rows.is_completed(connection, changes.completes.claim)
+        """Return True if the facts are stored; other committed changes are refused as out of date."""
         if not changes.facts:
             return False
         bank = bank_state(connection, changes.bank).seq
@@ -181,9 +172,9 @@ class PostgresStore(SqlStore[PostgresPool]):
             lambda c: search.nearest(c, bank, vectors, limit=limit, floor=floor, index_from=self._index_from)
         )
 
-    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
+    async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it, then release the space of its rows."""
-        dropped = await super().drop_bank(bank, completes=completes)
+        dropped = await super().drop_bank(bank)
         if dropped and not bank.startswith(HIDDEN):
             await self._vacuum()
         return dropped

@@ -14,7 +14,7 @@ from vmemo.models import Bank, BankId, FormerProfile, Profile, new_id, utc_now
 from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
-from vmemo.stores.sql import auth_rows, message_rows, queue, webhook_rows
+from vmemo.stores.sql import message_rows, queue, webhook_rows
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import bank_of
 from vmemo.stores.sql.schema import banks, messages, profiles, spending
@@ -132,7 +132,6 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     drop_derived(connection, state.seq, index)
     _clear(connection, state.seq, index)
     if visible:
-        auth_rows.drop_replies(connection, bank)
         message_rows.note_deletion(connection)
     return True
 

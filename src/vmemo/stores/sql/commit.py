@@ -11,7 +11,6 @@ from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.ports import BankNotFound
 from vmemo.stores.held_banks import BankHeld
 from vmemo.stores.sql import (
-    auth_rows,
     bank_rows,
     batch_rows,
     deletions,
@@ -56,8 +55,6 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     if changes.rename is not None and not bank_rows.rename(connection, state, changes.rename, index):
         connection.rollback()
         return False
-    if changes.completes is not None:
-        auth_rows.complete_request(connection, changes.completes)
     return True
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Table, delete, select, update
 
-from vmemo.models import BankId, FactId, MessageId
+from vmemo.models import FactId, MessageId
 from vmemo.models.changes import Changes, NewFact
-from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
+from vmemo.stores.sql import bank_rows, conditions, message_rows
 from vmemo.stores.sql.bulk import seqs_of
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.schema import CONTEXT, confidence_changes, facts, jobs, links, mentions, merges, messages, sources
@@ -96,11 +96,10 @@ def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: S
 
 
 def erase_copies(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
-    """Delete what may quote the deleted text: responses, derived banks and errors.
+    """Delete what may quote the deleted text: derived banks and errors.
 
     An error of several messages may quote any of them, so those that share one with a deleted message lose it too.
     """
-    auth_rows.drop_replies(connection, BankId(changes.bank))
     bank_rows.drop_derived(connection, bank, index)
     quoting = select(messages.c.error).where(messages.c.bank == bank, messages.c.error.is_not(None))
     shared = quoting.where(among(messages.c.id, changes.deleted.messages)).distinct()

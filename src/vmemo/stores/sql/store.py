@@ -29,16 +29,14 @@ from vmemo.models import (
     MessageId,
     RetentionScore,
 )
-from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.search import ExpandRequest, Expansion
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.ports import AppendCompletion, BankReader, HiddenBank
+from vmemo.ports import BankReader, HiddenBank
 from vmemo.stores.held_banks import commit_when_free
 from vmemo.stores.sql import (
-    auth_rows,
     bank_rows,
     fact_revisions,
     maintenance,
@@ -75,6 +73,18 @@ class SqlStore(ABC, Generic[D]):
         return self._connections
 
     @abstractmethod
+    async def open(self, *, as_is: bool = False) -> None:
+        """Connect, and create or upgrade the schema."""
+
+    async def run_read(self, run: Callable[[Connection], R]) -> R:
+        """Run a function in one read transaction of the database, which may hold tables of other programs."""
+        return await self._database.read(run)
+
+    async def run_write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
+        """Run a function in one write transaction of the database; see `Database.write`."""
+        return await self._database.write(run, repeatable=repeatable)
+
+    @abstractmethod
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank."""
 
@@ -104,17 +114,15 @@ class SqlStore(ABC, Generic[D]):
         """Return the hidden banks."""
         return await self._database.read(bank_rows.hidden)
 
-    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
+    async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it."""
+        dropped = False
 
         def run(connection: Connection) -> bool:
-            dropped = bank_rows.drop(connection, bank, self._index)
-            if completes is None:
-                return dropped
-            if dropped:
-                auth_rows.complete_request(connection, completes)
+            nonlocal dropped
             # An earlier run may have been committed after all.
-            return dropped or auth_rows.is_completed(connection, completes.claim)
+            dropped = bank_rows.drop(connection, bank, self._index) or dropped
+            return dropped
 
         return await self._database.write(run, repeatable=True)
 
@@ -131,27 +139,10 @@ class SqlStore(ABC, Generic[D]):
         return await self._read(bank, statistics.daily_counts)
 
     async def append(
-        self,
-        bank: BankId,
-        messages: Sequence[Message],
-        *,
-        completes: AppendCompletion | None = None,
-        process_at: datetime | None = None,
+        self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
         """Store messages durably."""
-
-        def run(connection: Connection) -> set[MessageId]:
-            stored = self._append(connection, bank, messages, process_at)
-            self._complete(connection, stored, completes)
-            return stored
-
-        return await self._database.write(run)
-
-    @staticmethod
-    def _complete(connection: Connection, stored: set[MessageId], completes: AppendCompletion | None) -> None:
-        completed = None if completes is None else completes(stored)
-        if completed is not None:
-            auth_rows.complete_request(connection, completed)
+        return await self._database.write(lambda c: self._append(c, bank, messages, process_at))
 
     def _append(
         self, connection: Connection, bank: BankId, messages: Sequence[Message], process_at: datetime | None
@@ -268,59 +259,3 @@ class SqlStore(ABC, Generic[D]):
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
         """Return the webhooks of a bank, oldest first."""
         return await self._read(bank, webhook_rows.listed)
-
-    async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
-        """Store an API key under the hash of its secret, unless that hash is stored already."""
-
-        def run(connection: Connection) -> None:
-            auth_rows.add_key(connection, key, digest)
-            if completes is not None:
-                auth_rows.complete_request(connection, completes)
-
-        await self._database.write(run)
-
-    async def find_key(self, digest: str) -> ApiKey | None:
-        """Return the API key with this hash, or None."""
-        return await self._database.read(lambda c: auth_rows.find_key(c, digest))
-
-    async def keys(self) -> list[ApiKey]:
-        """Return every API key, oldest first."""
-        return await self._database.read(auth_rows.keys)
-
-    async def revoke_key(self, id: str, at: datetime) -> bool:
-        """Revoke an API key; return False if the id is unknown."""
-        return await self._database.write(lambda c: auth_rows.revoke(c, id, at))
-
-    async def add_audit_entry(self, entry: AuditEntry) -> int:
-        """Append to the audit log and return the entry's id."""
-        return await self._database.write(lambda c: auth_rows.add_audit_entry(c, entry))
-
-    async def finish_audit_entry(self, id: int, status: int) -> None:
-        """Store the status of a write that has ended."""
-        await self._database.write(lambda c: auth_rows.finish_audit_entry(c, id, status), repeatable=True)
-
-    async def audit_entries(
-        self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
-    ) -> list[AuditEntry]:
-        """Return audit entries, newest first."""
-        return await self._database.read(lambda c: auth_rows.audit_entries(c, banks, before, limit))
-
-    async def claim_idempotency_key(
-        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
-    ) -> IdempotentReply | None:
-        """Claim an idempotency key, or return the reply of the request that holds it."""
-        return await self._database.write(
-            lambda c: auth_rows.claim_idempotency_key(c, claim, fingerprint, bank=bank, lease=lease)
-        )
-
-    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
-        """Extend the lease of a request that is running."""
-        await self._database.write(lambda c: auth_rows.renew_idempotency_claim(c, claim), repeatable=True)
-
-    async def save_reply(self, completed: CompletedRequest) -> None:
-        """Store the final response to a claimed request."""
-        await self._database.write(lambda c: auth_rows.save_reply(c, completed), repeatable=True)
-
-    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
-        """End a claim: delete it, unless its request has taken effect."""
-        await self._database.write(lambda c: auth_rows.release_idempotency_key(c, claim), repeatable=True)

@@ -121,7 +121,7 @@ async def preview(page: WritePage, fact: Name) -> Response:
 @router.post("/{fact}/delete")
 async def delete(form: WriteForm, fact: Name) -> Response:
     """Delete a fact with what rests on it."""
-    return redirect(form.path("facts"), "forgotten", await form.memory.delete(fact))
+    return redirect(form.path("facts"), "forgotten", await form.run(DeleteFactRequest.of({"fact": fact})))
 
 
 async def _timeline(page: BankPage) -> Timeline:

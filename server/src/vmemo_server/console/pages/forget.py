@@ -36,7 +36,7 @@ async def forget(form: WriteForm) -> Response:
     """Delete the target with everything derived from it."""
     sent = form.form
     request = _request(document=sent.text("document"), entity=sent.text("entity"), messages=sent.all("message"))
-    return redirect(form.path(), "forgotten", await form.memory.run(request))
+    return redirect(form.path(), "forgotten", await form.run(request))
 
 
 @router.post("/bank")
@@ -44,7 +44,8 @@ async def forget_bank(form: AdminForm) -> Response:
     """Delete the whole bank; its name must be typed."""
     if form.form.text("name") != form.bank:
         raise InvalidInput("The name does not match. Nothing was deleted: type the bank's name exactly.")
-    return redirect(path_to(), "forgotten", await form.memory.forget(bank=True))
+    async with form.erasing():
+        return redirect(path_to(), "forgotten", await form.memory.forget(bank=True))
 
 
 def _request(*, document: str, entity: str, messages: tuple[str, ...]) -> ForgetContentRequest:

@@ -66,7 +66,7 @@ async def process(form: WriteForm) -> Response:
 @router.post("/maintain")
 async def maintain(form: WriteForm) -> Response:
     """Run maintenance."""
-    await form.memory.run(MaintainRequest())
+    await form.run(MaintainRequest())
     return redirect(form.path(), "maintained")
 
 

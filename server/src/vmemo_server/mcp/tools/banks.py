@@ -61,7 +61,8 @@ class DeleteBankArguments(BankArguments):
 @tool("Delete a bank", "admin", effects=ToolEffects(destructive=True, idempotent=True), names_bank=True)
 async def delete_bank(context: ToolContext, arguments: DeleteBankArguments) -> str:
     """Delete a whole bank for good. Only if the user names it and confirms."""
-    deleted = await context.memory.forget(bank=True)
+    async with context.erasing():
+        deleted = await context.memory.forget(bank=True)
     return "\n".join(deleted_lines(f"bank {context.bank!r}", deleted))
 
 

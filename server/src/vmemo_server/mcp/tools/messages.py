@@ -89,10 +89,11 @@ async def forget(context: ToolContext, arguments: ForgetArguments) -> str:
     """Delete a fact, messages, a document or a person or thing, with all that rests on it, for good. Give one of them.
     Only if the user asks and confirms. To correct a fact, use edit_memory."""
     given = arguments.model_dump(exclude={"bank", "fact"})
-    if arguments.fact is None:
-        deleted = await context.memory.run(ForgetContentRequest.of(given))
-    elif any(given.values()):
+    if arguments.fact is not None and any(given.values()):
         raise InvalidInput("Name exactly one thing to forget: a fact, messages, a document or an entity.")
-    else:
-        deleted = await context.memory.delete(arguments.fact)
+    async with context.erasing():
+        if arguments.fact is None:
+            deleted = await context.memory.run(ForgetContentRequest.of(given))
+        else:
+            deleted = await context.memory.delete(arguments.fact)
     return "\n".join(deleted_lines("for good", deleted))

@@ -1,4 +1,4 @@
-"""The initial schema: the shared tables, the server's tables, and what only one of the databases has."""
+"""The initial schema: the shared tables, and what only one of the databases has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from alembic import op
 from sqlalchemy import text
 
 from vmemo.stores.postgres import schema as postgres_schema
-from vmemo.stores.sql.auth_schema import auth_metadata
 from vmemo.stores.sql.conditions import OF_PAGES
 from vmemo.stores.sql.schema import metadata, sqlite_metadata
 
@@ -17,7 +16,6 @@ down_revision = None
 def upgrade() -> None:
     """Create every table. A later migration changes these tables, and then this one keeps its own copy of them."""
     bind = op.get_bind()
-    auth_metadata.create_all(bind, checkfirst=False)
     if bind.dialect.name == "postgresql":
         postgres_schema.create(bind)
         return
