@@ -28,8 +28,15 @@ from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.values import WORDLESS, demand_vectors
 
 
+class Refused(Exception):
+    """A precondition does not hold. The transaction is rolled back; other writes that share it are repeated."""
+
+
 def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool:
-    """Write changes; return False, with nothing written, if a precondition does not hold."""
+    """Write changes; raise Refused if a precondition does not hold.
+
+    Return False if the bank was deleted with the jobs that this would have ended.
+    """
     if changes.rename is not None:
         # Where two banks are locked, the visible one comes first.
         message_rows.state_or_none(connection, changes.rename.to)
@@ -47,14 +54,12 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     if not _allowed(connection, state, changes) or (
         embeddings is not None and not _replace_embeddings(connection, state.seq, embeddings, index)
     ):
-        connection.rollback()
-        return False
+        raise Refused
     _save_records(connection, state, changes, index)
     _save_notes(connection, state.seq, changes)
     _save_queue(connection, state.seq, changes)
     if changes.rename is not None and not bank_rows.rename(connection, state, changes.rename, index):
-        connection.rollback()
-        return False
+        raise Refused
     return True
 
 

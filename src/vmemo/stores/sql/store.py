@@ -47,7 +47,7 @@ from vmemo.stores.sql import (
     statistics,
     webhook_rows,
 )
-from vmemo.stores.sql.commit import commit
+from vmemo.stores.sql.commit import Refused, commit
 from vmemo.stores.sql.database import Database
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.search import SearchIndex
@@ -157,7 +157,10 @@ class SqlStore(ABC, Generic[D]):
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all, once no other process holds the bank."""
-        return await commit_when_free(changes.bank, lambda: self._commit(changes))
+        try:
+            return await commit_when_free(changes.bank, lambda: self._commit(changes))
+        except Refused:
+            return False
 
     async def _commit(self, changes: Changes) -> bool:
         return await self._database.write(lambda c: commit(c, changes, self._index))
