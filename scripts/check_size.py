@@ -15,7 +15,7 @@ BUDGETS = {
     "neo4j/src": 4_800,
     "hindsight/src": 2_100,
     "integrations/src": 1_400,
-    "bench/src": 9_600,
+    "bench/src": 9_900,
     "conformance/src": 7_000,
 }
 """The greatest number of lines by folder. The goals are 40,000, 7,000 and 3,500 for the first three."""

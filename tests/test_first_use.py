@@ -14,44 +14,45 @@ from vmemo.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
 EXISTING_TESTS = {
-    "the first snippet of the README": "test_readme.py::test_the_first_snippet_prints_what_the_readme_shows",
-    "the quickstart runs as pasted": "test_docs.py::test_each_block_of_the_quickstart_runs_as_pasted",
-    "paths, Path, sqlite:///~/x.db": "memory/test_convenient_input.py::test_a_database_file_is_given_by_path_or_url",
-    ":memory:": "memory/test_convenient_input.py::test_a_database_in_memory_is_private_and_leaves_no_file",
-    "VMEMO_URL": "memory/test_convenient_input.py::"
+    "the first snippet of the README": "tests/test_readme.py::test_the_first_snippet_prints_what_the_readme_shows",
+    "the quickstart runs as pasted": "tests/test_docs.py::test_each_block_of_the_quickstart_runs_as_pasted",
+    "paths, Path, sqlite:///~/x.db": "tests/memory/test_convenient_input.py::"
+    "test_a_database_file_is_given_by_path_or_url",
+    ":memory:": "tests/memory/test_convenient_input.py::test_a_database_in_memory_is_private_and_leaves_no_file",
+    "VMEMO_URL": "tests/memory/test_convenient_input.py::"
     "test_the_database_is_the_argument_or_that_of_the_settings_or_of_the_environment",
-    "messages of chat APIs in Python": "memory/test_convenient_input.py::test_chat_messages_are_retained",
-    "messages of chat APIs in REST": "server/test_rest_requests.py::"
+    "messages of chat APIs in Python": "tests/memory/test_convenient_input.py::test_chat_messages_are_retained",
+    "messages of chat APIs in REST": "server/tests/rest/test_rest_requests.py::"
     "test_messages_of_chat_apis_are_stored_and_those_without_text_are_skipped",
-    "ISO times": "memory/test_convenient_input.py::test_times_are_given_as_iso_text_or_aware_datetimes",
-    "naive datetimes": "memory/test_bad_input.py::test_an_invalid_message_option_is_refused",
-    "--at-time 2024-01-01": "cli/test_cli_recall.py::test_recall_takes_at_time_and_top_k",
-    "one fact": "memory/test_one_fact.py",
-    "a failed retain": "memory/test_failing_messages.py::"
+    "ISO times": "tests/memory/test_convenient_input.py::test_times_are_given_as_iso_text_or_aware_datetimes",
+    "naive datetimes": "tests/memory/test_bad_input.py::test_an_invalid_message_option_is_refused",
+    "--at-time 2024-01-01": "tests/cli/test_cli_recall.py::test_recall_takes_at_time_and_top_k",
+    "one fact": "tests/memory/test_one_fact.py",
+    "a failed retain": "tests/memory/test_failing_messages.py::"
     "test_the_error_is_on_the_message_and_later_messages_are_processed",
-    "Windows": "test_windows.py::test_every_module_imports_and_commands_run_without_unix_modules_and_fork",
-    "docker run": "server/test_docker.py::"
+    "Windows": "tests/test_windows.py::test_every_module_imports_and_commands_run_without_unix_modules_and_fork",
+    "docker run": "server/tests/rest/test_docker.py::"
     "test_image_starts_with_the_admin_key_of_the_environment_and_passes_its_health_check",
-    "docker run without a key": "server/test_docker.py::test_image_without_a_key_names_the_variable_to_set",
-    "/": "server/test_pages.py::test_home_page_needs_no_key_and_links_to_the_interfaces",
-    "/docs": "server/test_pages.py::test_reference_shows_every_operation_and_schema",
-    "small JSON": "server/test_recall_formats.py::test_lean_facts_are_small_and_have_the_same_meaning",
-    "prompts from REST": "server/test_recall_formats.py::test_a_prompt_is_plain_text",
-    "tokens of MCP tools": "mcp_server/test_mcp_tools.py::MAX_TOKENS",
-    "retain --file chat.json": "cli/test_cli_retain.py::test_a_json_file_is_read_as_chat_messages",
-    "vmemo bank": "cli/test_cli_bank.py::test_banks_are_listed_in_pages",
-    "embedders by name": "memory/test_named_embedders.py::test_a_named_embedder_retains_and_recalls",
-    "embedders by name in commands": "cli/test_cli_embedder.py::test_retain_and_recall_take_an_embedder",
-    "TypeScript": "server/test_typescript_client.py::test_client_works_with_a_server",
-    "framework integrations": "test_integrations.py",
-    "the settings reference": "test_settings.py::test_the_settings_page_lists_every_setting_with_its_default",
+    "docker run without a key": "server/tests/rest/test_docker.py::test_image_without_a_key_names_the_variable_to_set",
+    "/": "server/tests/rest/test_pages.py::test_home_page_needs_no_key_and_links_to_the_interfaces",
+    "/docs": "server/tests/rest/test_pages.py::test_reference_shows_every_operation_and_schema",
+    "small JSON": "server/tests/rest/test_recall_formats.py::test_lean_facts_are_small_and_have_the_same_meaning",
+    "prompts from REST": "server/tests/rest/test_recall_formats.py::test_a_prompt_is_plain_text",
+    "tokens of MCP tools": "server/tests/mcp_server/test_mcp_tools.py::MAX_TOKENS",
+    "retain --file chat.json": "tests/cli/test_cli_retain.py::test_a_json_file_is_read_as_chat_messages",
+    "vmemo bank": "tests/cli/test_cli_bank.py::test_banks_are_listed_in_pages",
+    "embedders by name": "tests/memory/test_named_embedders.py::test_a_named_embedder_retains_and_recalls",
+    "embedders by name in commands": "tests/cli/test_cli_embedder.py::test_retain_and_recall_take_an_embedder",
+    "TypeScript": "server/tests/rest/test_typescript_client.py::test_client_works_with_a_server",
+    "framework integrations": "tests/test_integrations.py",
+    "the settings reference": "tests/test_settings.py::test_the_settings_page_lists_every_setting_with_its_default",
 }
 
 
 @pytest.mark.parametrize("obstacle", EXISTING_TESTS)
 def test_the_test_of_an_obstacle_exists(obstacle: str) -> None:
     file, _, name = EXISTING_TESTS[obstacle].partition("::")
-    code = (ROOT / "tests" / file).read_text(encoding="utf-8")
+    code = (ROOT / file).read_text(encoding="utf-8")
     assert name in code, f"{file} has no {name}"
 
 

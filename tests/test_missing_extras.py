@@ -80,7 +80,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
-    "neo4j": ("neo4j", lambda url: Memory("neo4j://h")),
+    "neo4j": ("vmemo_neo4j", lambda url: Memory("neo4j://h")),
     "server": ("vmemo_server", run("serve")),
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),

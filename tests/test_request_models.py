@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack, get_args, get_origin, get_type_hints
 
 import pytest
-import typer
 from pydantic import BaseModel
+from scripts.cli_reference import all_commands
 
 from vmemo import Memory
-from vmemo.cli.app import app as command_line
 from vmemo.client import Client
 from vmemo.models import requests as r
 from vmemo.models.chat import IGNORED_KEYS
@@ -214,7 +213,7 @@ def mcp_fields(tool: str) -> set[str]:
 
 def cli_fields(command: str) -> set[str]:
     """Return the arguments and options of a command."""
-    found: Any = typer.main.get_command(command_line)
+    found: Any = all_commands()
     for name in command.split():
         found = found.commands[name]
     return {parameter.name for parameter in found.params}

@@ -149,10 +149,10 @@ def test_the_error_for_invalid_options_names_the_problem(
 def test_without_the_package_every_benchmark_names_the_install_command() -> None:
     without_package = """
 import importlib.metadata, sys
-importlib.metadata.entry_points = lambda **_: ()
+importlib.metadata.entry_points = lambda **_: importlib.metadata.EntryPoints()
 from vmemo.cli.app import app
 app(["benchmark", "locomo", "--data", "folder"])
 """
     done = subprocess.run([sys.executable, "-c", without_package], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install vmemo-bench" in done.stderr
+    assert "pip install 'vmemo-bench'" in done.stderr

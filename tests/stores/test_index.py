@@ -1,7 +1,5 @@
 """The search structures in memory: close to exact, and the same however they grew."""
 
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
@@ -316,14 +314,6 @@ def test_a_damaged_block_is_reported() -> None:
     ):
         with pytest.raises(ValueError, match="can't be read"):
             FactBlock.read(1, 2, damaged)
-
-
-def test_a_block_that_was_written_when_ids_were_json_is_read() -> None:
-    block = a_block({seq: (["oak"], seq) for seq in range(1, 9)})
-    ids = json.dumps(block.ids.all(), ensure_ascii=False).encode("utf-8")
-    planes = np.ascontiguousarray(block.columns[1:].astype("<i8", order="C").view(np.uint8).reshape(-1, 8).T)
-    earlier = zlib.compress(len(ids).to_bytes(4, "little") + ids + planes.tobytes(), level=6)
-    assert equal(FactBlock.read(1, 8, block.stored()._replace(properties=earlier)), block)
 
 
 def test_ids_are_found_after_those_asked_for_lately_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
