@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event, Thread
 
 import httpx2
@@ -21,14 +21,11 @@ from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
 from vmemo_server.auth import Limits
-from vmemo_server.connections import ACCEPT_BATCH, ConnectionLimits, limited_protocol
 from vmemo_server.dependencies import AppState
 from vmemo_server.launch import Address
 from vmemo_server.state import ServerState
 
 HOST = "127.0.0.1"
-_PATIENT = ConnectionLimits(header_seconds=MAX_WAIT, body_seconds=MAX_WAIT)
-"""A machine that stalls must not end a connection between two requests of a test."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +77,18 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def run_app(app: ASGIApp, connections: ConnectionLimits | None = None) -> Generator[str]:
+def run_app(app: ASGIApp, connections: int = 1_000) -> Generator[str]:
     """Run any application as `vmemo serve` would, and yield its address."""
     with Address(host=HOST, port=0).socket() as listening:
         config = uvicorn.Config(
             app,
-            http=limited_protocol(connections or _PATIENT),
+            http="h11",
             lifespan="on",
             ws="none",
-            backlog=ACCEPT_BATCH,
+            limit_concurrency=connections + 1,
             log_config=None,
             timeout_graceful_shutdown=10,
+            # A machine that stalls must not end a connection between two requests of a test.
             timeout_keep_alive=int(MAX_WAIT),
         )
         server = _Server(config)
@@ -120,8 +118,6 @@ def live_server(
     memory = Memory(database, llm=llm, embedder=embedder or HashEmbedder())
     state = AppState(memory, keyless, limits or Limits())
     chosen = options or ServerOptions(hosts=(HOST,))
-    if chosen.connections == ConnectionLimits():
-        chosen = replace(chosen, connections=_PATIENT)
     app = create_app(state, chosen)
     with run_app(app, chosen.connections) as url:
         yield LiveServer(url, state, app)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_bytes
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +18,6 @@ from vmemo.errors import VmemoError
 from vmemo.memory.request_queue import ConcurrencyLimits
 from vmemo_server import console, pages, problems
 from vmemo_server.background import BackgroundWorker
-from vmemo_server.connections import ConnectionLimits
 from vmemo_server.cors import CORS, checked_origin
 from vmemo_server.dependencies import AppState
 from vmemo_server.lifespan import lifespan
@@ -31,7 +31,7 @@ from vmemo_server.middleware import (
 from vmemo_server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo_server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo_server.paths import is_console
-from vmemo_server.request_body import BodyFramingMiddleware, BodyLimitMiddleware, DrainMiddleware
+from vmemo_server.request_body import BodyFramingMiddleware, BodyLimitMiddleware
 from vmemo_server.routes import banks, facts, inspect, messages, query, system, webhooks
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -53,21 +53,23 @@ class ServerOptions:
     """Serve MCP under /mcp if the extra is installed."""
     cors_origins: Collection[str] = ()
     """Origins of web pages that may use the server, such as https://app.example."""
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    """Limits of connections and of the bodies that arrive on them."""
+    connections: int = 1_000
+    """Open connections beyond which `vmemo serve` answers 503."""
     reports: Path | None = None
     """Folder of benchmark reports that the console shows."""
     requests: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
     """Recalls and writes that run at a time, and that wait."""
     grace: float = 30.0
     """Seconds for running requests and jobs to finish after the server is asked to stop."""
+    session_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
+    """Signs the sessions of the console; the processes of one server have the same."""
 
 
 def create_app(state: AppState, options: ServerOptions | None = None, observers: Sequence[Observer] = ()) -> FastAPI:
     """Return the application; its lifespan opens the memory, runs queued jobs and closes the memory."""
     given = options or ServerOptions()
     chosen = replace(given, cors_origins=tuple(map(checked_origin, given.cors_origins)))
-    state.memory.limit_requests(chosen.requests, state.shared.bank_locks)
+    state.memory.limit_requests(chosen.requests)
     metrics = _metrics()
     observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
     worker = BackgroundWorker(state.memory, observer) if chosen.worker else None
@@ -88,7 +90,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    app.state.console_sessions = console.ConsoleSessions(csrf_key=state.shared.csrf_key, records=state.shared.sessions)
+    app.state.console_sessions = console.ConsoleSessions(chosen.session_key)
     app.state.reports = chosen.reports
     own = [each.router for each in (banks, messages, query, facts, inspect, webhooks, system)]
     others = [point.load() for point in entry_points(group=ROUTERS)]
@@ -105,14 +107,13 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     ):
         app.add_exception_handler(kind, handle)
     # Starlette runs the middleware that was added last first.
-    app.add_middleware(BodyLimitMiddleware, limits=state.limits, connections=chosen.connections)
+    app.add_middleware(BodyLimitMiddleware, limits=state.limits)
     app.add_middleware(ContentTypeMiddleware)
     app.add_middleware(AuditMiddleware, access=state.access)
     app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts, origins=chosen.cors_origins)
     app.add_middleware(MethodMiddleware)
     app.add_middleware(ObserverMiddleware, observer=observer, respond=_unexpected_error)
     _add_tracing(app)
-    app.add_middleware(DrainMiddleware, limits=state.limits, connections=chosen.connections)
     if chosen.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=chosen.cors_origins, **CORS)
     app.add_middleware(BodyFramingMiddleware)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from secrets import token_bytes
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Request, Response, Security
@@ -14,14 +13,12 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.memory.request_queue import BankLocks
 from vmemo.models.auth import Permission
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest
 from vmemo_server.auth import AccessControl, Limits, Principal
 from vmemo_server.auth.errors import Unauthenticated
 from vmemo_server.auth.idempotency import StoredResponse, run_once
-from vmemo_server.auth.records import LocalRecords, Records
 from vmemo_server.problems import request_id
 from vmemo_server.state import AuditEntry, IdempotentRequest, Interface, ServerState
 
@@ -29,17 +26,6 @@ REPLAYED = "Idempotent-Replayed"
 R = TypeVar("R")
 ERASING = (ForgetContentRequest, DeleteFactRequest, MaintainRequest)
 """Requests that delete text of a bank."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SharedState:
-    """Records that the processes of one server have in common."""
-
-    rates: Records = field(default_factory=LocalRecords)
-    sessions: Records = field(default_factory=LocalRecords)
-    bank_locks: BankLocks | None = None
-    """Locks of banks whose facts several processes derive."""
-    csrf_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
 
 
 @dataclass(eq=False)
@@ -52,13 +38,10 @@ class AppState:
     memory: Memory
     keyless: bool
     limits: Limits = field(default_factory=Limits)
-    shared: SharedState = field(default_factory=SharedState)
     access: AccessControl = field(init=False)
 
     def __post_init__(self) -> None:
-        self.access = AccessControl(
-            state=ServerState(self.memory.store), keyless=self.keyless, limits=self.limits, buckets=self.shared.rates
-        )
+        self.access = AccessControl(state=ServerState(self.memory.store), keyless=self.keyless, limits=self.limits)
 
     @property
     def auth(self) -> ServerState:

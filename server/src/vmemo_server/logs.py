@@ -9,8 +9,11 @@ import json
 import logging
 import select
 import sys
-from collections.abc import Generator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
 import structlog
@@ -19,7 +22,6 @@ from structlog.types import EventDict, FilteringBoundLogger, Processor, WrappedL
 from vmemo.errors import VmemoError, named
 from vmemo.models.results import Job
 from vmemo_server.observability import RequestLog, location_of
-from vmemo_server.repeats import RepeatLimit
 
 LogFormat = Literal["text", "json"]
 Level = Literal["info", "warning", "error"]
@@ -28,6 +30,11 @@ MAX_VALUE_BYTES = 1_200
 """Bytes of a value after escaping. No line has more than two long ones: a bank or an event, and an error."""
 SURELY_SHORT = MAX_VALUE_BYTES // 12
 """Characters that have no more bytes, however they are escaped."""
+LINES_PER_MINUTE = 60
+"""Equal lines of a minute that are written; of the others, their number."""
+_MINUTE = 60.0
+_MAX_DIFFERENT = 1_000
+"""Different lines that are counted in a minute; all others count as one."""
 
 
 class LineWriter:
@@ -99,6 +106,34 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+@dataclass
+class RepeatLimit:
+    """Counts equal log lines of the current minute."""
+
+    lines: int = LINES_PER_MINUTE
+    clock: Callable[[], float] = time.monotonic
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    _began: float = float("-inf")
+
+    def admit(self, line: str) -> bool:
+        """Count a line; return False if it was written often enough."""
+        counted = line if line in self._counts or len(self._counts) < _MAX_DIFFERENT else "other lines"
+        self._counts[counted] += 1
+        return self._counts[counted] <= self.lines
+
+    def suppressed(self, *, now: bool = False) -> dict[str, int]:
+        """Return the lines that were not written, with their number, and count again from zero.
+
+        Return nothing before the minute is over, unless `now` is set.
+        """
+        if not now and self.clock() - self._began < _MINUTE:
+            return {}
+        found = {line: count - self.lines for line, count in self._counts.items() if count > self.lines}
+        self._counts.clear()
+        self._began = self.clock()
+        return found
+
+
 class ServerLog:
     """Observer that writes log lines. Lines that a client without a key can cause are limited per minute."""
 
@@ -158,7 +193,7 @@ class ServerLog:
     @contextmanager
     def capture_standard(self) -> Generator[None]:
         """Log warnings and errors of other libraries here, unless the process has set up logging."""
-        root, handler = logging.getLogger(), _StandardHandler(self)
+        root, handler = logging.getLogger(), StandardHandler(self)
         if root.hasHandlers():
             yield
             return
@@ -182,7 +217,9 @@ class ServerLog:
             self._log.warning("suppressed", line=line, count=count)
 
 
-class _StandardHandler(logging.Handler):
+class StandardHandler(logging.Handler):
+    """Writes warnings and errors of other libraries to the server's log."""
+
     def __init__(self, log: ServerLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log

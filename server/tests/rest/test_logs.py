@@ -13,9 +13,8 @@ from io import StringIO
 
 import pytest
 
-from vmemo_server.logs import LineWriter, LogFormat, ServerLog
+from vmemo_server.logs import LineWriter, LogFormat, RepeatLimit, ServerLog
 from vmemo_server.observability import CompositeObserver, RequestLog
-from vmemo_server.repeats import RepeatLimit
 
 HOSTILE = [
     "\x1b[2J\x1b[1;31mFAKE",

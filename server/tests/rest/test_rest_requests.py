@@ -253,7 +253,6 @@ def test_large_bodies_are_rejected_with_and_without_content_length(database: str
             declared = client.post(f"/v1/banks/new/{path}", content=b" " * 1000 * size, headers=headers)
             chunked = client.post(f"/v1/banks/new/{path}", content=chunks(size), headers=headers)
             assert [declared.status_code, chunked.status_code] == [413, 413]
-            assert declared.headers["connection"] == chunked.headers["connection"] == "close"
             assert declared.json()["type"] == chunked.json()["type"] == "urn:vmemo:problem:BodyTooLarge"
         many = client.post("/v1/banks/a/messages", json={"messages": [{"content": "x"}] * 3})
         assert (many.status_code, "Nothing was stored" in many.text) == (422, True)

@@ -83,19 +83,15 @@ def test_server_without_a_standard_error_stream_works(tmp_path: Path) -> None:
 OPTIONS = {
     "rate": 7.0,
     "body_bytes": 1_001,
-    "buffered_bytes": 2_002,
     "connections": 33,
-    "connections_per_address": 4,
-    "header_seconds": 5.5,
-    "body_seconds": 6.5,
-    "bytes_per_second": 777.0,
+    "grace": 6.0,
 }
 
 
 def test_limits_of_the_command_line_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launchers: list[ServerLauncher] = []
 
-    async def run(self: ServerLauncher) -> None:
+    async def run(self: ServerLauncher, memory: Memory) -> None:
         launchers.append(self)
 
     monkeypatch.setattr(ServerLauncher, "run", run)
@@ -103,7 +99,7 @@ def test_limits_of_the_command_line_reach_the_server(tmp_path: Path, monkeypatch
     result = CliRunner().invoke(app, ["serve", "--db", str(tmp_path / "a.db"), *options])
     assert result.exit_code == 0, result.output
     (launcher,) = launchers
-    applied = {**asdict(launcher.limits), **asdict(launcher.options.connections)}
+    applied = {**asdict(launcher.limits), **asdict(launcher.options)}
     assert {name: applied[name] for name in OPTIONS} == OPTIONS
     refused = CliRunner().invoke(app, ["serve", "--db", str(tmp_path / "a.db"), "--connections", "0"])
     assert refused.exit_code == 2

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx2
@@ -21,17 +17,11 @@ from typer.testing import CliRunner
 from console_client import form_token
 from max_wait import MAX_WAIT
 from vmemo.cli.app import app
-from vmemo_server.auth import Limits
-from vmemo_server.auth.limits import RateLimiter
 
 ADMIN = "a" * 40
 
-if sys.platform == "win32":
-    pytest.skip("processes are forked", allow_module_level=True)
-
-from vmemo_server import shared_locks  # noqa: E402
-from vmemo_server.shared_locks import SharedBankLocks  # noqa: E402
-from vmemo_server.shared_records import SharedRecords  # noqa: E402
+if sys.platform != "linux":
+    pytest.skip("the processes are found in /proc", allow_module_level=True)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -41,18 +31,20 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def workers_of(server: ServerProcess) -> list[int]:
-    return [line["worker"] for line in server.lines if line["event"] == "listening"]
+def workers_of(server: ServerProcess) -> set[int]:
+    """Return the processes that the server has started to answer requests."""
+    parent = server.process.pid
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return {int(child) for child in children if "spawn_main" in command_of(int(child))}
 
 
-def runs(pid: int) -> bool:
-    """Return True unless a process has ended; the system may still list one that nobody waited for."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
+def command_of(pid: int) -> str:
+    """Return the command of a process; it is empty if the process has ended."""
     command = Path(f"/proc/{pid}/cmdline")
-    return not command.exists() or bool(command.read_bytes())
+    try:
+        return command.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def connect(server: ServerProcess, **headers: str) -> httpx2.Client:
@@ -63,7 +55,6 @@ def connect(server: ServerProcess, **headers: str) -> httpx2.Client:
 def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp_path: Path) -> None:
     arguments = ["serve", "--workers", "2", "--port", "0", "--db", "a.db", "--json", "--no-worker"]
     with launched(arguments, tmp_path, VMEMO_ADMIN_KEY=ADMIN) as server:
-        wait_for(lambda: len(workers_of(server)) == 2)
         authorized = {"Authorization": f"Bearer {ADMIN}"}
         with connect(server, **authorized) as client:
             sent = client.post("/v1/banks/a/messages", json={"messages": [{"content": "Ana plays the cello."}]})
@@ -82,98 +73,27 @@ def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp
             lines = client.get("/metrics").text.splitlines()
         (counted,) = [line for line in lines if line.startswith("vmemo_requests_total") and "/recall" in line]
         assert counted.endswith(" 8.0")
-        os.kill(workers_of(server)[0], signal.SIGKILL)
-        wait_for(lambda: len(workers_of(server)) == 3)
-        (ended,) = [line for line in server.lines if line["event"] == "worker ended"]
-        assert (ended["worker"], ended["by"], ended["level"]) == (workers_of(server)[0], "SIGKILL", "error")
+        first = workers_of(server)
+        os.kill(min(first), signal.SIGKILL)
+        wait_for(lambda: len(workers_of(server) - {min(first)}) == 2)
+        last = workers_of(server)
         for _ in range(4):
             with connect(server) as client:
                 assert client.get("/health").status_code == 200
         assert server.stop(signal.SIGTERM) == 0
     assert server.lines[-1]["event"] == "stopped"
-    assert not any(map(runs, workers_of(server)))
+    assert not any(map(command_of, first | last))
 
 
 def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with launched(["serve", "--workers", "2", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server:
-        wait_for(lambda: len(workers_of(server)) == 2)
+        with connect(server) as client:
+            assert client.get("/health").status_code == 200
+        workers = workers_of(server)
+        assert len(workers) == 2
         server.process.kill()
         # They hold the log's pipe, which is read to its end.
-    assert not any(map(runs, workers_of(server)))
-
-
-def test_processes_count_the_rate_of_a_key_together() -> None:
-    with closing(SharedRecords(capacity=16)) as records:
-        first, second = (RateLimiter(Limits(burst=3), lambda: 0.0, records) for _ in range(2))
-        assert [first.acquire("a"), second.acquire("a"), first.acquire("a")] == [0, 0, 0]
-        assert second.acquire("a") > 0
-        assert second.acquire("b") == 0
-
-
-def test_shared_records_drop_the_one_written_longest_ago() -> None:
-    with closing(SharedRecords(capacity=8)) as records:
-        for name in "abcdefgh":
-            records.put(name, name.encode())
-        records.put("a", b"again")
-        records.put("i", b"i")
-        found = {name: record.rstrip(b"\0") for name in "abhi" if (record := records.get(name)) is not None}
-        assert found == {"a": b"again", "h": b"h", "i": b"i"}
-        records.delete("a")
-        assert records.get("a") is None
-
-
-def hold(locks: SharedBankLocks, bank: str, pipe: Connection) -> None:
-    """Hold the lock of a bank until the other process says so."""
-
-    async def run() -> None:
-        async with locks.held(bank):
-            pipe.send("held")
-            pipe.recv()
-
-    asyncio.run(run())
-
-
-async def take(locks: SharedBankLocks, bank: str) -> None:
-    async with locks.held(bank):
-        pass
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_one_process_at_a_time_holds_the_lock_of_a_bank(killed: bool) -> None:
-    fork = multiprocessing.get_context("fork")
-    ours, theirs = fork.Pipe()
-
-    async def wait(locks: SharedBankLocks) -> None:
-        await take(locks, "b")
-        waiting = asyncio.create_task(take(locks, "a"))
-        await asyncio.wait([waiting], timeout=0.1)
-        assert not waiting.done()
-        if killed:
-            other.kill()
-        else:
-            ours.send("release")
-        await waiting
-
-    with closing(SharedBankLocks()) as locks:
-        other = fork.Process(target=hold, args=(locks, "a", theirs))
-        other.start()
-        assert ours.recv() == "held"
-        asyncio.run(wait(locks))
-        other.join()
-
-
-def test_a_process_does_not_wait_for_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_locks, "MAX_SECONDS", 0.02)
-    fork = multiprocessing.get_context("fork")
-    ours, theirs = fork.Pipe()
-    with closing(SharedBankLocks()) as locks:
-        other = fork.Process(target=hold, args=(locks, "a", theirs))
-        other.start()
-        assert ours.recv() == "held"
-        asyncio.run(take(locks, "a"))
-        assert other.is_alive()
-        ours.send("release")
-        other.join()
+    assert not any(map(command_of, workers))
 
 
 def test_database_in_memory_is_refused() -> None:

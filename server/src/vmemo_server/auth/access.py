@@ -10,7 +10,6 @@ from vmemo.models.auth import is_placeholder
 from vmemo_server.auth.errors import RateLimited, Unauthenticated
 from vmemo_server.auth.limits import Limits, RateLimiter
 from vmemo_server.auth.principal import Principal
-from vmemo_server.auth.records import LocalRecords, Records
 from vmemo_server.state import AuditEntry, ServerState, digest
 
 
@@ -29,14 +28,12 @@ class AccessControl:
     state: ServerState
     keyless: bool
     limits: Limits = field(default_factory=Limits)
-    buckets: Records = field(default_factory=LocalRecords)
-    """Rates of the API keys."""
     on_audit_failure: Callable[[AuditEntry, Exception], None] = _ignore
     rates: RateLimiter = field(init=False)
     _key_required: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.rates = RateLimiter(self.limits, buckets=self.buckets)
+        self.rates = RateLimiter(self.limits)
 
     async def authenticate(self, secret: str | None) -> Principal:
         """Return the principal that a secret belongs to.

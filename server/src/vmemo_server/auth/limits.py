@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from struct import Struct
 
 from vmemo.errors import InvalidInput
-from vmemo_server.auth.records import LocalRecords, Records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,30 +35,25 @@ class Limits:
             raise InvalidInput("rate and open_rate are requests per minute; 0 disables the limit.")
 
 
-_BUCKET = Struct("<dd")
-"""The tokens of a bucket, and the time of that number."""
-
-
 @dataclass
 class RateLimiter:
-    """Token bucket per API key; processes with shared records count together."""
+    """Token bucket per API key, in this process."""
 
     limits: Limits
     clock: Callable[[], float] = time.monotonic
-    buckets: Records = field(default_factory=LocalRecords)
+    _buckets: dict[str | None, tuple[float, float]] = field(
+        default_factory=dict[str | None, tuple[float, float]], init=False, repr=False
+    )
+    """The tokens of each bucket, and the time of that number."""
 
     def acquire(self, key: str | None) -> float:
         """Take one request from the bucket of a key; return 0, or the seconds to wait if the bucket is empty."""
-        per_minute = self.limits.open_rate if key is None else self.limits.rate
-        if per_minute <= 0:
+        per_second = (self.limits.open_rate if key is None else self.limits.rate) / 60
+        if per_second <= 0:
             return 0.0
-        with self.buckets.locked():
-            return self._take(key or "", per_minute / 60)
-
-    def _take(self, key: str, per_second: float) -> float:
-        now, found = self.clock(), self.buckets.get(key)
-        left, updated_at = (self.limits.burst, now) if found is None else _BUCKET.unpack_from(found)
+        now = self.clock()
+        left, updated_at = self._buckets.get(key, (self.limits.burst, now))
         left = min(self.limits.burst, left + (now - updated_at) * per_second)
         taken = left >= 1
-        self.buckets.put(key, _BUCKET.pack(left - taken, now))
+        self._buckets[key] = (left - taken, now)
         return 0.0 if taken else (1 - left) / per_second

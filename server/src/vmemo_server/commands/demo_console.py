@@ -167,6 +167,6 @@ def serve_console(memory: Memory, conversation: Sequence[Message], port: int) ->
         await fill(memory, conversation)
         address = f"http://127.0.0.1:{port}/console/banks/{memory.lookup.name}"
         stdout().print(f"The console: {address}\nIt ends with Ctrl+C.", soft_wrap=True)
-        await ServerLauncher(memory=memory, address=Address(port=port)).run()
+        await ServerLauncher(address=Address(port=port)).run(memory)
 
     asyncio.run(run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,6 @@ from vmemo.cli.target import Target
 from vmemo.errors import Unsupported
 from vmemo_server.app import ServerOptions
 from vmemo_server.auth import Limits
-from vmemo_server.connections import ConnectionLimits
 from vmemo_server.launch import Address, ServerLauncher
 from vmemo_server.state import ADMIN_KEY_VARIABLE
 
@@ -54,7 +54,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Server processes that share the port, the model and the database.")
+        int, typer.Option(min=1, metavar="N", help="Server processes that share the port and the database.")
     ] = 1,
     works: Annotated[bool, typer.Option("--worker/--no-worker", help="Run queued jobs in this process.")] = True,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Serve MCP under /mcp.")] = True,
@@ -71,31 +71,9 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     body_bytes: Annotated[
         int | None, typer.Option(min=1, help="Maximum size of a request body in bytes.", rich_help_panel=_LIMITS)
     ] = None,
-    buffered_bytes: Annotated[
-        int | None,
-        typer.Option(min=1, help="Bytes of all request bodies in memory at a time.", rich_help_panel=_LIMITS),
-    ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, help="Open connections, within `ulimit -n`.", rich_help_panel=_LIMITS)
-    ] = None,
-    connections_per_address: Annotated[
-        int | None, typer.Option(min=1, help="Open connections of one client address.", rich_help_panel=_LIMITS)
-    ] = None,
-    header_seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds to send a request's headers.", rich_help_panel=_LIMITS)
-    ] = None,
-    body_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            help="Seconds to send a request's body, beyond its time at --bytes-per-second.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    bytes_per_second: Annotated[
-        float | None,
-        typer.Option(min=1, help="Slowest rate to send a body or read a response.", rich_help_panel=_LIMITS),
-    ] = None,
+        int, typer.Option(min=1, help="Open connections beyond which requests get 503.", rich_help_panel=_LIMITS)
+    ] = 1_000,
     reports: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Benchmark reports to show in the console.")
     ] = None,
@@ -109,27 +87,16 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     VMEMO_ADMIN_KEY in the environment is the secret of an admin key, which is created if it does not exist.
     """
     limits = Limits(**_given(rate=rate, body_bytes=body_bytes))
-    connection_limits = ConnectionLimits(
-        **_given(
-            connections=connections,
-            connections_per_address=connections_per_address,
-            header_seconds=header_seconds,
-            body_seconds=body_seconds,
-            bytes_per_second=bytes_per_second,
-            buffered_bytes=buffered_bytes,
-        )
-    )
     target = Target(db, "default", llm, embedder)
-    settings = target.settings(maintenance_every=maintain_every)
+    open_memory = partial(_open_memory, target, maintain_every)
     launcher = ServerLauncher(
-        memory=Memory(target.url, settings=settings),
         address=Address(host=host, port=port, names=tuple(allow_host or ())),
         limits=limits,
         options=ServerOptions(
             worker=works,
             mcp=mcp,
             grace=grace,
-            connections=connection_limits,
+            connections=connections,
             cors_origins=tuple(cors_origin or ()),
             reports=reports,
         ),
@@ -137,20 +104,15 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
     )
     if workers == 1:
-        asyncio.run(launcher.run())
-    else:
-        _require_workers(target.url)
-        from vmemo_server.workers import serve_with_workers  # noqa: PLC0415 - needs fork()
-
-        serve_with_workers(launcher, workers)
-
-
-def _require_workers(url: str) -> None:
-    """Raise Unsupported if several processes can't serve a database."""
-    if not hasattr(os, "fork"):
-        raise Unsupported("--workers needs fork(), which this system lacks. Run one process, or several with a proxy.")
-    if url.endswith(":memory:"):
+        asyncio.run(launcher.run(open_memory()))
+    elif target.url.endswith(":memory:"):
         raise Unsupported("A database in memory belongs to one process. Give a file, or leave --workers at 1.")
+    else:
+        launcher.run_workers(open_memory, workers)
+
+
+def _open_memory(target: Target, maintain_every: float) -> Memory:
+    return Memory(target.url, settings=target.settings(maintenance_every=maintain_every))
 
 
 def _given(**options: float | None) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi import Request
@@ -48,8 +47,7 @@ def parse_form(body: bytes) -> Form:
 
 def csrf_token(request: Request) -> str:
     """Return the token that forms of this browser must send."""
-    key = ConsoleSessions.of(request).csrf_key
-    return hmac.new(key, browser_token(request).encode(), sha256).hexdigest()
+    return ConsoleSessions.of(request).sign("form", browser_token(request))
 
 
 async def checked_form(request: Request) -> Form:

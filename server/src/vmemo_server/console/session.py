@@ -1,40 +1,35 @@
 """Sign-in sessions of the console.
 
-The browser holds a random token. The hash of the API key that it stands for is in memory, so sessions end with the
-server; every request authenticates that key again, as REST does.
+The browser holds a cookie with the hash of its API key and the end of the session, signed by the server. Every request
+authenticates that key again, as REST does, so a session ends with its key, and all sessions end with the server.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from struct import Struct
 
 from fastapi import Request, Response
 
-from vmemo_server.auth.records import LocalRecords, Records
 from vmemo_server.state import digest
 
 COOKIE = "vmemo_console"
 LIFETIME_SECONDS = 12 * 3600
 """Seconds after which a person must sign in again."""
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]{43,200}")
+"""A random token of a browser that is not signed in, or a signed one."""
 
 
-_SIGNED_IN = Struct("<32sd")
-"""The hash of an API key, and the time when its session ends."""
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class ConsoleSessions:
-    """The sessions of one server, by the hash of their tokens; its processes share `records` and `csrf_key`."""
+    """Signs the sessions of one server, and the forms of each."""
 
-    clock: Callable[[], float] = time.monotonic
-    csrf_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    records: Records = field(default_factory=LocalRecords, repr=False)
+    key: bytes = field(repr=False)
+    clock: Callable[[], float] = time.time
 
     @staticmethod
     def of(request: Request) -> ConsoleSessions:
@@ -42,29 +37,21 @@ class ConsoleSessions:
         return request.app.state.console_sessions
 
     def begin(self, secret: str) -> str:
-        """Begin a session of an API key and return its token."""
-        token = secrets.token_urlsafe(32)
-        signed_in = _SIGNED_IN.pack(bytes.fromhex(digest(secret)), self.clock() + LIFETIME_SECONDS)
-        with self.records.locked():
-            self.records.put(digest(token), signed_in)
-        return token
-
-    def end(self, token: str) -> None:
-        """End a session, if there is one."""
-        with self.records.locked():
-            self.records.delete(digest(token))
+        """Return the token of a new session of an API key."""
+        signed = f"{secrets.token_hex(8)}.{digest(secret)}.{self.clock() + LIFETIME_SECONDS:.0f}"
+        return f"{signed}.{self.sign('session', signed)}"
 
     def key_of(self, token: str) -> str | None:
-        """Return the hash of a session's API key, or None if there is no such session any more."""
-        with self.records.locked():
-            found = self.records.get(digest(token))
-        if found is None:
+        """Return the hash of a session's API key, or None if the token is not signed or the session is over."""
+        signed, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature, self.sign("session", signed)):
             return None
-        hashed, until = _SIGNED_IN.unpack_from(found)
-        if until <= self.clock():
-            self.end(token)
-            return None
-        return hashed.hex()
+        _, hashed, until = signed.split(".")
+        return hashed if self.clock() < int(until) else None
+
+    def sign(self, purpose: str, text: str) -> str:
+        """Return a signature that only this server can make, and that is valid for one purpose."""
+        return hmac.new(self.key, f"{purpose} {text}".encode(), "sha256").hexdigest()
 
 
 def browser_token(request: Request) -> str:

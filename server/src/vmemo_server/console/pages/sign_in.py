@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
@@ -9,7 +11,7 @@ from vmemo_server.auth.errors import Unauthenticated
 from vmemo_server.console.csrf import checked_form
 from vmemo_server.console.render import path_to, render
 from vmemo_server.console.route import ConsoleRoute
-from vmemo_server.console.session import ConsoleSessions, browser_token
+from vmemo_server.console.session import ConsoleSessions
 from vmemo_server.dependencies import AppState
 from vmemo_server.problems import HttpProblem
 
@@ -31,25 +33,23 @@ async def sign_in(request: Request) -> Response:
     """Begin a session of an API key."""
     _check_size(request)
     form = await checked_form(request)
-    sessions, secret, back = ConsoleSessions.of(request), form.text("key").strip(), _local(form.text("next"))
+    secret, back = form.text("key").strip(), _local(form.text("next"))
     try:
         await AppState.of(request).access.authenticate(secret or None)
     except Unauthenticated:
         problem = "This is not an active API key." if secret else "Enter an API key."
         return render(request, "sign_in.html", {"next": back, "problem": problem}, 401)
-    # A new token: one that was known before the sign-in stands for nobody.
-    sessions.end(browser_token(request))
     if secret:
-        request.state.console_token = sessions.begin(secret)
+        request.state.console_token = ConsoleSessions.of(request).begin(secret)
     return RedirectResponse(back or path_to(), 303)
 
 
 @router.post("/sign-out")
 async def sign_out(request: Request) -> Response:
-    """End the session."""
+    """Replace the browser's token by one that stands for nobody."""
     _check_size(request)
     await checked_form(request)
-    ConsoleSessions.of(request).end(browser_token(request))
+    request.state.console_token = secrets.token_urlsafe(32)
     return RedirectResponse(path_to("sign-in"), 303)
 
 
