@@ -10,9 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 55_400,
-    "server/src": 8_400,
-    "neo4j/src": 4_800,
+    "src": 54_800,
+    "server/src": 7_650,
+    "neo4j/src": 4_700,
     "hindsight/src": 2_100,
     "integrations/src": 1_400,
     "bench/src": 9_900,
