@@ -25,12 +25,12 @@ from vmemo_neo4j.bank_state import BankHeader, bump, state_or_none
 from vmemo_neo4j.connection import Transaction
 
 
-class Refused(Exception):
+class CommitRefused(Exception):
     """A precondition does not hold; the transaction is rolled back."""
 
 
 async def commit(tx: Transaction, changes: Changes) -> bool:
-    """Write changes; raise Refused if a precondition does not hold.
+    """Write changes; raise CommitRefused if a precondition does not hold.
 
     Return False if the bank was deleted with the jobs that this would have ended.
     """
@@ -47,14 +47,14 @@ async def commit(tx: Transaction, changes: Changes) -> bool:
     if changes.derives and await queue.held_by_another(tx, state.key, changes.leases):
         raise BankHeld
     if not await _allowed(tx, state, changes):
-        raise Refused
+        raise CommitRefused
     if changes.embeddings is not None and not await _replace_embeddings(tx, state.key, changes.embeddings):
-        raise Refused
+        raise CommitRefused
     await _save_records(tx, state, changes)
     await _save_notes(tx, state.key, changes)
     await _save_queue(tx, state.key, changes)
     if changes.rename is not None and not await bank_nodes.rename(tx, state, changes.rename):
-        raise Refused
+        raise CommitRefused
     return True
 
 

@@ -49,7 +49,7 @@ from vmemo_neo4j import (
     webhook_nodes,
 )
 from vmemo_neo4j.bank_state import bank_state
-from vmemo_neo4j.commit import Refused, commit
+from vmemo_neo4j.commit import CommitRefused, commit
 from vmemo_neo4j.connection import Neo4jConnection, Transaction
 from vmemo_neo4j.vectors import neighbours
 
@@ -221,7 +221,7 @@ class Neo4jStore:
     async def _commit(self, changes: Changes) -> bool:
         try:
             return await once.write_once(self._database, lambda tx: commit(tx, changes))
-        except Refused:
+        except CommitRefused:
             return False
 
     async def lease(  # noqa: PLR0913 - each narrows the selection
