@@ -439,7 +439,8 @@ def test_importing_vmemo_opens_no_socket_and_no_file_but_installed_modules() -> 
     modules = (*(str(Path(place).resolve()) for place in sys.path if place), sys.prefix, sys.base_prefix)
     opened: list[str] = json.loads(output)
     assert [each for each in opened if not each.removeprefix("open ").startswith(modules)] == []
-    ours = [each for each in opened if "/vmemo" in each]
+    # Pydantic looks for plugins in the metadata of all installed distributions.
+    ours = [each for each in opened if "/vmemo" in each and ".dist-info/" not in each]
     assert [each for each in ours if not each.endswith((".py", ".pyc"))] == []
 
 
