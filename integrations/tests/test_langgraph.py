@@ -59,7 +59,8 @@ def test_a_new_value_replaces_the_old_one_for_reads_and_queries(store: VmemoStor
     assert found.value == {"text": "Ana drinks coffee."}
     assert found.created_at == first.created_at
     assert found.updated_at > first.updated_at
-    assert [fact.text for fact in memory.bank("langgraph.memories.ana").facts_sync()] == ["Document: Ana drinks coffee."]
+    facts = memory.bank("langgraph.memories.ana").facts_sync()
+    assert [fact.text for fact in facts] == ["Document: Ana drinks coffee."]
 
 
 def test_a_deleted_item_is_forgotten_and_its_namespace_is_not_listed(store: VmemoStore, memory: Memory) -> None:
