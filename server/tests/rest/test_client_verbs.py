@@ -20,7 +20,7 @@ from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 LOCAL_ONLY = {
     *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
     *("replace_messages", "import_from", "preview_forget"),
-    *("limit_requests", "on_behalf_of", "without_creation", "preload"),
+    *("limit_requests", "on_behalf_of", "without_creation"),
 }
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, VmemoError
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
-from vmemo.ports import Embedder, LearningEmbedder, PreloadableEmbedder, TextKind, TokenEmbedder
+from vmemo.ports import Embedder, LearningEmbedder, TextKind, TokenEmbedder
 
 MAX_TEXTS = 100
 """Texts in one call of the inner embedder, within the limits of hosted services."""
@@ -83,11 +83,6 @@ class CachedEmbedder:
         """Require the dimension of a bank that the inner embedder wrote, if it does not know its dimension yet."""
         if isinstance(self._inner, LearningEmbedder):
             self._inner.expect_dimension(dimension)
-
-    def preload(self) -> None:
-        """Load the inner embedder's model, if it has one, for processes that are forked later."""
-        if isinstance(self._inner, PreloadableEmbedder):
-            self._inner.preload()
 
     async def close(self) -> None:
         """Close the inner embedder's connections, if it has any."""

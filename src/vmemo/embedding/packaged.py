@@ -55,7 +55,6 @@ class PackagedEmbedder:
         self._batch = batch
         self._threads = threads
         self._passes = concurrent_passes()
-        self._preloaded: _Loaded | None = None
         self._start()
 
     def _start(self) -> None:
@@ -149,18 +148,10 @@ class PackagedEmbedder:
             for n, row in enumerate(rows)
         ]
 
-    def preload(self) -> None:
-        """Load the model for processes that are forked later, which share its memory.
-
-        This process must not embed anything: a pass that runs during fork() would block all passes of the child.
-        """
-        if self._threads == 1:
-            self._preloaded = _open(self._model, self._threads)
-
     def _load(self) -> _Loaded:
         if self._loaded is None:
             with self._loading:
-                self._loaded = self._loaded or self._preloaded or _open(self._model, self._threads)
+                self._loaded = self._loaded or _open(self._model, self._threads)
         return self._loaded
 
 

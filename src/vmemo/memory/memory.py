@@ -22,7 +22,7 @@ from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
-from vmemo.ports import Embedder, PreloadableEmbedder, Store
+from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.importers.records import ForeignFormat
@@ -175,14 +175,6 @@ class Memory(Verbs):
     async def open(self) -> None:
         """Open the database and create the bank if it is missing. A bank of another embedder is refused."""
         await self._session.open()
-
-    def preload(self) -> None:
-        """Load the packaged encoder for processes that are forked later, which then share its memory.
-
-        Each of them may open this memory; the process that forks must not.
-        """
-        if isinstance(self._session.context.embedder, PreloadableEmbedder):
-            self._session.context.embedder.preload()
 
     async def close(self) -> None:
         """Stop background jobs, write access counts and close the database. The next verb opens it again."""

@@ -35,13 +35,6 @@ class LearningEmbedder(Embedder, Protocol):
     def expect_dimension(self, dimension: int) -> None: ...
 
 
-@runtime_checkable
-class PreloadableEmbedder(Embedder, Protocol):
-    """An embedder whose model can be loaded before fork(), so that processes share its memory."""
-
-    def preload(self) -> None: ...
-
-
 async def dimension_of(embedder: Embedder) -> int:
     """Return the dimension; an embedder that does not know it yet embeds a word."""
     return embedder.dimension or (await embedder.embed(["dimension"], "document")).shape[1]
