@@ -165,12 +165,10 @@ def inline_patterns() -> Iterator[Pattern]:
 
 def grammar_patterns() -> Iterator[Pattern]:
     """Yield the patterns of the time grammar, which are searched for in the tags of a text's tokens."""
-    rules, parser, compiler = (
-        importlib.import_module(f"vmemo.text.temporal.{name}") for name in ("rules", "parser", "patterns")
-    )
-    stages = (*rules.NUMBER_STAGES, rules.DATE_STAGE, *rules.COMBINATION_STAGES)
-    for source in (*(rule.pattern for stage in stages for rule in stage.rules), *parser.RECURRING_PATTERNS):
-        yield Pattern("src/vmemo/text/temporal", source, compiler.compile_pattern(source).pattern, 0, SEARCHES)
+    find, grammar = (importlib.import_module(f"vmemo.text.temporal.{name}") for name in ("find", "grammar"))
+    stages = (*find.NUMBER_STAGES, find.DATE_STAGE, *find.COMBINATION_STAGES)
+    for source in (*(rule.pattern for stage in stages for rule in stage.rules), *find.RECURRING_PATTERNS):
+        yield Pattern("src/vmemo/text/temporal", source, grammar.compile_pattern(source).pattern, 0, SEARCHES)
 
 
 def main() -> int:

@@ -129,7 +129,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 def _time_reader(settings: Settings) -> TimeReader | None:
     if not settings.languages:
         return None
-    from vmemo.text.temporal.dateparser_times import DateparserTimes
+    from vmemo.text.temporal.foreign import DateparserTimes
 
     return DateparserTimes(settings.languages)
 

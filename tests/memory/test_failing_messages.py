@@ -13,7 +13,7 @@ from vmemo.models.drafts import ExtractionResult
 from vmemo.providers import LocalExtractor
 from vmemo.retain.local import SLICE_CHARACTERS
 from vmemo.testing import HashEmbedder
-from vmemo.text.chunks import split_text
+from vmemo.text.split import split_text
 
 CATS = [f"My cat number {n} is called Tom{n}." for n in range(20)]
 

@@ -12,7 +12,7 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import QueryType
 from vmemo.reflect.condense import asks_back, condense, condense_outline, without_requests
 from vmemo.reflect.outline import advice, outline, resolution
-from vmemo.text.questions.answer_types import answer_type, asks_for_former_state
+from vmemo.text.questions.types import answer_type, asks_for_former_state
 
 REPLY = """Certainly! Here are some ideas for your stall:
 

@@ -18,7 +18,7 @@ from vmemo.reflect.coverage import asked_speaker, by_speaker, cover_course, cove
 from vmemo.reflect.date_math import describe_differences, wrong_length
 from vmemo.reflect.fact_times import times_of
 from vmemo.reflect.sources import Source
-from vmemo.text.questions.yes_no import opposite_statements
+from vmemo.text.questions.subqueries import opposite_statements
 
 count_tokens(" ")  # The counter is loaded once, before examples are timed.
 LONG = " It took me a while, and there is more to say about it than fits here, as so often with such things." * 3

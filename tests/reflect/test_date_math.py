@@ -23,7 +23,7 @@ from vmemo.reflect.date_math import (
     question_date,
 )
 from vmemo.testing import HashEmbedder
-from vmemo.text.temporal.durations import add_months, exact_lengths, months_and_days, next_anniversary
+from vmemo.text.temporal.format import add_months, exact_lengths, months_and_days, next_anniversary
 
 ASKED = datetime(2023, 6, 22, 12, tzinfo=UTC)
 """A Thursday."""

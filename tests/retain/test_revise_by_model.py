@@ -21,7 +21,7 @@ from vmemo.retain.revise_by_model import (
     in_order,
     is_statement,
 )
-from vmemo.text.statements import split_statements
+from vmemo.text.split import split_statements
 from vmemo_conformance.samples import a_fact, day, with_vector
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vmemo.models import QueryType
 from vmemo.text.questions import analyse_query
-from vmemo.text.questions.answer_types import answer_type, asks_for_former_state
+from vmemo.text.questions.types import answer_type, asks_for_former_state
 
 NOW = datetime(2024, 5, 10, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.text.bare_questions import is_bare_question, is_empty_question
+from vmemo.text.noise import is_bare_question, is_empty_question
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from vmemo.text.chunks import split_text
+from vmemo.text.split import split_text
 
 WORDS = "the quick brown fox jumps over a lazy dog near some river".split()
 

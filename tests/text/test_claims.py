@@ -2,8 +2,7 @@
 
 import pytest
 
-from vmemo.text.claims import Claim, compare_claims, parse_claim
-from vmemo.text.claims.values import Attribute
+from vmemo.text.claims import Attribute, Claim, compare_claims, parse_claim
 
 
 def claim(text: str) -> Claim:

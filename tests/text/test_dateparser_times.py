@@ -9,7 +9,7 @@ import pytest
 
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.testing import HashEmbedder
-from vmemo.text.temporal.dateparser_times import DateparserTimes
+from vmemo.text.temporal.foreign import DateparserTimes
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 """A Wednesday."""

@@ -11,9 +11,8 @@ import pytest
 from vmemo.models import Interval
 from vmemo.text.questions import analyse_query
 from vmemo.text.temporal import annotate, find_times, format_interval
-from vmemo.text.temporal.calendar_units import add_days, next_weekday, previous_weekday
-from vmemo.text.temporal.date_format import format_days
-from vmemo.text.temporal.durations import DateSpan, describe_span
+from vmemo.text.temporal.calendar_days import add_days, next_weekday, previous_weekday
+from vmemo.text.temporal.format import DateSpan, describe_span, format_days
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 EXTREMES = [

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vmemo.text.instruction_topics import instruction_topic, replaces_instruction
-from vmemo.text.instructions import find_instructions, is_instruction
+from vmemo.text.instructions import find_instructions, instruction_topic, is_instruction, replaces_instruction
 
 SENTENCES = [
     json.loads(line) for line in (Path(__file__).parent / "instruction_sentences.jsonl").read_text("utf-8").splitlines()

@@ -11,10 +11,10 @@ import pytest
 
 from vmemo import Memory, Message
 from vmemo.testing import HashEmbedder
-from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.claims import parse_claim
 from vmemo.text.names import find_names
 from vmemo.text.names.language import MAX_CHARACTERS, is_foreign
+from vmemo.text.noise import is_bare_question, is_empty_question
 
 
 class Line(TypedDict):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.text.repeats import needs_context, wording
+from vmemo.text.wording import needs_context, wording
 
 
 @pytest.mark.parametrize(

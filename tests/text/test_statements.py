@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vmemo.text.statements import join_statements, split_statements
+from vmemo.text.split import join_statements, split_statements
 
 
 @pytest.mark.parametrize(

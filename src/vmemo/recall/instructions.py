@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set as AbstractSet
 
 from vmemo.models import Fact, FactId
 from vmemo.models.recall_prompt import fit_instructions
-from vmemo.text.instruction_topics import occasion_terms
+from vmemo.text.instructions import occasion_terms
 from vmemo.text.tokens import terms
 
 MAX_INSTRUCTIONS = 50

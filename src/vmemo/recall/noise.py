@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from vmemo.models import Fact, FactId, Message, MessageId, QueryType
 from vmemo.models.search import FactOutline
 from vmemo.recall.budget import AnyFact, ScoredFact, by_score
-from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.noise import is_small_talk
+from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
 from vmemo.text.tokens import terms
 
 REPLY_WEIGHT = 0.8

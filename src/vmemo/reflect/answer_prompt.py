@@ -22,7 +22,7 @@ from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.sources import asker
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.questions.answer_types import asks_for_former_state
+from vmemo.text.questions.types import asks_for_former_state
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"

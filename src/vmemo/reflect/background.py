@@ -13,7 +13,7 @@ from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import BankNotFound, Store
 from vmemo.reflect.llm_schemas import MergedBackground
-from vmemo.text.paraphrase import (
+from vmemo.text.wording import (
     contains_sentences,
     content_overlap,
     is_second_person,

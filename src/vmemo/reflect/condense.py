@@ -8,9 +8,8 @@ from itertools import pairwise
 
 from vmemo.models.truncate import TRUNCATED, truncate
 from vmemo.reflect.outline import FILLER, SEPARATOR
-from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.noise import is_small_talk
+from vmemo.text.noise import is_bare_question, is_small_talk
 from vmemo.text.tokens import terms
 
 MAX_CHARACTERS = 4000

@@ -21,8 +21,8 @@ from vmemo.reflect.condense import (
 )
 from vmemo.reflect.outline import SEPARATOR, advice, outline, resolution
 from vmemo.reflect.sources import Source
-from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.noise import is_bare_question
 from vmemo.text.tokens import terms
 
 Shorten = Callable[[str, int, TokenCounter, Collection[str]], str | None]

@@ -10,14 +10,14 @@ from itertools import chain, combinations, pairwise, product, zip_longest
 from vmemo.models import Fact
 from vmemo.reflect.fact_times import VERBATIM_ENGINES, FactTime, FactTimes, invalid_from, times_of, valid_since
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.statements import sentence_spans
-from vmemo.text.temporal.date_format import format_date
-from vmemo.text.temporal.durations import (
+from vmemo.text.split import sentence_spans
+from vmemo.text.temporal.format import (
     DateSpan,
     calendar_difference,
     count_noun,
     describe_span,
     exact_lengths,
+    format_date,
     format_weekday_date,
     length_ranges,
     months_and_days,

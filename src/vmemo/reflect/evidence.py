@@ -24,7 +24,7 @@ from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time, times_of
 from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.statements import split_statements
+from vmemo.text.split import split_statements
 from vmemo.text.tokens import terms
 
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}

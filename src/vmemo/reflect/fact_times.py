@@ -18,8 +18,8 @@ from vmemo.models import Fact
 from vmemo.models.facts import COMPUTED_DATE
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
-from vmemo.text.temporal.calendar_units import add_days, make_date
-from vmemo.text.temporal.durations import DateSpan, month_span, year_span
+from vmemo.text.temporal.calendar_days import add_days, make_date
+from vmemo.text.temporal.format import DateSpan, month_span, year_span
 
 MAX_REFERRED = 4
 """Times of a text that are used."""

@@ -18,8 +18,7 @@ from vmemo.reflect.coverage import (
     interleave,
 )
 from vmemo.reflect.sources import LoadMessages, Source, load_sources
-from vmemo.text.questions.topics import topics
-from vmemo.text.questions.yes_no import opposite_statements
+from vmemo.text.questions.subqueries import opposite_statements, topics
 
 FACTS: tuple[Network, ...] = ("world", "experience")
 """Networks of evidence; observations summarize it, and opinions follow from it."""

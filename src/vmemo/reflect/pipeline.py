@@ -35,7 +35,7 @@ from vmemo.reflect.opinion_formation import form_opinions
 from vmemo.reflect.sources import load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
-from vmemo.text.questions.answer_types import answer_type
+from vmemo.text.questions.types import answer_type
 
 MAX_LOOKUPS = 3
 """Rounds of further recalls that the LLM may request."""

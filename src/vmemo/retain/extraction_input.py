@@ -9,8 +9,8 @@ from datetime import date
 from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, Message
 from vmemo.retain.message_times import annotate_message
-from vmemo.text.chunks import split_text
 from vmemo.text.noise import strip_recalled
+from vmemo.text.split import split_text
 
 WINDOW = 24_000
 """Characters per extraction call; a longer episode takes several calls."""

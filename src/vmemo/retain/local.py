@@ -16,12 +16,11 @@ from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
 from vmemo.retain.agent_users import agent_users
 from vmemo.retain.message_times import annotate_message
-from vmemo.text.bare_questions import is_bare_question, is_empty_question
-from vmemo.text.chunks import split_text
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.names.language import is_foreign
-from vmemo.text.noise import is_small_talk
+from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
+from vmemo.text.split import split_text
 from vmemo.text.temporal import DatedText, TimeExpression
 
 CONTEXT_CHARACTERS = 400

@@ -14,7 +14,7 @@ from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
 from vmemo.ports import Store
 from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.retain.revise import FactPair, is_current
-from vmemo.text.repeats import needs_context, wording
+from vmemo.text.wording import needs_context, wording
 
 _METADATA = json.JSONEncoder(sort_keys=True)
 

@@ -37,7 +37,7 @@ from vmemo.retain.revise import (
 from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 from vmemo.text.names.language import is_foreign
-from vmemo.text.statements import StatementSpan, join_statements, split_statements
+from vmemo.text.split import StatementSpan, join_statements, split_statements
 
 # The probabilities were chosen on conversations of our own.
 CLOSE = 0.32

@@ -11,7 +11,7 @@ from vmemo.models.drafts import Judgement
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.retain.revise import FactPair, said_in, speaker_of
-from vmemo.text.instruction_topics import InstructionTopic, instruction_topic, replaces_instruction
+from vmemo.text.instructions import InstructionTopic, instruction_topic, replaces_instruction
 
 MAX_COMPARED = 100
 """Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""

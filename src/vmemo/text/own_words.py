@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
-from vmemo.text.statements import sentence_spans
+from vmemo.text.split import sentence_spans
 
 MAX_OWN_WORDS = 2_000
 """Characters of a message; a longer one is mostly a document that was pasted."""
-MAX_READ = 4096
+_MAX_READ = 4096
 """Texts whose own words stay in memory: each is compared with many others."""
 _HEAD = LazyPattern(
     r"^(?:dear\b|subject:|from:|sent:|fwd?:|author:|begin forwarded|-{3,} ?(?:original|forwarded)|diff --git "
@@ -104,7 +104,7 @@ def foreign_spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
-@lru_cache(maxsize=MAX_READ)
+@lru_cache(maxsize=_MAX_READ)
 def own_words(text: str) -> str:
     """Return what the author of a message states in earnest, without what is marked as another's words or as a joke."""
     return own_parts([text])[0]

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vmemo.models import Fact, Interval, utc_now
-from vmemo.text.temporal.date_format import format_interval
+from vmemo.text.temporal.format import format_interval
 from vmemo_server.auth import Principal
 from vmemo_server.console.csrf import csrf_token
 from vmemo_server.console.flash import flash_of

@@ -6,15 +6,82 @@ English.
 
 from __future__ import annotations
 
+import io
+import math
 import re
+import unicodedata
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import TypeAlias
 
-from vmemo.text.names.language_ngrams import identify_language
+import numpy as np
+import numpy.typing as npt
+
 from vmemo.text.names.lexicon import normalize_word, word_lists
+from vmemo_models import LANGUAGES
+
+# Languages in Latin script, by naive Bayes over the n-grams of a text's bytes.
+
+_LONGEST = 6
+"""Bytes of the longest n-gram."""
+_Floats: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    ngrams: npt.NDArray[np.uint64]
+    """N-grams as little-endian numbers, in ascending order."""
+    weights: npt.NDArray[np.int8]
+    """Logarithmic probabilities of each n-gram in each language, divided by `scale`."""
+    scale: float
+    priors: _Floats
+    languages: tuple[str, ...]
+
+
+def _identify_language(text: str) -> tuple[str, float]:
+    """Return the code of the most likely language, and its probability."""
+    table = _table()
+    content = unicodedata.normalize("NFC", text.lower() if text.isupper() else text).encode("utf-8", "surrogatepass")
+    rows, counts = np.unique(_rows(content, table.ngrams), return_counts=True)
+    known = rows >= 0
+    scores = np.log1p(counts[known]) @ (table.weights[rows[known]] * np.float32(table.scale)) + table.priors
+    # The square root of the length keeps probabilities of short and long texts comparable.
+    likelihoods = np.exp((scores - scores.max()) / math.sqrt(max(1, len(content))))
+    best = int(likelihoods.argmax())
+    return table.languages[best], float(likelihoods[best] / likelihoods.sum())
+
+
+def _rows(content: bytes, ngrams: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """Return for each byte the row of the longest n-gram that ends there, or -1."""
+    octets = np.frombuffer(content, np.uint8).astype(np.uint64)
+    rows = np.full(len(octets), -1, np.intp)
+    keys = octets.copy()
+    for length in range(1, min(_LONGEST, len(octets)) + 1):
+        if length > 1:
+            keys = (keys[1:] << np.uint64(8)) | octets[: len(keys) - 1]
+        places = np.searchsorted(ngrams, keys)
+        found = ngrams[np.minimum(places, len(ngrams) - 1)] == keys
+        rows[length - 1 :][found] = places[found]
+    return rows
+
+
+@cache
+def _table() -> _Table:
+    with np.load(io.BytesIO(LANGUAGES.read("ngrams.npz"))) as file:
+        return _Table(
+            ngrams=file["ngrams"],
+            weights=file["weights"],
+            scale=float(file["scale"]),
+            priors=file["priors"],
+            languages=tuple(file["languages"].tolist()),
+        )
+
+
+# Texts that are not English.
 
 MAX_CHARACTERS = 400
 """Characters of a text that are examined."""
-MIN_WORDS = 4
+_MIN_WORDS = 4
 """Words from which n-grams are believed; those of names and slang are found in some language."""
 _MIN_ACCENTED_WORDS = 3
 """Words of a text with letters that English does not have, of which it must be almost certain."""
@@ -54,7 +121,7 @@ def _is_foreign(text: str) -> bool:
     words = [normalize_word(word) for word in written]
     if len(words) <= 2:
         return bool(words) and all(map(_is_foreign_function_word, written))
-    if len(words) < MIN_WORDS and (len(words) < _MIN_ACCENTED_WORDS or text.isascii()):
+    if len(words) < _MIN_WORDS and (len(words) < _MIN_ACCENTED_WORDS or text.isascii()):
         return False
     # A line of names says nothing about its language.
     if not any(word[0].islower() for word in written):
@@ -62,12 +129,12 @@ def _is_foreign(text: str) -> bool:
     share = sum(map(_english_words().__contains__, words)) / len(words)
     if share >= _ENGLISH_SHARE:
         return False
-    language, confidence = identify_language(text)
+    language, confidence = _identify_language(text)
     return language != "en" and confidence >= _needed_confidence(len(words), share)
 
 
 def _needed_confidence(words: int, share: float) -> float:
-    if words < MIN_WORDS:
+    if words < _MIN_WORDS:
         return _CONFIDENCE_IN_FEW_WORDS
     return _CONFIDENCE_IN_DOUBT if share > _DOUBTFUL_SHARE else _CONFIDENCE
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from jellyfish import jaro_winkler_similarity
 
-from vmemo.text.names.nickname_table import full_forms, short_forms
+from vmemo.text.names.lexicon import full_forms, short_forms
 
 _TITLES: Mapping[str, str] = {
     **dict.fromkeys(("mr", "mister", "sir", "monsieur", "uncle"), "m"),
@@ -54,7 +54,7 @@ class NameForm(NamedTuple):
         return "".join(self.words)
 
 
-def fold_name(name: str) -> str:
+def _without_accents(name: str) -> str:
     """Return the name in lower case without accents. Combining marks of other scripts stay."""
     if name.isascii():
         return name.lower()
@@ -65,7 +65,7 @@ def fold_name(name: str) -> str:
 @lru_cache(maxsize=65_536)
 def name_form(name: str) -> NameForm:
     """Return the form of a name. Cached, because the names of a bank recur."""
-    words = fold_name(name).translate(_SPACED).split() or [name]
+    words = _without_accents(name).translate(_SPACED).split() or [name]
     proper = name != name.lower() if name.upper() != name.lower() else True
     if len(words) == 1:
         return NameForm((words[0],), None, proper)
@@ -189,3 +189,39 @@ def _differ_by_one_edit(one: str, other: str) -> bool:
 def _acronym_similarity(short: tuple[str, ...], long: tuple[str, ...]) -> float:
     fits = len(short) == 1 and len(long) >= 3 and short[0] == "".join([word[0] for word in long])
     return ACRONYM if fits else 0.0
+
+
+# Names that a text sets apart: a person is not called by two names in one sentence.
+
+_SENTENCE = re.compile(r"[^.!?\n]+")
+
+
+def names_apart(text: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return for each name the longer names that contain it and stand beside it in one sentence, casefolded.
+
+    "Alice met Alice Cooper" is about two people, and so is "Alice: I met Alice Cooper". In "I met Alice Cooper. Alice
+    sings." the short name may repeat the long one.
+    """
+    folded = [name.casefold() for name in names]
+    longer = {name: [other for other in folded if _contains(other, name.casefold())] for name in names}
+    if not any(longer.values()):
+        return dict.fromkeys(names, frozenset())
+    speaker, _, words = text.casefold().partition(": ")
+    sentences: Sequence[str] = _SENTENCE.findall(words or speaker)
+    return {name: frozenset(_beside(name.casefold(), longer[name], speaker, sentences)) for name in names}
+
+
+def _contains(long: str, short: str) -> bool:
+    return long != short and f" {short} " in f" {long} "
+
+
+def _beside(short: str, longer: Sequence[str], speaker: str, sentences: Sequence[str]) -> Iterator[str]:
+    if not longer:
+        return
+    alone = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)")
+    for sentence in sentences:
+        rest = sentence
+        for name in sorted(longer, key=len, reverse=True):
+            rest = rest.replace(name, " ")
+        if speaker == short or alone.search(rest):
+            yield from (name for name in longer if name in sentence)

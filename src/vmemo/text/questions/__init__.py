@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from vmemo.text.questions.analyse import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
-from vmemo.text.questions.profile_questions import asks_for_profile
-from vmemo.text.questions.tense import is_over, question_tense
+from vmemo.text.questions.analyse import QueryAnalysis, analyse_query, is_over, question_tense
+from vmemo.text.questions.types import MAX_QUERY_CHARS, asks_for_profile
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 
 __all__ = [

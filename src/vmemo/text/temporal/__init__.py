@@ -20,8 +20,8 @@ from vmemo.text.temporal.annotation import (
     date_text,
     find_statement_times,
 )
-from vmemo.text.temporal.date_format import format_interval
 from vmemo.text.temporal.find import TimeExpression, find_times
+from vmemo.text.temporal.format import format_interval
 
 __all__ = [
     "AnnotatedText",

@@ -1,4 +1,4 @@
-"""Query types: rules that classify a query by what it asks for. English only."""
+"""Types of questions, by what they ask for. English only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import NamedTuple
 
 from vmemo.models import QueryType
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.questions.decompose import AUX
+from vmemo.text.questions.subqueries import AUX
 from vmemo.text.tokens import STOP_WORDS
+
+# Types by which a query is searched.
+
+MAX_QUERY_CHARS = 2_000
+"""Characters of a query that are analysed."""
 
 
 class _Cue(NamedTuple):
@@ -44,7 +49,7 @@ _ASSISTANT = _cue(
 )
 _SUGGEST = "suggest|recommend|advise|propose"
 _TASK = "plan|pick|choose|draft|write|sketch|design|find|book|put together|think (?:up|of)|come up with|line up|make"
-ADVICE = _cue(
+_ADVICE = _cue(
     "suggest recommend advise propose suggestions recommendations tips advice ideas should help good nice fun great "
     "healthy quick looking mood what which where worth suit my me us any something somewhere "
     "can could would will",
@@ -126,18 +131,18 @@ _INSTRUCTION = _cue(
     r"\bwhat(?:'s| are| is| would be) (?:some |the |a )?(?:of the )?(?:most )?(?:common|typical|usual|standard|best)\b",
     r"\bwhat (?:common|typical|usual|standard) \w+",
 )
-UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
-ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
-TIME_ASKED = _cue(
+_UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
+_ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
+_TIME_ASKED = _cue(
     "when how time date day month year week weekday season decade age first last earlier later earliest before after "
     "dates days months years weeks weekdays times",
     rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
     r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
     r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
     r"\bhow (?:long|soon|recently|far apart|much (?:longer|later|earlier))\b|\bhow much time(?!.{0,80}\bspen[dt]\b)",
-    rf"\bhow many (?:more |full )?(?:{UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
+    rf"\bhow many (?:more |full )?(?:{_UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
     r"elapsed|between|since|until|till|before|after|apart|later|earlier|left|away|take|took|been|gone? by|old)\b",
-    rf"\bhow many (?:more |full )?(?:{UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
+    rf"\bhow many (?:more |full )?(?:{_UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
     r"\bhow old\b.{0,80}\b(?:when|at the time|before|after|by|in|will)\b",
     r"\b(?:what|which)(?:'s| is| was)? (?:the )?(?:exact |calendar )?"
     r"(?:date|day|month|year|time|hour|week(?:day|end)?|season)s?\b(?![-\w]| (?:zones?|jobs?|trips?|care|off)\b)",
@@ -145,8 +150,8 @@ TIME_ASKED = _cue(
     r"\b(?:who|whom|which|what)\b.{0,120}?\b(?:first|last|earlier|later|earliest)\b[^,:]{0,40}[,:] .{1,200}?\bor\b",
     r"\b(?:came|comes?|happened|happens?|occurred|took place|started|began) (?:first|earlier|later|last|earliest)\b",
     r"\b(?:who|whom|which|what|or)\b.{0,120}\b(?:first|earlier|earliest)\W*$|\bthe (?:first|last|second) time\b",
-    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{ORDINAL}",
-    rf"\bthe (?:very )?{ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
+    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{_ORDINAL}",
+    rf"\bthe (?:very )?{_ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
 )
 _CURRENT_STATE = _cue(
     "nowadays days currently moment now still",
@@ -164,7 +169,7 @@ _UPDATE = _cue(
     r"\b(?:what(?:'s| has| have)?|how (?:has|have|did)|has|have|did)\b.{0,80}\b(?:changed?|evolved?|improved)\b",
     r"\bwhat(?:'s| is) new\b|\b(?:is|are|do|does|did|have|has)\b.{1,80}\byet\b|\bswitch(?:ed)? (?:to|from)\b",
     r"\b(?:what|which|who|where)(?:'s| is| was| were) (?:the|my|his|her|our|their|[\w-]+'s) (?:very )?last "
-    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{UNIT}\b|two\b|three\b|\d)",
+    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{_UNIT}\b|two\b|three\b|\d)",
 )
 _COUNT = _cue(
     "many often frequently number count much total altogether combined overall average told percentage "
@@ -183,7 +188,7 @@ _COMPARISON = _cue(
     rf"\bsame\b.{{1,60}}\bas\b|\b{_COMPARATIVE}\b.{{0,40}}\bthan (?!\d|an?\b|one\b|two\b|usual\b)",
     rf"\b(?:who|which)\b.{{0,80}}\b(?:{_COMPARATIVE}|most|least)\b[^,]{{0,40}}, .{{1,80}}\bor\b",
 )
-TASTE = _cue(
+_TASTE = _cue(
     "favourite favorite favourites favorites prefer prefers preferred preference preferences like love enjoy hate "
     "dislike fancy adore likes loves enjoys hates dislikes fond fan taste tastes into keen interested",
     r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\btastes? in\b|\b(?:keen on|interested in)\b",
@@ -197,7 +202,7 @@ _TIME_FILTER = _cue(
     r"\b(?:happen(?:ed|s)?|comes?|came|next|took place|going on)\b.{0,40}\b(?:before|after)\b",
 )
 _PLURAL = r"(?:[a-z]{2,}(?<![sui])s|people|children|men|women)"
-LIST = _cue(
+_LIST = _cue(
     "what which list name give show where who everything everyone how why",
     r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b|\bwhich (?:ones? )?of (?:my|his|her|our|their|the)\b",
     rf"\b(?:what|which) (?:[\w'-]+ ){{0,2}}?{_PLURAL} (?:{AUX}|i|we)\b",
@@ -210,18 +215,18 @@ _INTERROGATIVE = LazyPattern(r"\b(?:who|what|where|when|why|which|how)\b")
 _SECOND_INTERROGATIVE = LazyPattern(r" and (?:who|what|where|when|why|which|how) \w")
 _QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_CURRENT_STATE, "update"),
-    (TIME_ASKED, "temporal"),
+    (_TIME_ASKED, "temporal"),
     (_UPDATE, "update"),
     (_COUNT, "count"),
     (_COMPARISON, "multi-hop"),
-    (TASTE, "preference"),
+    (_TASTE, "preference"),
 )
 _REQUEST_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_ORDERING, "ordering"),
     (_SUMMARY, "summary"),
     (_CHANGE, "change"),
     (_ASSISTANT, "assistant"),
-    (ADVICE, "preference"),
+    (_ADVICE, "preference"),
     (_INSTRUCTION, "instruction"),
 )
 _STATEMENT_START = LazyPattern(
@@ -274,7 +279,7 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
             return type
     if not questions or (words <= _CONTENTLESS and not timed):
         return _keyword_type(lowered, timed=timed)
-    return question_type(" ".join(questions).lower(), timed=timed)
+    return _question_type(" ".join(questions).lower(), timed=timed)
 
 
 def _counts_own(text: str, words: Set[str]) -> bool:
@@ -282,7 +287,7 @@ def _counts_own(text: str, words: Set[str]) -> bool:
     return words.isdisjoint(("you", "your", "assistant", "chatbot", "remind")) and _COUNT.matches(text, words)
 
 
-def question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
+def _question_type(question: str, *, timed: bool, filtered: bool = True) -> QueryType:
     """Return the type of a question. Without `filtered`, a time that only limits it does not make it temporal."""
     words = set(WORD.findall(question))
     if _SMALL_TALK.search(question):
@@ -294,7 +299,7 @@ def question_type(question: str, *, timed: bool, filtered: bool = True) -> Query
         return "temporal"
     if _YES_NO_HISTORY.matches(question, words):
         return "contradiction"
-    return "multi-hop" if LIST.matches(question, words) or _asks_twice(question) else "factual"
+    return "multi-hop" if _LIST.matches(question, words) or _asks_twice(question) else "factual"
 
 
 def _asks_twice(question: str) -> bool:
@@ -310,3 +315,106 @@ def _keyword_type(text: str, *, timed: bool) -> QueryType:
     if re.search(_LATEST, text):
         return "update"
     return "temporal" if timed else "general"
+
+
+# Types by which a question is answered.
+
+_ORDINAL_ONLY = LazyPattern(rf"\b{_ORDINAL}")
+_HOW_TO = LazyPattern(
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:to|do i|can i|could i|should i|do we|can we|should we)\b"
+    r"|\bwhat steps (?:can|could|should|do) (?:i|we)\b|\b(?:best|right|proper) way to\b"
+)
+_WRITING = LazyPattern(
+    r"(?:^|[.?!,;:]\s+|\b(?:can|could|would|will) you (?:please )?|\bplease )(?:write|draft|rewrite|translate)\b"
+)
+_CHOICE = LazyPattern(
+    r"\b(?:what|which)\b[^.?!]{0,60}\b(?:would (?:please|suit|fit)|fits?|suits?) (?:him|her|them|me|us|[a-z'-]+)\b"
+    r"|\b(?:what|which)\b[^.?!]{0,30}\bgoes (?:well )?with\b"
+    r"|\bwhat (?:do|shall) (?:i|we) (?:make|cook|bake|wear|bring|buy|get|order|serve|give|pack|try|pick)\W*$"
+)
+_HYPOTHETICAL = LazyPattern(r"\b(?:would|might|could|should|will|shall|likely|probably)\b")
+_AGE_OR_DELAY = LazyPattern(rf"\bhow (?:old|much (?:older|younger))\b|\bby how (?:many (?:{_UNIT})|much time|long)\b")
+_DIFFERENCE = LazyPattern(r"\bhow (?:much|many) (?:more|less|fewer)\b[^.?!]{1,120}\bthan\b")
+_STATE = (
+    "(?:be|was|were|am|is|are|drive|drove|own|owned|use|used|have|had|live|lived|work|worked|rent|rented|stay|plan|"
+    "planned|call|study|studied|charge|charged|pay|paid|promise|promised|play|teach|want|cost|go|went|lead|led|run|see)"
+)
+_CHANGING = "(?:chang|switch|mov|slip|replac|renam|resch|postpon|updat|decid|drag)"
+_FORMER_THING = (
+    "(?:plans?|budget|deadline|date|prices?|rent|goal|target|ideas?|choice|name|title|address|estimate|version|schedule|"
+    "job|employer|boss|manager|home|flat|address|team|school|design|offer|amount|number|size|colou?r|venue|time|rate)"
+)
+_FORMER_ASKED = LazyPattern(
+    r"\b(?:origin|initi)ally\b|\bat first\b|\bto (?:begin|start) with\b|\b(?:formerly|previously)\b"
+    r"|\bused to\b|\bdid [\w-]+ use to\b"
+    rf"|\b(?:original|initial|former|previous|prior|earlier) (?:[\w-]+ )?{_FORMER_THING}\b"
+    rf"|\b{_STATE}\b[^.?!]{{0,60}}?,? before (?:[\w'-]+ ){{1,4}}?{_CHANGING}\w*"
+    rf"|\b(?:which|who|what|where|how many|how much)\b[^.?!]{{0,40}}?\b{_STATE}\b[^.?!]{{0,30}} before (?!or after)\w"
+)
+_JUDGEMENT_START = LazyPattern(r"\W*(?:why|would|could|should|can|may|might|is there|are there)\b")
+_COURSE: frozenset[QueryType] = frozenset(("ordering", "summary", "change"))
+_STILL_ASKED = LazyPattern(r"\b(?:now|currently|still|these days|today|instead|what became)\b")
+
+
+def answer_type(question: str, type: QueryType) -> QueryType:
+    """Return the type by which a question is answered, given the one by which it is searched.
+
+    A time in a question narrows the search. It is answered as a question about time only if a time is asked for: "Why
+    was the gate open on Monday?" is not. Ages are computed, ways to do something are explained, a choice for a person
+    is advice, and a preference that was stated is a fact.
+    """
+    lowered = question.lower().replace("’", "'")
+    if _AGE_OR_DELAY.search(lowered) and type not in ("assistant", "preference", *_COURSE):
+        return "temporal"
+    if type == "temporal" and not _asks_for_time(lowered):
+        type = _question_type(lowered, timed=False, filtered=False)
+    if type == "preference":
+        return _preference_type(lowered)
+    if type == "multi-hop" and _DIFFERENCE.search(lowered):
+        return "count"
+    return "preference" if type == "factual" and _CHOICE.search(lowered) else type
+
+
+def _preference_type(lowered: str) -> QueryType:
+    """Return the type of a question about a preference: a stated one is looked up, and only a choice needs advice."""
+    if _HOW_TO.search(lowered) or _WRITING.search(lowered):
+        return "instruction"
+    words = set(WORD.findall(lowered))
+    if _ADVICE.matches(lowered, words) or not _TASTE.matches(lowered, words) or _HYPOTHETICAL.search(lowered):
+        return "preference"
+    return "multi-hop" if _LIST.matches(lowered, words) else "factual"
+
+
+def _asks_for_time(question: str) -> bool:
+    if not _TIME_ASKED.matches(question, set(WORD.findall(question))):
+        return False
+    # "the first lease that I could find" is a time only if one is asked for otherwise.
+    plain = _ORDINAL_ONLY.sub(" ", question) if _JUDGEMENT_START.match(question) else question
+    return _TIME_ASKED.matches(plain, set(WORD.findall(plain)))
+
+
+def asks_for_former_state(question: str) -> bool:
+    """Return True if a question asks for what held before a change, and not for what holds now."""
+    lowered = question.lower().replace("’", "'")
+    return _FORMER_ASKED.search(lowered) is not None and _STILL_ASKED.search(lowered) is None
+
+
+# Questions for a profile or a summary of someone or something.
+
+_NAME = r"(?!(?:your?|it|this|that|when|how|the|an?|my|our|his|her|their)\b)[\w.-]+(?: [\w.-]+)?"
+_SUBJECT = r"(?!(?:your?|it|this|that|when|how|the time)\b)[\w.-]+(?: [\w.-]+){0,3}"
+"""A name or a short description; a longer text or a possessive asks for something in particular."""
+_END = r"\s*(?:[?.!]|$)"
+_PROFILE = LazyPattern(
+    rf"\b(?:tell me(?: more| something| everything| all)?|everything|all you know) about {_SUBJECT}{_END}|"
+    rf"\bwhat do (?:you|we) know about {_SUBJECT}{_END}|\bwho(?:'s| is| are| was) {_NAME}{_END}|"
+    rf"\bwhat(?:'s| is| are| was| were) {_SUBJECT} like{_END}|\bwhat (?:kind|sort|type) of (?:a )?person\b|"
+    rf"\bdescribe {_SUBJECT}{_END}|\bintroduce (?:me to )?{_SUBJECT}{_END}|"
+    r"\bsummari[sz]e\b|\bsum up\b|\bin summary\b|"
+    r"\b(?:summary|overview|profile|portrait|recap|rundown) (?:of|on|about)\b"
+)
+
+
+def asks_for_profile(text: str) -> bool:
+    """Return True if a question asks what someone or something is like, or for a summary."""
+    return _PROFILE.search(" ".join(text[:MAX_QUERY_CHARS].lower().replace("’", "'").split())) is not None

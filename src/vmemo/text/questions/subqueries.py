@@ -1,4 +1,4 @@
-"""Questions of a text, and their division into sub-queries.
+"""Sub-queries of a question: its parts, its topics, traits of its persons, and its denial. English only.
 
 Each rule matches one form of question exactly, or returns nothing: a wrong sub-query costs a search.
 """
@@ -12,7 +12,9 @@ from typing import NamedTuple, TypeAlias
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import STOP_WORDS
 
-MAX_PARTS = 4
+# Questions of a text, and their division.
+
+_MAX_PARTS = 4
 _MAX_CANDIDATES = 32
 AUX = "did|do|does|is|are|was|were|has|have|had|will|would|can|could|should|am"
 _OPENING = (
@@ -191,7 +193,7 @@ def _valid_parts(parts: Sequence[str], whole: _Whole) -> tuple[str, ...]:
 
 
 def _distinct(parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple({part.casefold(): part for part in parts}.values())[:MAX_PARTS]
+    return tuple({part.casefold(): part for part in parts}.values())[:_MAX_PARTS]
 
 
 def _with_names(parts: Sequence[str]) -> list[str]:
@@ -333,3 +335,138 @@ def _chain(question: str) -> Iterable[str]:
 
 
 _RULES: tuple[_DecomposeRule, ...] = (_choice, _event_pair, _clauses, _people, _counted_nouns)
+
+
+# The topic of a request for an order, a summary or a number, without the words of the request.
+
+_MAX_ASPECTS = 3
+_MAX_LISTED = 6
+"""Items of a list that are searched for one by one."""
+_SAY = (
+    r"(?:br(?:ing|ought|inging) up|mention(?:ed|ing|s)?|discuss(?:ed|ing)?|talk(?:ed|ing)? about|cover(?:ed|ing)?|"
+    r"rais(?:e|ed|ing)|ask(?:ed|ing)?(?: you)? about|t(?:ell|old) you about|introduc(?:e|ed|ing)|describ(?:e|ed|ing)|"
+    r"shar(?:e|ed|ing)|address(?:ed|ing)?|touch(?:ed|ing)? (?:up)?on|spoke about|refer(?:red)? to)"
+)
+_NOUN = r"(?:summary|overview|recap|rundown|synopsis|outline|timeline|chronology|account|picture)"
+_TALKS = r"(?:conversations?|chats?|sessions?|discussions?|messages?|exchanges?|talks?)"
+_WHO = r"(?:i|we|you|he|she|they)(?:'ve|'d| have| had| first)?"
+_REQUEST = LazyPattern(
+    r"\b(?:mention|name|list|give|use|include)\b[^.?!]{0,20}\b(?:only|exactly|just|no more than)\b[^.?!]{0,60}"
+    r"|\b(?:can|could|would|will) you (?:please )?|\bi(?:'d| would) like(?: you)? (?:to )?|\bplease\b"
+    r"|\b(?:list|give|tell|show|walk|take|provide|put|sum|bring|catch|write|outline|describe|trace|lay out|recount|"
+    r"reconstruct|arrange|sort|rank|summari[sz]e|recap|review|trace)(?: (?:me|us))?(?: (?:with|through|up))?"
+    r"(?: (?:to speed )?on)?\b(?! of\b)"
+    rf"|\b(?:(?:a|an|the) )?(?:(?:brief|short|quick|full|complete|concise|comprehensive|detailed|overall|thorough|"
+    rf"general|high-level|clear) ){{0,2}}{_NOUN}\b(?: (?:of|on|about|for))?"
+    r"|\b(?:in )?(?:(?:what|which|the|chronological) ){1,3}(?:order|sequence)\b(?: (?:in which|that|of))?|\bin order\b"
+    r"|\bfrom (?:first|earliest|oldest) to (?:last|latest|newest)\b|\bchronological(?:ly)?\b"
+    rf"|\b(?:did|do|have|had) {_WHO} (?:first )?{_SAY}\b|\b{_WHO} (?:first )?{_SAY}\b"
+    rf"|\b(?:across|throughout|over|during|in|from) (?:all )?(?:of )?(?:our|my|the|these|different|several|past|"
+    rf"previous) (?:\w+ )?{_TALKS}\b|\b(?:so far|over time|up to now|until now|to date)\b"
+    r"|\b(?:the )?(?:different|various|several|main|key) (?:aspects|parts|topics|things|points|elements|areas|issues|"
+    r"concerns|subjects) (?:of|about|related to|regarding|concerning|around|in|with|for)\b"
+    r"|\bhow (?:ha(?:s|ve|d)|did|do(?:es)?)\b|\b(?:changed?|evolved?|shift(?:ed)?)\b"
+    r"|\bhow (?:many|much)(?: (?:different|distinct|separate|new|more|total|time|money))?\b|\bin total\b|\baltogether\b"
+    r"|\b(?:the )?(?:total )?(?:number|amount|sum) of\b|\boverall\b|\ball told\b|\bcombined\b"
+    rf"|\bhow\b|\bwhat {_WHO} (?:learned|learnt|know|said|did)(?: about)?\b",
+    re.IGNORECASE,
+)
+_ASPECTS = LazyPattern(
+    r"[,;]? (?:including|covering|such as|especially|with a focus on|focus(?:ing|ed) on) ", re.IGNORECASE
+)
+_LISTED = LazyPattern(r":\s+([^:]{3,600})$")
+"""The items of "Put these in order: the flood, the fair, the launch"."""
+_ASPECT_SEPARATOR = LazyPattern(r",? and |, ", re.IGNORECASE)
+
+
+def topics(question: str) -> tuple[str, ...]:
+    """Return the topic of a request, and one query for each aspect that it lists: "including costs and dates".
+
+    If it lists the items themselves, they are the queries.
+    """
+    asked = question.partition("?")[0]
+    if listed := _LISTED.search(asked):
+        items = [item for each in _ASPECT_SEPARATOR.split(listed[1]) if _has_content(item := each.strip(" ,;.!"))]
+        return tuple(items[:_MAX_LISTED]) if len(items) > 1 else ()
+    listing = _ASPECTS.search(asked)
+    topic = _plain(asked[: listing.start()] if listing else asked)
+    if not _has_content(topic):
+        return ()
+    aspects = [_plain(each) for each in _ASPECT_SEPARATOR.split(asked[listing.end() :])] if listing else []
+    return (topic, *(f"{topic}: {each}" for each in aspects[:_MAX_ASPECTS] if _has_content(each)))
+
+
+def _plain(text: str) -> str:
+    return " ".join(_REQUEST.sub(" ", text).split()).strip(" ,;:.?!")
+
+
+def _has_content(text: str) -> bool:
+    return any(word.lower() not in STOP_WORDS for word in _WORD.findall(text))
+
+
+# Traits: "What could I bake for Ana?" shares no words with "Ana is allergic to nuts", on which the answer depends.
+
+_MAX_PERSONS = 2
+_RESTRICTIONS = "allergic to, cannot have, must avoid, afraid of, dislikes"
+_LIKES = "likes, loves, favourite, hobby, wants"
+_CAUTION = LazyPattern(
+    r"\b(?:should(?:n't)?|careful|safe(?:ly)?|risky?|dangerous|worry|worried|avoid|suitable|suit|allowed|advise|advice|"
+    r"recommend|suggest|(?:good|bad) idea|wise|gifts?|presents?|surprise)\b|\bwhy (?:can't|shouldn't|won't|wouldn't|"
+    r"doesn't|isn't|not|would|might|should)\b|\b(?:can|could|may|might|will|would)\b.{0,60}\b(?:eat|drink|join|come|wear|"
+    r"stay|manage|handle|enjoy|like|love|mind|object|choose|pick|prefer|cook|bake|serve|bring|buy|get|give)\b"
+)
+_TASTE = LazyPattern(
+    r"\b(?:gifts?|presents?|surprise|enjoy|like|love|suit|recommend|suggest|ideas?|plan|pick|choose|cook|bake|bring|"
+    r"serve|buy|get|give)\b"
+)
+_CAPITALISED = LazyPattern(r"(?<![.?!] )(?<!^)(?<!['’\w])[^\W\d_a-z][^\W\d_]+")
+_NO_NAMES = STOP_WORDS | frozenset(
+    "january february march april may june july august september october november december monday tuesday wednesday "
+    "thursday friday saturday sunday christmas easter".split()
+)
+_FIRST_PERSON = LazyPattern(r"\b(?:i|me|my|we|us|our)\b")
+
+
+def trait_queries(question: str) -> tuple[str, ...]:
+    """Return queries for the restrictions, and where it matters the likes, of the persons in a request for advice.
+
+    A question that asks for no judgement has none. Without a name they are those of the one who asks.
+    """
+    lowered = question.lower().replace("’", "'")
+    if _CAUTION.search(lowered) is None:
+        return ()
+    persons = _persons_in(question)
+    if not persons and _FIRST_PERSON.search(lowered) is None:
+        return ()
+    wanted = [_RESTRICTIONS, *([_LIKES] if _TASTE.search(lowered) else [])]
+    return tuple(f"{person} {words}" for words in wanted for person in persons or ("I",))
+
+
+def _persons_in(question: str) -> tuple[str, ...]:
+    """Return the first capitalized words inside the sentences of a question, which are names of persons mostly."""
+    found = (name for name in _CAPITALISED.findall(question) if name.lower() not in _NO_NAMES)
+    return tuple(dict.fromkeys(found))[:_MAX_PERSONS]
+
+
+# Statements that deny a yes-or-no question.
+
+_QUESTION = LazyPattern(
+    r"\W*(?:(?:so|and|but|ok|okay|well),? )?(?P<verb>have|has|did|was|were|am|is|are|do|does|had) "
+    r"(?P<subject>i|we|he|she|it|they|(?:my|our|his|her|their|the) [\w'-]+|[\w'-]+(?: and [\w'-]+)?) "
+    r"(?:(?:ever|really|actually|already) )?(?P<rest>[^?]{3,300})",
+    re.IGNORECASE,
+)
+
+
+def opposite_statements(question: str) -> tuple[str, ...]:
+    """Return "I never swam" and its like for "Did I ever swim?", or nothing if the question is of another form.
+
+    The statement that affirms is as near to the question as the question itself, so it is not searched for again.
+    """
+    match = _QUESTION.match(" ".join(question.split()))
+    if match is None:
+        return ()
+    verb = match["verb"].lower()
+    auxiliary = f"{verb} " if verb in ("have", "has", "had", "was", "were", "am", "is", "are") else ""
+    denial = "not" if verb in ("am", "is", "are") else "never"
+    return (f"{match['subject']} {auxiliary}{denial} {match['rest'].strip(' .!,;')}",)

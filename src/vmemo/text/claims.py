@@ -1,0 +1,697 @@
+"""Claims: short texts that state one value of an attribute that a subject has only one of.
+
+A superseded fact is hidden as a whole, so a text that says anything besides its claim is not a claim.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from vmemo.text.names.language import is_foreign
+from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
+from vmemo.text.places import canonical_place, place_level
+
+# Values of attributes; a parser returns None for text that is not such a value.
+
+Attribute = Literal[
+    "residence",
+    "employer",
+    "job",
+    "phone",
+    "email",
+    "age",
+    "name",
+    "relationship",
+    "favourite",
+    "thing",
+    "timezone",
+    "car",
+    "weight",
+    "height",
+]
+"""Attributes with one value at a time; `thing` is the name of something owned, such as a pet."""
+
+_NAME_PARTICLES = frozenset("of the & de la du van von der den".split())
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_PHONE = re.compile(r"\+?[\d][\d ()./-]{5,22}")
+_MEASURE = re.compile(r"([\d.]+) ?([a-z]+)")
+_FEET = re.compile(r"(\d) ?(?:'|ft|feet|foot) ?(\d{1,2})?(?: ?(?:in|inches))?")
+_UNIT_SYNONYMS = {
+    **dict.fromkeys(("kg", "kgs", "kilo", "kilos", "kilograms"), "kg"),
+    **dict.fromkeys(("lb", "lbs", "pounds"), "lb"),
+    **dict.fromkeys(("cm", "centimeters", "centimetres"), "cm"),
+    **dict.fromkeys(("m", "meters", "metres"), "m"),
+}
+_SCHOOLS = frozenset(
+    """university college school academy institute kindergarten gym church uni harvard stanford mit yale oxford
+    cambridge princeton columbia berkeley ucla nyu juilliard cornell caltech""".split()
+)
+_JOBS = frozenset(
+    """accountant actor actress analyst architect baker banker barber barista bartender biologist bookkeeper builder
+    bus-driver butcher carpenter cashier chef chemist cleaner clerk cook counselor dentist designer developer doctor
+    driver economist editor electrician engineer farmer firefighter florist gardener geologist hairdresser
+    illustrator interpreter janitor journalist judge lawyer lecturer librarian locksmith machinist manager mathematician
+    mechanic midwife nurse optician paralegal paramedic pharmacist physicist physiotherapist pilot plumber policeman
+    postman programmer professor psychiatrist psychologist realtor receptionist recruiter reporter salesman
+    scientist secretary statistician supervisor surgeon surveyor tailor teacher technician therapist translator tutor
+    vet veterinarian waiter waitress welder""".split()
+)
+_JOB_QUALIFIERS = frozenset(
+    """account aerospace assistant associate backend bank bus chemical chief civil clinical construction customer data
+    deputy devops dental electrical elementary english executive fashion film financial flight freelance frontend
+    general graphic head health history hotel interior junior kindergarten landscape lead legal licensed machine
+    learning marketing math mechanical medical mental music network office operations pastry pediatric physics
+    physical police principal private product professional project quality registered regional research sales
+    science school security senior social software staff store structural systems taxi tax team technical train
+    truck web yoga""".split()
+)
+_NOT_JOBS = frozenset("team group charm pair couple favor favour hobby".split())
+_COLOURS = frozenset(
+    """amber aqua azure beige black blue brown burgundy coral crimson cyan emerald gold gray green grey indigo
+    lavender lilac lime magenta maroon navy ochre olive orange pink purple red rose ruby salmon sapphire scarlet
+    silver teal turquoise violet white yellow""".split()
+)
+_SHADES = frozenset("dark light bright deep pale royal sky forest mint baby hot navy".split())
+_SEASONS = frozenset("spring summer autumn fall winter".split())
+_CATEGORIES_OF_NAMES = frozenset(
+    """actor actress artist author band book city composer country director film game group movie musician novel
+    painter player podcast poet restaurant series show singer song team writer""".split()
+)
+_CATEGORIES_OF_NOUNS = frozenset(
+    "animal cuisine dessert dish drink flower food fruit meal snack spice sport tree vegetable".split()
+)
+_CATEGORY_SYNONYMS = {"color": "colour", "movie": "film", "flavor": "flavour", "series": "show"}
+_CATEGORY_QUALIFIERS = frozenset("football soccer basketball baseball hockey video board card tv".split())
+# Words that describe a thing without naming it.
+_DESCRIPTIONS = frozenset(
+    """amazing awesome back bad best better boring busy cold coming cool crazy delicious different done easy
+    everything expensive fantastic fine free fun gone good gorgeous great hard healthy here hot incredible it mine
+    missing near nice nothing on one open out over perfect playing popular ready sad something sold that there this
+    tasty tired unknown wonderful yours yummy""".split()
+)
+_RELATIONSHIPS = frozenset(("single", "engaged", "married", "divorced", "widowed", "separated", "in a relationship"))
+_TIME_ZONES = {
+    **dict.fromkeys(("pst", "pdt", "pt", "pacific"), "pacific"),
+    **dict.fromkeys(("mst", "mdt", "mt", "mountain"), "mountain"),
+    **dict.fromkeys(("cst", "cdt", "ct", "central"), "central"),
+    **dict.fromkeys(("est", "edt", "et", "eastern"), "eastern"),
+}
+_UTC_OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?(\d{1,2})(?::?(\d\d))?")
+_ZONE_AREA = re.compile(r"(?:africa|america|asia|atlantic|australia|europe|pacific)/[a-z_]+(?:/[a-z_]+)?")
+
+
+def _fold_value(text: str) -> str:
+    """Return the text casefolded, without outer punctuation and repeated spaces. Accents stay: René is not Rene."""
+    return " ".join(unicodedata.normalize("NFC", text.casefold()).split()).strip(" .,!'")
+
+
+def _favourite_category(text: str) -> str | None:
+    """Return the normalized category of a favourite, or None for a vague one such as "part" or "thing"."""
+    words = text.casefold().split()
+    if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _CATEGORY_QUALIFIERS):
+        return None
+    last = _CATEGORY_SYNONYMS.get(words[-1], words[-1])
+    known = last in _CATEGORIES_OF_NAMES or last in _CATEGORIES_OF_NOUNS or last in ("colour", "season")
+    return " ".join((*words[:-1], last)) if known else None
+
+
+def _favourite_value(category: str, text: str) -> str | None:
+    """Return the value of a favourite if it names a member of the category."""
+    words = _fold_value(text).split()
+    last = category.split()[-1]
+    if last == "colour":
+        return " ".join(words) if words and words[-1] in _COLOURS and set(words[:-1]) <= _SHADES else None
+    if last == "season":
+        return " ".join(words) if len(words) == 1 and words[0] in _SEASONS else None
+    if last in _CATEGORIES_OF_NAMES:
+        return _parse_name(text, max_words=6)
+    fits = 0 < len(words) <= 3 and not any(word in _DESCRIPTIONS or word.endswith("ed") for word in words)
+    plain = all(word.isalpha() for word in words) and (last == "sport" or not " ".join(words).endswith("ing"))
+    return " ".join(words) if fits and plain else None
+
+
+def _parse_name(text: str, *, max_words: int = 4) -> str | None:
+    """Return a name: capitalised words or numbers, joined only by particles such as "of" or "van"."""
+    words = text.split()
+    if not 0 < len(words) <= max_words or not _is_name_word(words[-1]) or "," in text or ":" in text:
+        return None
+    return _fold_value(text) if all(_is_name_word(word) or word in _NAME_PARTICLES for word in words) else None
+
+
+def _is_name_word(word: str) -> bool:
+    return word[:1].isupper() or word[:1].isdigit() or (word[:1].isalpha() and word[1:2].isupper())
+
+
+def _place(text: str) -> str | None:
+    value = canonical_place(_fold_value(text))
+    if all(place_level(part) for part in value.split(", ")):
+        return value
+    parts = [part.strip().removeprefix("the ") for part in text.split(",")]
+    return value if len(parts) <= 2 and all(_parse_name(part) for part in parts) else None
+
+
+def _known_place(text: str) -> str | None:
+    """Return a known place only: "I moved to Notion" states no residence."""
+    value = _place(text)
+    return value if value and place_level(value) else None
+
+
+def _employer(text: str) -> str | None:
+    name, _, where = text.partition(" in ")
+    if not _parse_name(name, max_words=5) or (where and not _parse_name(where)):
+        return None
+    return _fold_value(text).removeprefix("the ")
+
+
+def _new_employer(text: str) -> str | None:
+    """Return an employer that is not a school: one may "start at" either."""
+    value = _employer(text)
+    return value if value and not _SCHOOLS & set(value.split()) else None
+
+
+def _occupation(text: str) -> str | None:
+    words = _fold_value(text).replace("-", " ").split()
+    is_occupation = 0 < len(words) <= 4 and all(word.isalpha() and len(word) > 2 for word in words)
+    return " ".join(words) if is_occupation and words[-1] not in _NOT_JOBS else None
+
+
+def _known_job(text: str) -> str | None:
+    """Return a known job only: "I am a terrible cook" states none."""
+    words = (_occupation(text) or "").split()
+    return " ".join(words) if words and words[-1] in _JOBS and set(words[:-1]) <= _JOB_QUALIFIERS else None
+
+
+def _phone(text: str) -> str | None:
+    digits = re.sub(r"\D", "", text)
+    return digits if _PHONE.fullmatch(text.strip()) and 6 <= len(digits) <= 15 else None
+
+
+def _email(text: str) -> str | None:
+    return text.casefold() if _EMAIL.fullmatch(text) else None
+
+
+def _age(text: str) -> str | None:
+    return str(int(text)) if text.isascii() and text.isdigit() and 0 < int(text) <= 120 else None
+
+
+def _measure(text: str) -> str | None:
+    feet = _FEET.fullmatch(text)
+    if feet:
+        return f"{feet[1]}'{int(feet[2] or 0)}"
+    found = _MEASURE.fullmatch(text.casefold())
+    if not found or found[2] not in _UNIT_SYNONYMS or not re.fullmatch(r"\d{1,3}(?:\.\d{1,2})?", found[1]):
+        return None
+    return f"{float(found[1]):g} {_UNIT_SYNONYMS[found[2]]}"
+
+
+def _time_zone(text: str) -> str | None:
+    value = _fold_value(text).removesuffix(" standard").removesuffix(" us").removeprefix("us ")
+    offset = _UTC_OFFSET.fullmatch(value)
+    if offset:
+        return f"utc{offset[1]}{int(offset[2])}:{offset[3] or '00'}"
+    return value if _ZONE_AREA.fullmatch(value) else _TIME_ZONES.get(value)
+
+
+def _relationship(text: str) -> str | None:
+    return text if text in _RELATIONSHIPS else None
+
+
+_VALUE_PARSERS: Mapping[str, Callable[[str], str | None]] = {
+    "residence": _place,
+    "moved": _known_place,
+    "employer": _employer,
+    "started": _new_employer,
+    "job": _known_job,
+    "works as": _occupation,
+    "phone": _phone,
+    "email": _email,
+    "age": _age,
+    "name": _parse_name,
+    "thing": _parse_name,
+    "relationship": _relationship,
+    "timezone": _time_zone,
+    "car": lambda text: _parse_name(text, max_words=5),
+    "weight": _measure,
+    "height": _measure,
+}
+"""Parser by value type of the sentence form."""
+
+
+# Sentence forms that state one value, as patterns for the text after the subject.
+
+_ADVERB = r"(?:(?P<adverb>now|just|recently|finally|officially|currently|still|actually) )?"
+_SUFFIX = r"(?: (?P<after>now|nowadays|these days|instead|currently))?"
+# Longer ago is not accepted: a fact stored since then may be newer.
+_WHEN = (
+    r"(?: (?P<detail>(?:today|yesterday|tonight|this (?:morning|week|weekend|month)|last (?:night|week|weekend|month)"
+    r"|over the weekend|on [A-Z][a-z]+day|(?:a|one|two|three|four|five|six|\d) (?:days?|weeks?) ago)"
+    r"(?: \([^()]{1,40}\))?))?"
+)
+_AS_ROLE = r"(?: (?P<detail>as (?:a|an|the|their) [\w -]{3,40}?))?"
+_NEW = r"(?:(?P<new>new|current) )?"
+_IS = r"(?:is|am)"
+_HAS = r"(?:(?:has|have) )?"
+# A simple past may be long ago: "I became a teacher".
+_RECENTLY = r"(?:(?:has|have) (?:just |now |recently |finally )?|(?:just|recently|finally) )"
+_NOW_IS = r"is (?:(?P<adverb>now|currently|actually|officially) )?"
+_VALUE = r"(?P<value>\S.*?)"
+_CHANGE_ADVERBS = frozenset(
+    ("now", "just", "recently", "finally", "officially", "nowadays", "these days", "instead", "new")
+)
+
+
+class _SentenceForm(NamedTuple):
+    """A form of sentence, and the attribute that it states."""
+
+    value_type: str
+    """Key of the value parser."""
+    attribute: Attribute
+    owned: bool
+    """Follows a possessive: "my", or a name with "'s"."""
+    event: bool
+    """Reports the change itself, as "moved to" does."""
+    pattern: re.Pattern[str]
+
+
+class _Statement(NamedTuple):
+    """The value that a sentence states, without its subject; see `Claim` for the fields."""
+
+    attribute: Attribute
+    value: str
+    about: str
+    changes: bool
+    event: bool
+    detail: str
+
+
+def _form(
+    value_type: str, attribute: Attribute, pattern: str, *, owned: bool = False, event: bool = False
+) -> _SentenceForm:
+    return _SentenceForm(value_type, attribute, owned, event, re.compile(pattern))
+
+
+_FORMS = (
+    _form("residence", "residence", rf"{_ADVERB}(?:lives?|resides?) in {_VALUE}{_SUFFIX}"),
+    _form("residence", "residence", rf"{_IS} {_ADVERB}(?:living|based) in {_VALUE}{_SUFFIX}"),
+    _form("moved", "residence", rf"{_HAS}{_ADVERB}(?:moved|relocated) (?:back )?to {_VALUE}{_WHEN}", event=True),
+    _form("moved", "residence", rf"{_HAS}{_ADVERB}moved (?>(?P<detail>from \S.*?) to ){_VALUE}", event=True),
+    _form("employer", "employer", rf"{_ADVERB}works? (?:at|for) {_VALUE}{_AS_ROLE}{_SUFFIX}"),
+    _form("employer", "employer", rf"{_IS} {_ADVERB}working (?:at|for) {_VALUE}{_AS_ROLE}{_SUFFIX}"),
+    _form(
+        "started",
+        "employer",
+        rf"{_HAS}{_ADVERB}started (?:(?:working|work) )?(?:at|for) {_VALUE}{_WHEN}",
+        event=True,
+    ),
+    _form(
+        "started",
+        "employer",
+        rf"{_HAS}{_ADVERB}(?:started|got|landed|has|have) (?:a|my|his|her|their) new job (?:at|with) {_VALUE}{_WHEN}",
+        event=True,
+    ),
+    _form(
+        "started",
+        "employer",
+        rf"{_RECENTLY}joined {_VALUE} (?P<detail>as (?:a|an|the|their) [\w -]{{3,40}})",
+        event=True,
+    ),
+    _form("works as", "job", rf"{_ADVERB}works? as (?:a|an) {_VALUE}{_SUFFIX}"),
+    _form("works as", "job", rf"{_IS} {_ADVERB}working as (?:a|an) {_VALUE}{_SUFFIX}"),
+    _form("job", "job", rf"{_IS} {_ADVERB}(?:a|an) {_VALUE}{_SUFFIX}"),
+    _form("job", "job", rf"{_RECENTLY}(?:became|become|got promoted to) (?:(?:a|an) )?{_VALUE}{_WHEN}", event=True),
+    _form("works as", "job", rf"{_HAS}{_ADVERB}started (?:a new job|working) as (?:a|an) {_VALUE}{_WHEN}", event=True),
+    _form(
+        "phone",
+        "phone",
+        rf"{_NEW}(?:(?P<about>work|home|office|mobile|cell) )?(?:phone |telephone )?number {_NOW_IS}{_VALUE}{_SUFFIX}",
+        owned=True,
+    ),
+    _form(
+        "email",
+        "email",
+        rf"{_NEW}(?:(?P<about>work|personal|private|school) )?(?:e-?mail)(?: address)? {_NOW_IS}{_VALUE}{_SUFFIX}",
+        owned=True,
+    ),
+    _form("age", "age", rf"{_IS} {_ADVERB}(?P<value>\d{{1,3}}) years? old{_SUFFIX}"),
+    _form("age", "age", rf"{_HAS}{_ADVERB}turned (?P<value>\d{{1,3}}){_WHEN}", event=True),
+    _form(
+        "name",
+        "name",
+        rf"{_NEW}(?P<about>full name|name|surname|last name|first name|family name) {_NOW_IS}{_VALUE}{_SUFFIX}",
+        owned=True,
+    ),
+    _form(
+        "name",
+        "name",
+        rf"{_RECENTLY}changed (?:my|his|her|their) (?P<about>name|surname|last name|first name) to {_VALUE}",
+        event=True,
+    ),
+    _form("thing", "thing", rf"(?P<about>[a-z]{{2,20}})'s name {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
+    _form("thing", "thing", rf"(?P<about>[a-z]{{2,20}}) {_NOW_IS}(?:called|named) {_VALUE}{_SUFFIX}", owned=True),
+    _form("relationship", "relationship", rf"{_IS} {_ADVERB}{_VALUE}(?: again)?{_SUFFIX}"),
+    _form(
+        "relationship",
+        "relationship",
+        rf"{_HAS}{_ADVERB}got(?:ten)? (?P<value>engaged|married|divorced){_WHEN}",
+        event=True,
+    ),
+    _form(
+        "favourite",
+        "favourite",
+        rf"{_NEW}favou?rite (?P<about>[a-z ]{{3,30}}?) {_NOW_IS}{_VALUE}{_SUFFIX}",
+        owned=True,
+    ),
+    _form("timezone", "timezone", rf"{_NEW}time ?zone {_NOW_IS}{_VALUE}(?: time)?{_SUFFIX}", owned=True),
+    _form("timezone", "timezone", rf"{_IS} {_ADVERB}(?:in|on) (?:the )?{_VALUE} time(?: ?zone)?{_SUFFIX}"),
+    _form("car", "car", rf"{_ADVERB}drives? (?:a|an) {_VALUE}{_SUFFIX}"),
+    _form("car", "car", rf"{_NEW}car {_NOW_IS}(?:a|an) {_VALUE}{_SUFFIX}", owned=True),
+    _form("weight", "weight", rf"{_ADVERB}weighs? {_VALUE}{_SUFFIX}"),
+    _form("weight", "weight", rf"{_NEW}weight {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
+    _form("height", "height", rf"{_IS} {_ADVERB}{_VALUE} tall{_SUFFIX}"),
+    _form("height", "height", rf"{_NEW}height {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
+)
+# Only in the first person is a bare number an age; "she is 34" may be about a score.
+_FIRST_PERSON_AGE = _form("age", "age", rf"{_IS} {_ADVERB}(?P<value>1[3-9]|[2-9]\d){_SUFFIX}")
+_SYNONYMS = {"cell": "mobile", "last name": "surname", "family name": "surname", "full name": "name"}
+
+
+def _match_statement(predicate: str, *, owned: bool, first_person: bool) -> _Statement | None:
+    """Return what a predicate states, if it has exactly one of the forms."""
+    for form in (*_FORMS, _FIRST_PERSON_AGE) if first_person else _FORMS:
+        match = form.pattern.fullmatch(predicate) if form.owned is owned else None
+        if match and (found := _statement(form, match.groupdict())):
+            return found
+    return None
+
+
+def _statement(form: _SentenceForm, parts: dict[str, str | None]) -> _Statement | None:
+    about, text = parts.get("about") or "", parts["value"] or ""
+    if form.value_type == "favourite":
+        about = _favourite_category(about) or ""
+        value = _favourite_value(about, text) if about else None
+    else:
+        about = _SYNONYMS.get(about, about)
+        value = _VALUE_PARSERS[form.value_type](text)
+    if value is None:
+        return None
+    adverbs = {parts.get("adverb"), parts.get("after"), parts.get("new")}
+    changes = form.event or (bool(adverbs & _CHANGE_ADVERBS) and "still" not in adverbs)
+    return _Statement(form.attribute, value, about, changes, form.event, (parts.get("detail") or "").casefold())
+
+
+# Claims and the relation between two of them.
+
+_NEEDS_CHANGE: frozenset[Attribute] = frozenset(("employer", "job", "name", "thing", "car"))
+"""Attributes that may have several values, unless a claim reports a change."""
+# Divorced people are single too, and "got married" may refer to a time before a divorce.
+_NEXT_RELATIONSHIPS = {
+    "single": ("engaged", "married", "in a relationship"),
+    "in a relationship": ("single",),
+    "engaged": ("married", "single"),
+    "married": ("divorced", "widowed", "single"),
+}
+
+
+class Claim(NamedTuple):
+    """A value that a text states for an attribute of a subject."""
+
+    subject: str
+    attribute: Attribute
+    value: str
+    mistaken: bool = False
+    """Corrects an earlier mistake, so that the denied value was never true."""
+    changes: bool = False
+    """Reports that the value is new."""
+    about: str = ""
+    """Subtype of the attribute, such as the "work" of a phone number."""
+    denied: str = ""
+    """The value that the text negates."""
+    event: bool = False
+    """Reports the change itself, as "moved to" does."""
+    detail: str = ""
+    """A time, role or origin that the text adds."""
+
+
+def compare_claims(new: Claim, old: Claim) -> Literal["supersede", "duplicate"] | None:
+    """Return the effect of a newer claim on an older one, or None if both stay valid."""
+    if (new.subject, new.attribute, new.about) != (old.subject, old.attribute, old.about):
+        return None
+    if new.value == old.value:
+        return "duplicate" if _adds_nothing(new, old) else None
+    if old.detail or (new.denied and new.denied != old.value):
+        return None
+    if new.denied:
+        return "supersede"
+    if (new.attribute in _NEEDS_CHANGE and not new.changes) or not _are_exclusive(new, old):
+        return None
+    return "supersede"
+
+
+def _adds_nothing(new: Claim, old: Claim) -> bool:
+    return not new.denied and new.detail in ("", old.detail) and (old.event or not new.event)
+
+
+def _are_exclusive(new: Claim, old: Claim) -> bool:
+    """Return True if both values cannot be valid at once. A value that may be a more precise form of the other can."""
+    new_words, old_words = set(re.split(r"[\s,]+", new.value)), set(re.split(r"[\s,]+", old.value))
+    if new_words <= old_words or old_words <= new_words:
+        return False
+    match new.attribute:
+        case "residence":
+            return _are_distinct_places(new.value, old.value)
+        case "employer":
+            return not new_words & old_words
+        case "phone":
+            return not (new.value.endswith(old.value) or old.value.endswith(new.value))
+        case "age":
+            return int(new.value) > int(old.value)
+        case "relationship":
+            return new.value in _NEXT_RELATIONSHIPS.get(old.value, ())
+        case "timezone" | "weight" | "height":
+            return _notation(new.value) == _notation(old.value)
+        case _:
+            return True
+
+
+def _are_distinct_places(new: str, old: str) -> bool:
+    """Return True for two known places of the same level, of which neither contains the other."""
+    level = place_level(new)
+    same_level = level == place_level(old) and level in ("city", "state", "country")
+    return same_level and new.split(",")[0] != old.split(",")[0]
+
+
+def _notation(value: str) -> str:
+    """Return the notation of a time zone or measure; values in two notations may be equal."""
+    if value.startswith("utc"):
+        return "offset"
+    return "area" if "/" in value else re.sub(r"^\w+$|[\d.]+", "", value)
+
+
+# Parsing of claims.
+
+_MAX_CHARS = 300
+_MAX_PARSED = 8192
+"""Texts whose claims stay in memory: each is compared with many others."""
+_MAX_WORDS = 16
+_SPEAKER_PREFIX = re.compile(r"([^\s:!?][^:!?\n]{0,60}): ")
+_NON_HUMAN_SPEAKERS = frozenset(("assistant", "tool", "system", "document"))
+_GREETING = (
+    r"(?:hey|hi|hello|hiya|good (?:morning|afternoon|evening)|thanks|thank you|wow|yay|great news|good news|guess what)"
+    r"(?: there| again| everyone| all|(?-i:(?: [A-Z]\w+){1,2}))?[,.!:]+"
+)
+_INTRODUCTION = re.compile(
+    rf"{_GREETING} |(?:by the way|btw|fyi|just so you know|for the record|anyway|oh|well|so|yes|yeah|yep|ok|okay"
+    r"|update|news)[,.!:]* |as of \d{1,2} [a-z]+ \d{4},? ",
+    re.IGNORECASE,
+)
+_ADDRESSEE = re.compile(r"([A-Z]\w+)[,!] (?=(?:I|My|my)\b)")
+_CORRECTION = re.compile(r"(?:no|nope|sorry|actually|correction|oops|wait|i meant?)[,.!:]+ |actually ", re.IGNORECASE)
+_CHANGE = re.compile(
+    r"(?:now|nowadays|these days|as of (?:today|now)),? "
+    r"|i(?:'ve| have)? (?:just |recently )?(?:switched|changed) jobs[;,.!:]+ ",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"(?<![.!])[.!]++ (?:thanks|thank you|cheers|bye|take care)[.!]*+$|(?<![\s.!])[\s.!]++$", re.IGNORECASE
+)
+_SECOND_SENTENCE = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)[.!] |\.\.|: |\s[-–—]+\s|—")
+_DENIAL = re.compile(r", not (?:in |at |for |a |an )?(\S.*)")
+_INCH_MARK = re.compile(r"(?<=\d'\d)(\d?)\"")
+_FORBIDDEN_CHARS = frozenset('?"“”„«»<>{}[]|`;*#\n\r\t\\…')
+_UNCERTAIN_WORDS = frozenset(
+    """not no never none neither nor and or but because so though although while when whenever where since until till
+    unless if whether would could should might can must shall maybe perhaps probably possibly almost nearly roughly
+    about around approximately supposedly apparently allegedly basically technically kinda sorta temporarily want
+    wants wanted hope hopes hoped wish wishes plan plans planned dream dreams imagine imagined pretend pretends think
+    thinks thought guess believe believes feel feels suppose consider considering going gonna used was were had been
+    said says say told tells claims claimed heard hear reportedly also too both another either second part-time
+    volunteer previously formerly once before soon tomorrow next like likes than joke joking kidding lol haha
+    hahaha""".split()
+)
+_MODAL_VERBS = frozenset(("will", "may"))
+_UNCERTAIN_ENDINGS = ("n't", "'ll", "'d")
+_RELATIVES = frozenset(
+    "wife husband spouse mother mom mum father dad girlfriend boyfriend fiance fiancee fiancé fiancée".split()
+)
+_RELATIVE_SYNONYMS = {"mom": "mother", "mum": "mother", "dad": "father", "fiancé": "fiance", "fiancée": "fiancee"}
+
+
+class _Sentence(NamedTuple):
+    words: str
+    corrects: bool
+    changes: bool
+    denied: str
+
+
+class _Subject(NamedTuple):
+    name: str
+    predicate: str
+    owned: bool = False
+    first_person: bool = False
+
+
+def parse_claim(text: str) -> Claim | None:
+    """Return the claim of an English text that states one present, certain and affirmative value and nothing else."""
+    return _parse(text) if len(text) <= _MAX_CHARS else None
+
+
+@lru_cache(maxsize=_MAX_PARSED)
+def _parse(text: str) -> Claim | None:
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").strip()
+    prefix = _SPEAKER_PREFIX.match(text)
+    speaker = _fold_value(prefix[1]) if prefix else ""
+    sentence = _single_sentence(text[prefix.end() :] if prefix else text)
+    subject = _subject(sentence.words, speaker) if sentence and speaker not in _NON_HUMAN_SPEAKERS else None
+    if sentence is None or subject is None or not subject.name:
+        return None
+    statement = _match_statement(subject.predicate, owned=subject.owned, first_person=subject.first_person)
+    return _claim(subject.name, sentence, statement) if statement and not is_foreign(sentence.words) else None
+
+
+def _claim(subject: str, sentence: _Sentence, statement: _Statement) -> Claim | None:
+    changes = statement.changes or sentence.changes
+    denied = ""
+    if sentence.denied:
+        denied = (
+            _VALUE_PARSERS[statement.attribute](sentence.denied) or ""
+            if statement.attribute in _VALUE_PARSERS
+            else _fold_value(sentence.denied)
+        )
+        if not denied or denied == statement.value:
+            return None
+    mistaken = bool(denied) and sentence.corrects and not changes
+    return Claim(
+        subject=subject,
+        attribute=statement.attribute,
+        value=statement.value,
+        mistaken=mistaken,
+        changes=changes,
+        about=statement.about,
+        denied=denied,
+        event=statement.event,
+        detail=statement.detail,
+    )
+
+
+def _single_sentence(words: str) -> _Sentence | None:
+    """Return the only sentence of a message, without greetings around it, or None if it is not certain."""
+    corrects = changes = False
+    words = _INCH_MARK.sub(r"\1", words)
+    for _ in range(5):
+        if introduction := _CORRECTION.match(words):
+            corrects = True
+        elif introduction := _CHANGE.match(words):
+            changes = True
+        elif not (introduction := _INTRODUCTION.match(words) or _addressed(words)):
+            break
+        words = words[introduction.end() :]
+    words = _strip_emoji(words)
+    if words.endswith(".."):
+        return None
+    words = _CLOSING.sub("", words)
+    if "\n" in words:
+        return None
+    denied = _DENIAL.search(words)
+    words = words[: denied.start()] if denied else words
+    if not words or len(words.split()) > _MAX_WORDS or _SECOND_SENTENCE.search(words) or _FORBIDDEN_CHARS & set(words):
+        return None
+    return None if _is_uncertain(words) else _Sentence(words, corrects, changes, denied[1] if denied else "")
+
+
+def _addressed(words: str) -> re.Match[str] | None:
+    """Match a name at the start that the message is addressed to; "Ideally, I live by the sea" has none."""
+    match = _ADDRESSEE.match(words)
+    return match if match and normalize_word(match[1]) in all_names() else None
+
+
+def _strip_emoji(words: str) -> str:
+    """Return the text without emoji at its end."""
+    end = len(words)
+    while end and (words[end - 1].isspace() or unicodedata.category(words[end - 1]) in ("So", "Sk", "Mn", "Cf")):
+        end -= 1
+    return words[:end]
+
+
+def _is_uncertain(words: str) -> bool:
+    """Return True if a word outside brackets negates, doubts, reports, conjoins or refers to another time."""
+    for word in re.sub(r"\([^()]*\)", " ", words).split():
+        plain = word.strip(",.!:")
+        if (
+            plain in _MODAL_VERBS
+            or plain.casefold() in _UNCERTAIN_WORDS
+            or plain.casefold().endswith(_UNCERTAIN_ENDINGS)
+        ):
+            return True
+    return False
+
+
+def _subject(words: str, speaker: str) -> _Subject | None:
+    first, _, rest = words.partition(" ")
+    match first.casefold():
+        case "i":
+            return _Subject(speaker, rest, first_person=True)
+        case "i'm" | "im":
+            return _Subject(speaker, f"is {rest}", first_person=True)
+        case "i've":
+            return _Subject(speaker, f"has {rest}", first_person=True)
+        case "my":
+            return _possession(speaker, rest)
+        case "the" if rest.startswith("user "):
+            return _Subject("user", rest.removeprefix("user "))
+        case "the" if rest.startswith("user's "):
+            return _possession("user", rest.removeprefix("user's "))
+        case _:
+            return _named_subject(words)
+
+
+def _possession(owner: str, rest: str) -> _Subject | None:
+    """Return a relative of whom the owner has one, or the owner with an attribute."""
+    word, _, after = rest.partition(" ")
+    relative = word.casefold().removesuffix("'s")
+    if not owner:
+        return None
+    if relative not in _RELATIVES:
+        return _Subject(owner, rest, owned=True)
+    return _Subject(f"{owner}'s {_RELATIVE_SYNONYMS.get(relative, relative)}", after, owned=word.endswith("'s"))
+
+
+def _named_subject(words: str) -> _Subject | None:
+    """Return a subject of one to three capitalised words, the first of which is not a common word."""
+    tokens = words.split()
+    count = next((i for i, token in enumerate(tokens[:4]) if not token[:1].isupper() or token == "I"), 4)
+    if not 0 < count < 4 or not _is_name(tokens[0]) or any(token.endswith(",") for token in tokens[:count]):
+        return None
+    owners = [i for i, token in enumerate(tokens[:count]) if token.endswith("'s")]
+    if owners:
+        end = owners[0] + 1
+        return _possession(_fold_value(" ".join(tokens[:end]).removesuffix("'s")), " ".join(tokens[end:]))
+    return _Subject(_fold_value(" ".join(tokens[:count])), " ".join(tokens[count:]))
+
+
+def _is_name(word: str) -> bool:
+    plain = normalize_word(word)
+    return plain in all_names() or not is_common_word(plain)

@@ -1,0 +1,307 @@
+"""Tense of the clause around a time expression."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from vmemo.text.lazy_regex import LazyPattern
+
+# Cues: words that show whether a clause is about the past or the future.
+
+Tense = Literal["future", "past", "arranged", "reported"]
+"""`arranged` is a past act about a future date ("booked"); `reported` is one if a preposition points forward."""
+
+_PRONOUN = "i|we|he|she|they|it|you|there"
+_POSSESSIVE = "my|our|your|his|her|their"
+_BEFORE_STATE = tuple(
+    f"{word} "
+    for word in (
+        " is; are; am; not; be; being; get; gets; getting; the; a; an; my; our; his; their; to;'m;’m;'re;’re;n't;n’t"
+    ).split(";")
+)
+"""A participle after these is a state or an adjective: "is closed", "the planned trip"."""
+_EVENTS = (
+    "appointments?|exams?|tests?|interviews?|meetings?|deadlines?|flights?|date|surgery|operation|check-?ups?"
+    "|reservations?|bookings?|tickets?|party|class(?:es)?|lessons?|shifts?|games?|match|recital|concert|race|dinner"
+    "|lunch|calls?|presentation|talk|viewings?|hearing|wedding|visitors?|trip|rehearsals?|sessions?|show|plans?"
+)
+_THIRD_PERSON_VERBS = (
+    "starts|begins|opens|leaves|arrives|flies|lands|moves|comes|goes|returns|departs|ends|finishes|closes|expires"
+    "|turns|graduates|retires|resumes|launches|takes place|kicks off|gets (?:married|back|here|home|in)"
+)
+_PLURAL_VERBS = (
+    "start|begin|open|leave|arrive|fly|land|move|come|go|return|depart|finish|close|graduate|retire|launch|travel"
+    "|meet|get (?:married|back|here|home|in|together)"
+)
+PARTICIPLE = (
+    r"been|had|gone|done|come|said|told|made|met|left|lost|won|paid|sold|kept|felt|found|held|read|put|cut|let|sat"
+    r"|slept|spent|stood|run|become|known|shown|flown|grown|worn|torn|born|\w+(?:ed|en|ght)"
+)
+"""Participles, which make "should have" refer to the past."""
+_FUTURE = (
+    rf"(?:will|won['’]t|shall|['’]ll)\b(?: (?:not|\w+ly|{_PRONOUN})\b)*(?: (?:have|be|get)(?: (?:{PARTICIPLE})\b)?)?",
+    rf"(?:should|must|might|(?:{_PRONOUN}) may)\b(?! (?:have|of) (?:\w+ly )?(?:{PARTICIPLE})\b)",
+    r"(?:gonna|upcoming|coming up|planning|looking forward|can['’]t wait|let['’]s|hopefully|good luck|deadline|see you"
+    r"|remind me|don['’]t forget|save the date|ready for|excited (?:for|about)|gotta|available|plans? for|works|suits"
+    rf"|(?:am|are|is|be|you|i|['’](?:m|re|s)) free|(?:could|would) (?:you|we)|{_THIRD_PERSON_VERBS})\b",
+    r"(?:was|were|been) (?:just |also |actually )?"
+    r"(?:thinking (?:of|about)|considering|looking (?:at|into)|hoping|wondering)\b",
+    r"been (?:wanting|meaning|dreaming|planning|thinking|looking)\b",
+    r"can(?:not|['’]t)?\b(?! (?:believe|remember|recall|forget|stop))|due\b(?! to\b)",
+    r"hopes? (?:you|your|it|the|they|he|she|that|to)\b|(?:would|['’]d) (?:(?:love|like|prefer) to|rather)\b",
+    r"(?:going|plans?|hoping|wants?|needs?|ha(?:ve|s)(?: got)?|['’](?:ve|s) got|ought|supposed|decided|promised"
+    r"|intend(?:s|ing)?|aim(?:s|ing)?|expect(?:s|ing)?|planned|scheduled|agreed) to\b",
+    rf"(?:wants?|needs?|(?:would|['’]d) like)\b(?= (?:[\w'’-]+ ){{1,6}}?(?:{PARTICIPLE}|ready|in place) by\b)",
+    r"(?:(?:have|has)(?: got)?|['’]ve(?: got)?|['’]s got) "
+    rf"(?:(?:an?|another|the|one|two|three|no|{_POSSESSIVE}) (?:[\w'’-]+ ){{0,2}})?(?:{_EVENTS})\b",
+    rf"(?:i|we|they|you) (?:\w+ly |both |all |then |also )?(?:{_PLURAL_VERBS})\b",
+    r"(?:is|are|am|isn['’]t|aren['’]t|['’](?:s|re|m))"
+    rf"(?: (?!(?:the|an?|this|that|there|been|{_POSSESSIVE})\b)\w+){{0,2}} "
+    r"(?!\w*thing\b|(?:wedding|evening|morning|during|spring|thanksgiving)\b)"
+    r"\w+ing\b(?! about (?!\w+ing\b))(?: \w+ed\b)?",
+)
+_ARRANGED = (
+    r"(?:booked|reserved|(?:re)?scheduled|postponed|pencill?ed|invited|registered|confirmed|planned|arranged"
+    r"|signed (?:\w+ )?up|(?:got|bought) (?:\w+ )?tickets"
+    r"|(?:agreed|settled|decided) (?:up)?on(?= (?:the )?[\w ]{3,20} (?:for|as) (?:the|an?|my|our|his|her|their)))\b"
+)
+_REPORTED = (
+    r"(?:said|told|asked|gave|given|agreed|promised|offered|decided|signed|pushed|moved|delayed|slipped|shifted"
+    r"|extended|renewed|accepted|granted|enrolled|hired|rented|bought|ordered|saved|paid)\b"
+)
+_PAST = (
+    r"(?:was|were|had|did|didn['’]t|wasn['’]t|been|went|came|ago|recently|back in|remember(?! to\b)|recall"
+    r"|since (?:the|that|then|my|our|his|her|their)|(?:thanks|thank you|sorry) (?:for|about))\b",
+    r"(?<!['’]ve )(?<!['’]s )(?<!has )(?<!have )got\b",
+)
+_PAST_VERBS = (
+    r"(?:made|took|saw|met|ate|left|found|felt|won|began|wrote|ran|flew|drove|spent|broke|fell|knew|thought|heard|kept"
+    r"|lost|held|sold|sent|built|stood|taught|caught|brought|grew|drew|sang|swam|rode|rose|spoke|woke|wore|led|slept"
+    r"|became|chose|forgot|threw|sat|born|gone|seen|freed|guaranteed)\b",
+    r"(?<!will )(?<!['’]ll )(?<!['’]s )(?:quit|hit|hurt|beat|done)\b",
+    r"(?!(?:hundred|fred|alfred|jared|ahmed|mohamed|wicked|naked|sacred|rugged)\b)\w+[^\We]ed\b",
+)
+_BY_DATE = LazyPattern(
+    r" by (?:(?:the|early|mid|late|end of)[ -])?(?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu"
+    r"|fri|sat|sun|next|tomorrow|end)"
+)
+_UNFULFILLED = r"(?:was|were|had) (?:supposed|going|meant|planning|about|hoping) to\b"
+_NAMED = r"an? [\w-]+ (?:called|named)\b"
+_CUES: dict[str, tuple[Tense | None, tuple[str, ...]]] = {
+    "named": (None, (_NAMED,)),
+    "unfulfilled": ("past", (_UNFULFILLED,)),
+    "arranged": ("arranged", (_ARRANGED,)),
+    "future": ("future", _FUTURE),
+    "reported": ("reported", (_REPORTED,)),
+    "past": ("past", _PAST),
+    "past_verb": ("past", _PAST_VERBS),
+}
+"""Tense and patterns by type of cue; the earlier type wins if two match at the same word."""
+
+
+_GROUPS = (f"(?P<{name}>{'|'.join(patterns)})" for name, (_, patterns) in _CUES.items())
+_CUE = LazyPattern(rf"(?:\b(?=\w)|(?=['’]))(?:{'|'.join(_GROUPS)})")
+
+
+class TenseCues(NamedTuple):
+    """The cues of a text in order: the offset and the tense of each."""
+
+    offsets: list[int]
+    tenses: list[Tense]
+
+    def last(self, begin: int, end: int) -> Tense | None:
+        """Return the tense of the last cue between the offsets."""
+        place = bisect_left(self.offsets, end) - 1
+        return self.tenses[place] if place >= 0 and self.offsets[place] >= begin else None
+
+    def first(self, begin: int, end: int) -> Tense | None:
+        """Return the tense of the first cue between the offsets."""
+        place = bisect_left(self.offsets, begin)
+        return self.tenses[place] if place < len(self.offsets) and self.offsets[place] < end else None
+
+    def mention_past(self, begin: int, end: int) -> bool:
+        """Return True if a cue between the offsets is in a past tense."""
+        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
+        return any(tense in ("past", "reported") for tense in self.tenses[first:last])
+
+
+def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
+    """Return the cues within the spans of a lower-case text. Spans are in order and may overlap."""
+    offsets: list[int] = []
+    tenses: list[Tense] = []
+    searched = 0
+    for begin, end in spans:
+        for match in _CUE.finditer(lowered, max(begin, searched), end):
+            name = match.lastgroup or "named"
+            tense = _CUES[name][0]
+            in_future = bool(tenses) and tenses[-1] == "future" and offsets[-1] >= begin
+            if tense and not (name == "past_verb" and _is_state(lowered, match.start(), match.end(), in_future)):
+                offsets.append(match.start())
+                tenses.append(tense)
+        searched = max(searched, end)
+    return TenseCues(offsets, tenses)
+
+
+def _is_state(lowered: str, start: int, end: int, in_future: bool) -> bool:
+    """Return True for a participle that is an adjective, or a result that is wanted: "I need it painted by May"."""
+    return lowered.endswith(_BEFORE_STATE, 0, start) or (in_future and _BY_DATE.match(lowered, end) is not None)
+
+
+# The sentence and clause around a time expression, and the tense of that clause.
+
+_SCHEDULED = re.compile(
+    r"(?:\b(?:is|are|isn['’]t|aren['’]t)|['’](?:s|re))"
+    r"(?: (?:not|now|still|only|just|back|out|over|up|off|away|due|set|fixed|closed)){0,8}"
+    r"(?: at [\d:]+(?: ?[ap]m)?)?(?: (?:on|in|at|for|from))?(?: the)? $|\b(?:starts?|begins?) (?:on |in )?(?:the )?$",
+    re.IGNORECASE,
+)
+"""The verb before a future date: "is on Saturday", "is out in April"."""
+_PRESENT_STATE = re.compile(
+    r"\W{0,2}(?:is|are|isn['’]t|aren['’]t)\b|(?<=['’]s) (?:fine|good|okay|ok|perfect|best|better|full|off|free)\b",
+    re.IGNORECASE,
+)
+"""The verb after a future day: "Friday is sold out"."""
+_FUNCTION_WORDS = (
+    "and|or|but|so|because|though|while|if|when|where|which|that|who|as|to|for|with|at|in|on|by|from|of|until|after"
+    "|before|since|during|i|we|he|she|they|it|you|there|my|our|your|his|her|their|the|an?|is|are|was|were|will|would"
+    "|has|had|have|about|around|over|into|just|then|also|not|only|too|instead|finally|this|these|via|per|due|without"
+    r"|through|\w+ing"
+)
+_HABITUAL = re.compile(r"\b(?:always|usually|normally|typically|generally|annually|traditionally)\b", re.IGNORECASE)
+
+_MODIFIED_NOUN = re.compile(
+    rf"['’]s\b|(?:\s(?:morning|evening|night|afternoon)(?:['’]s)?)?\s(?!(?:{_FUNCTION_WORDS})\b)[a-z]", re.IGNORECASE
+)
+"""The text after a date that qualifies a noun: "the July 8 workshop", "Friday's game"."""
+_DETERMINER = re.compile(r"(?:\b(?:the|an?|my|our|your|his|her|their|its|this|that)|['’]s?)\s$", re.IGNORECASE)
+_EVENT_AHEAD = "deadlines?|due|appointments?|meetings?"
+_DATED_PLAN = re.compile(rf"\b(?:{_EVENT_AHEAD})\b", re.IGNORECASE)
+_PLAN = re.compile(
+    rf"\b(?:{_EVENT_AHEAD}|goals?|targets?|timelines?|schedules?|plans?|budgets?|milestones?|quotas?|date|committed"
+    r"|wanted|needed|aimed|hoped|required)\b",
+    re.IGNORECASE,
+)
+_ATTAINED = re.compile(
+    r"\b(?:met|reached|hit|missed|achieved|completed|finished|held|attended|submitted|beat|exceeded|fulfilled|went|did"
+    r"|kept|passed)\b",
+    re.IGNORECASE,
+)
+
+_SENTENCE_END = re.compile(r"[.!?…]\s|\n")
+_SENTENCE_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
+_CLAUSE = re.compile(
+    r",?\s(?:and|but|so|because|though|although|while|whereas|if|yet)\s"
+    rf"(?=(?i:{_PRONOUN}|{_POSSESSIVE}|the|this|that|in|on|by|at|from|until)\b|[A-Z])"
+    rf"|\s(?:since|when|before|after|until)\s(?=(?i:{_PRONOUN})\b)"
+    rf"|,\s(?=(?i:{_PRONOUN})\b|[A-Z]\w+ (?:will|is|was|has|had|can|could|would|did|does|says|said)\b)",
+)
+_OPENING = re.compile(
+    r"\W*+(?:(?:and|but|so|then)\s*+)?(?:(?:in|on|by|at|around|from|until|for)\s*+)?(?:the\s)?", re.IGNORECASE
+)
+_WORD = re.compile(r"\w+")
+_NEXT_WORD = re.compile(r"\s*+(?:,\s*+)?\w+")
+_LAST_WORD = re.compile(r"(\w{1,30})\W{0,30}(?:the\s)?$")
+_MAX_DISTANCE = 300
+
+
+Span = tuple[int, int]
+"""Start and end offsets."""
+
+
+class ClausePosition(NamedTuple):
+    """The sentence that a time expression is in, its part between dashes or colons, and its clause."""
+
+    sentence: Span
+    part: Span
+    clause: Span
+
+
+def sentence_bounds(text: str, start: int, end: int) -> Span:
+    """Return the bounds of the sentence around an expression, searched for within a fixed distance."""
+    limits = (max(0, start - _MAX_DISTANCE), min(len(text), end + _MAX_DISTANCE))
+    return _narrow(text, (start, end), _SENTENCE_END, limits)
+
+
+def clause_position(text: str, start: int, end: int) -> ClausePosition:
+    """Return the sentence, part and clause that an expression is in."""
+    sentence = sentence_bounds(text, start, end)
+    part = _narrow(text, (start, end), _SENTENCE_BREAK, sentence)
+    clause_start, clause_end = _narrow(text, (start, end), _CLAUSE, part)
+    if _OPENING.fullmatch(text, clause_start, start):
+        clause_end = _end_of_opened_clause(text, end, part[1])
+    return ClausePosition(sentence, part, (clause_start, clause_end))
+
+
+def _narrow(text: str, expression: Span, border: re.Pattern[str], limits: Span) -> Span:
+    begin = max((match.end() for match in border.finditer(text, limits[0], expression[0])), default=limits[0])
+    following = border.search(text, expression[1], limits[1])
+    return begin, following.start() if following else limits[1]
+
+
+def _end_of_opened_clause(text: str, start: int, limit: int) -> int:
+    """Return the end of a clause that the expression opens, past a border right after it: "In May, we went"."""
+    first = _NEXT_WORD.match(text, start, limit)
+    following = _CLAUSE.search(text, first.end() if first else start, limit)
+    return following.start() if following else limit
+
+
+def tense_of(text: str, start: int, end: int, position: ClausePosition, cues: TenseCues) -> Tense | None:
+    """Return the tense by the nearest cue: before the expression in its clause, after it, or earlier in its part."""
+    clause_start, clause_end = position.clause
+    if _SCHEDULED.search(text[max(clause_start, start - 60) : start]):
+        return "future"
+    return cues.last(clause_start, start) or cues.first(end, clause_end) or cues.last(position.part[0], clause_start)
+
+
+def describes_present(text: str, end: int) -> bool:
+    """Return True if the text after an expression describes the day in the present tense, as of no past day."""
+    return _PRESENT_STATE.match(text, end) is not None
+
+
+def is_habitual(text: str, position: ClausePosition) -> bool:
+    """Return True if the clause describes what usually happens."""
+    return _HABITUAL.search(text, *position.clause) is not None
+
+
+def concerns_plan(text: str, lead: str, position: ClausePosition) -> bool:
+    """Return True if a clause in the past sets or changes a plan, whose date may be ahead: "I set a target for 1 May".
+
+    A date after "on" is that of the act ("I made the plan on 3 March"), unless the plan is itself an event.
+    """
+    plan = _DATED_PLAN if lead in ("on", "in") else _PLAN
+    place = position.part if lead == "by" else position.clause
+    return plan.search(text, *place) is not None and _ATTAINED.search(text, *place) is None
+
+
+def leading_word(text: str, start: int, end: int) -> str:
+    """Return the preposition that the expression begins with, or else the word before it."""
+    first = _WORD.match(text, start, end)
+    word = first[0].lower() if first else ""
+    if word in ("since", "until", "till", "til", "by", "up", "from", "before", "after", "starting", "beginning"):
+        return word
+    before = _LAST_WORD.search(text, max(0, start - 30), start)
+    return before[1].lower() if before else ""
+
+
+def is_modifier(text: str, start: int, end: int) -> bool:
+    """Return True if an expression qualifies a noun, and so has no tense: "the July 8 workshop"."""
+    return is_determined(text, start) and precedes_noun(text, end)
+
+
+def is_determined(text: str, start: int) -> bool:
+    """Return True if an article or a possessive precedes: "the Sunday", "Anna's May 20"."""
+    return _DETERMINER.search(text, max(0, start - 12), start) is not None
+
+
+def precedes_noun(text: str, end: int) -> bool:
+    """Return True if a word follows that is probably a noun: "Sunday lunch", "Friday night football"."""
+    return _MODIFIED_NOUN.match(text, end) is not None
+
+
+def is_question(text: str, position: ClausePosition) -> bool:
+    """Return True if the sentence ends with a question mark."""
+    end = position.sentence[1]
+    return "?" in text[max(0, end - 1) : end + 1]
