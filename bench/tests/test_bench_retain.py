@@ -12,7 +12,7 @@ from small_data import CountingEmbedder, recorded_fact, recorded_line, run, writ
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput, LLMDenied
-from vmemo.models import Fact, observation_support
+from vmemo.models import Fact, records
 from vmemo.models.results import Status
 from vmemo.ports import LLMRequest
 from vmemo.reflect import entity_profiles
@@ -106,7 +106,7 @@ def options(data: Path) -> BenchOptions:
 
 
 def test_the_report_contains_the_share_of_each_step(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(records, "PERSON_FACTS", 3)
     monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
     report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
     steps = report.tables["steps"]

@@ -12,7 +12,7 @@ from scripted import Reader, fact
 from typer.testing import Result
 
 from vmemo import Memory, Settings
-from vmemo.models import observation_support
+from vmemo.models import records
 from vmemo.reflect import entity_profiles
 from vmemo_conformance.llm_server import ScriptedServer
 
@@ -96,7 +96,7 @@ def test_observations_are_listed_for_one_entity_or_all(
     invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = str(tmp_path / "x.db")
-    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(records, "PERSON_FACTS", 3)
     monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
     at_once = Settings(observe_delay=0.0, background=False)
     with (

@@ -11,7 +11,7 @@ from conversations import days, on_disk, open_memory, said, scripted_memory
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
-from vmemo.models import observation_support
+from vmemo.models import records
 from vmemo.reflect import entity_profiles, profile_prompt
 from vmemo.testing import RawText, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
@@ -28,7 +28,7 @@ def early(**more: Any) -> dict[str, Any]:
 @pytest.fixture
 def three_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three facts make a profile."""
-    monkeypatch.setattr(observation_support, "PERSON_FACTS", 3)
+    monkeypatch.setattr(records, "PERSON_FACTS", 3)
     monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
 
 

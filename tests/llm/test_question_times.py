@@ -15,8 +15,8 @@ from scripted_model import Answer, ScriptedModel
 
 from vmemo import Memory
 from vmemo.errors import StoreBusy
-from vmemo.memory import runtime
-from vmemo.memory.access_counts import AccessCounts
+from vmemo.memory import session
+from vmemo.memory.session import AccessCounts
 from vmemo.models import Bank, BankId, Interval
 from vmemo.models.changes import Changes
 from vmemo.models.recalled import Recalled
@@ -222,7 +222,7 @@ def test_a_time_without_a_start_is_unbounded(sqlite_url: str) -> None:
 
 
 def test_recall_writes_nothing_and_its_cost_is_stored_later(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "ACCESS_DELAY", 3600.0)
+    monkeypatch.setattr(session, "ACCESS_DELAY", 3600.0)
     with ScriptedServer(lunches()) as server:
         with open_memory(sqlite_url, server) as memory:
             remember(memory)

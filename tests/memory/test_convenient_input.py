@@ -11,7 +11,7 @@ import pytest
 from builders import WordEmbedder, open_memory
 
 from vmemo import Memory, Settings
-from vmemo.memory.content import ChatMessage
+from vmemo.memory.verbs import ChatMessage
 from vmemo.settings import database_url
 
 

@@ -18,7 +18,7 @@ from builders import WordEmbedder, open_memory
 from consistency import assert_whole
 from databases import column, store_name
 from vmemo import Memory
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 
 KILLS = {"sqlite": 52, "postgres": 4, "neo4j": 3}
 """A transaction on a server takes longer, so that more of the kills fall into one."""

@@ -10,7 +10,7 @@ from builders import WordEmbedder
 
 from vmemo import Memory, Message, Settings
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models.recall_prompt import INSTRUCTIONS
+from vmemo.models.recalled import INSTRUCTIONS
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
 DATES, ISO, ALLERGENS = (

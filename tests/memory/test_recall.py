@@ -16,7 +16,7 @@ from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, write
 
 from databases import NewDatabase
 from vmemo import Fact, Interval, Memory, Message, Settings
-from vmemo.memory import runtime
+from vmemo.memory import session
 from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
 from vmemo.models.settings import Fusion
@@ -372,7 +372,7 @@ def test_retrieve_is_recall_with_a_count(walks: Memory) -> None:
 def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "ACCESS_DELAY", 3600.0)
+    monkeypatch.setattr(session, "ACCESS_DELAY", 3600.0)
     with Memory(sqlite_url, embedder=WordEmbedder()) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         files = [tmp_path / "memory.db", tmp_path / "memory.db-wal"]
@@ -395,7 +395,7 @@ def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(
 def test_access_counts_are_written_a_little_later_without_any_further_call(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.0)
+    monkeypatch.setattr(session, "ACCESS_DELAY", 0.0)
 
     async def work() -> int:
         async with Memory(url, embedder=WordEmbedder()) as memory:
@@ -413,7 +413,7 @@ def test_access_counts_are_written_a_little_later_without_any_further_call(
 def test_access_counts_that_cannot_be_written_are_logged(
     sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.2)
+    monkeypatch.setattr(session, "ACCESS_DELAY", 0.2)
 
     async def work() -> None:
         memory = Memory(sqlite_url, embedder=WordEmbedder())

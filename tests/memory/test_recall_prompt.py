@@ -14,9 +14,9 @@ from databases import NewDatabase
 from vmemo import Fact, Hit, InvalidInput, Memory, NotFound, Recalled
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import EpisodeId, FactId, HitStatus
+from vmemo.models.recalled import truncate
+from vmemo.models.records import parse_short_id, short_id
 from vmemo.models.requests import RecallOptions
-from vmemo.models.short_ids import parse_short_id, short_id
-from vmemo.models.truncate import truncate
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
 

@@ -7,7 +7,7 @@ import pytest
 from vmemo import Memory, Retained
 from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.memory import administration
-from vmemo.memory.runtime import MemoryRuntime
+from vmemo.memory.session import MemoryRuntime
 from vmemo.models import BankId
 from vmemo.testing.embedders import HashEmbedder
 

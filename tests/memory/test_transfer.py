@@ -18,8 +18,8 @@ from databases import NewDatabase
 from vmemo import EmbedderMismatch, InvalidInput, Memory, StoreBusy
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, Entity, FactId, Link, MessageId
-from vmemo.models.messages import line_key
-from vmemo.ports.paging import Item
+from vmemo.models.records import line_key
+from vmemo.ports.store import Item
 from vmemo.transfer import export_format
 from vmemo_conformance.samples import TokenHashEmbedder
 

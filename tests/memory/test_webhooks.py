@@ -32,9 +32,9 @@ from vmemo import InvalidInput, Memory, Message, NotFound, Settings
 from vmemo.jobs import webhook_delivery
 from vmemo.jobs.worker import DELIVERIES_PER_BANK
 from vmemo.models import FactId, Link
+from vmemo.models.base import BankId, BankRevision
 from vmemo.models.changes import Changes, Deletions, FactClosure
 from vmemo.models.fact_events import MAX_FACTS, events_of
-from vmemo.models.ids import BankId, BankRevision
 from vmemo.models.results import Job
 from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, is_private
 from vmemo.sync import portal

@@ -11,7 +11,7 @@ import pytest
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, VmemoError
-from vmemo.memory import runtime
+from vmemo.memory import session
 from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import REPLICATED, EmbeddedPostgres
 
@@ -45,7 +45,7 @@ async def until_recalled(memory: Memory, count: int) -> None:
 def test_recalls_read_from_the_replica_and_writes_go_to_the_primary(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "ACCESS_DELAY", 0.0)
+    monkeypatch.setattr(session, "ACCESS_DELAY", 0.0)
     primary, standby = servers
     settings = Settings(read_url=standby.url("memories"))
 

@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import sqlite
 
 from vmemo.models import BankId, EntityId, EpisodeId, FactId, Message, MessageId
+from vmemo.models.records import ShortId
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.short_ids import ShortId
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import reads, scope_conditions, selects

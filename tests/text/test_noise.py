@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.models.recall_prompt import LEGEND
+from vmemo.models.recalled import LEGEND
 from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
 
 ONE = "0190a3c4-1111-7000-8000-0123456789ab"

@@ -9,8 +9,8 @@ import pytest
 
 from vmemo.models import EntityId, EpisodeId, FactId, Link, Message, MessageId
 from vmemo.models.changes import Changes
+from vmemo.models.records import ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.models.short_ids import ShortId
 from vmemo.ports import BankReader, Loaded, Store
 from vmemo_conformance.samples import (
     BANK,

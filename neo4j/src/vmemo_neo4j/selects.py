@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final, LiteralString, NamedTuple
 
 from vmemo.models import Episode, Message, utc_now
+from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.values import UNPROCESSED
 from vmemo.text.names.fold import fold_name
 

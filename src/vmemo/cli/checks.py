@@ -14,7 +14,7 @@ from vmemo.cli.tables import size
 from vmemo.cli.target import Target
 from vmemo.errors import VmemoError
 from vmemo.models import Bank, BankId
-from vmemo.models.profiles import reembed_command
+from vmemo.models.records import reembed_command
 from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore, Store, TokenCounter
 from vmemo.stores.sqlite.rekey import leftovers

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message
-from vmemo.models.chat import ChatMessage, chat_values
+from vmemo.models.request_fields import ChatMessage, chat_values
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""

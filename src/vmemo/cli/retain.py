@@ -28,7 +28,7 @@ from vmemo.cli.output import counted, one_line, print_json, stdout
 from vmemo.cli.progress import with_progress
 from vmemo.cli.target import Target, run
 from vmemo.models import Role
-from vmemo.models.chat import ChatMessage
+from vmemo.models.request_fields import ChatMessage
 from vmemo.models.requests import MessageOptions
 
 

@@ -1,27 +1,65 @@
-"""Client: the verbs of a memory, executed by a server."""
+"""Client: the verbs of a memory, executed on a server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import os
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from vmemo.client import files
-from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, RetryPolicy, path_of
-from vmemo.client.errors import Problem, raised
+from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, Problem, RetryPolicy, path_of, raised
 from vmemo.client.routes import ROUTES, Page, parse, route_of
 from vmemo.errors import InvalidInput, NotFound, ServerFailed
 from vmemo.llm.streaming import sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
-from vmemo.models.auth import ALL_BANKS
+from vmemo.models.base import ALL_BANKS
 from vmemo.models.request_fields import LARGEST_PAGE, Request, Returns
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
+from vmemo.transfer.files import create_private
+
+_CHUNK = 1 << 20
+
+
+async def _save(body: AsyncIterable[bytes], target: Path) -> int:
+    """Write a body to a file of its owner alone, completely or not at all, and return its number of lines."""
+    partial = target.with_name(target.name + ".partial")
+    try:
+        count = await _write(body, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise InvalidInput(f"{target} can't be written: {error.strerror}. Nothing was exported.") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return count
+
+
+async def _write(body: AsyncIterable[bytes], file: Path) -> int:
+    count = 0
+    with create_private(file) as output:
+        async for chunk in body:
+            count += chunk.count(b"\n")
+            output.write(chunk)
+        output.flush()
+        os.fsync(output.fileno())
+    return count
+
+
+async def _chunks(file: Path) -> AsyncGenerator[bytes]:
+    """Yield the content of a file."""
+    try:
+        with file.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        raise InvalidInput(f"{file} can't be read: {error.strerror}. Nothing was imported.") from error
+
 
 R = TypeVar("R")
 _STREAM = "text/event-stream"
@@ -138,14 +176,14 @@ class Client(Verbs):
         """Write the bank to a JSON Lines file and return the number of records."""
         call = Call(method="GET", path=await self._path("export"), accept=LINES)
         async with self._connection.heard(call) as response:
-            return await files.save(response.aiter_bytes(), Path(path))
+            return await _save(response.aiter_bytes(), Path(path))
 
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
         call = Call(
             method="POST",
             path=await self._path("import"),
-            upload=lambda: files.chunks(Path(path)),
+            upload=lambda: _chunks(Path(path)),
             reads=False,
             once=True,
         )

@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from vmemo.client.connection import Call, path_of
-from vmemo.client.errors import Problem
+from vmemo.client.connection import Call, Problem, path_of
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import InvalidInput, ServerFailed
 from vmemo.llm.caller_schema import CallerSchema

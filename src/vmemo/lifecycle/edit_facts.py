@@ -16,7 +16,7 @@ from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure
 from vmemo.models.drafts import FactDraft, FoundName
-from vmemo.models.observation_support import is_true
+from vmemo.models.records import is_true
 from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
 from vmemo.ports import Store

@@ -24,7 +24,7 @@ from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.models.select import EpisodeSelect, MessageSelect
 from vmemo.ports import Embedder, Scrubber, Store
-from vmemo.ports.renewal import renewed
+from vmemo.ports.store import renewed
 
 LEASE_SECONDS = 5.0
 """Seconds until the hold of a process that died ends; a living one renews it while it reads records."""

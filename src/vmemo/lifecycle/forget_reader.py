@@ -31,7 +31,7 @@ from vmemo.models.changes import ForgetTarget, MergeRecord, NewFact
 from vmemo.models.search import ExpandRequest, RevisionEdge, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 from vmemo.text.fact_text import EDITED_BY_HAND
 
 FIRST_PAGE = 10

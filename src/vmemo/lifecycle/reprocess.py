@@ -32,7 +32,7 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, Deletions, NewFact, Rename
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, encodings
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 from vmemo.text.fact_text import embedded_text
 
 PAGE = 1000

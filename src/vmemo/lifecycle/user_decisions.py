@@ -14,7 +14,7 @@ from vmemo.models import BankId, Fact, FactId, Link, MessageId
 from vmemo.models.changes import Changes, Deletions, FactClosure
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 from vmemo.text.tokens import terms
 
 PAGE = 1000

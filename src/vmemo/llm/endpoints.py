@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 
 from vmemo.errors import InvalidInput
-from vmemo.models.auth import is_placeholder
+from vmemo.models.base import is_placeholder
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,29 @@
-"""The verbs that forget, merge entities, maintain, reprocess, re-embed and transfer a bank."""
+"""The verbs that forget, merge entities, maintain, reprocess, re-embed and transfer a bank, and configure webhooks."""
 
 from __future__ import annotations
 
+import base64
 import math
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from vmemo.errors import InvalidInput, LLMFailed, NotFound
+from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance, reembed as reembedding
+from vmemo.lifecycle.forget import plan_forget
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
-from vmemo.memory.inspect import entity_id
+from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, EntityId, Merge, MessageId, utc_now
-from vmemo.models.base import shifted
-from vmemo.models.changes import Changes, ForgetTarget, NewJob
+from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, utc_now
+from vmemo.models.base import Record, shifted
+from vmemo.models.changes import Changes, Deletions, ForgetTarget, NewJob
 from vmemo.models.requests import (
+    AddWebhookRequest,
+    DeleteFactRequest,
+    DeleteWebhookRequest,
     ForgetRequest,
     MaintainRequest,
     MergeEntitiesRequest,
@@ -25,10 +31,18 @@ from vmemo.models.requests import (
     ReprocessRequest,
     RetainRequest,
     UndoMergeRequest,
+    WebhooksRequest,
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
-from vmemo.models.select import MessageSelect
-from vmemo.ports import BankNotFound, dimension_of
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+from vmemo.models.webhooks import (
+    MAX_WEBHOOKS,
+    SignedWebhook,
+    Webhook,
+    names_private_host,
+    split_webhook_url,
+)
+from vmemo.ports import BankNotFound, WebhookStore, dimension_of
 from vmemo.retain.pipeline import prepare, stored_of
 from vmemo.retain.redact import redact_messages
 from vmemo.transfer import files
@@ -180,3 +194,97 @@ async def import_bank(session: MemorySession, path: Path) -> int:
     source = files.read(path, session.bank, counter=session.context.counter)
     await load_bank(session.store, source.bank, source.records)
     return (await session.store.status(session.bank)).messages
+
+
+SHOWN = 20
+"""Records of each kind that a preview holds."""
+
+
+class ForgetPreview(Record):
+    """The counts of what a request would delete, and the first records of each kind."""
+
+    counts: Forgotten
+    messages: tuple[Message, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    entities: tuple[Entity, ...] = ()
+
+
+async def preview_forget(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetPreview:
+    """Return what a request would delete. Pending messages are not processed first, as forgetting an entity does."""
+    await session.open()
+    store, bank = session.store, session.bank
+    if isinstance(request, ForgetRequest) and request.bank:
+        status = await store.status(bank)
+        names = ("messages", "facts", "episodes", "entities")
+        return ForgetPreview(counts=Forgotten.of({name: getattr(status, name) for name in names}))
+    plan = await plan_forget(store, bank, await _target(session, request))
+    deleted = plan.changes.deleted
+    return ForgetPreview(
+        counts=plan.counts,
+        messages=tuple(await store.messages(bank, MessageSelect(ids=list(deleted.messages[:SHOWN])))),
+        facts=tuple(await store.facts(bank, FactSelect(ids=list(deleted.facts[:SHOWN])))),
+        entities=tuple(await store.entities(bank, EntitySelect(ids=list(deleted.entities[:SHOWN])))),
+    )
+
+
+async def _target(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetTarget:
+    if isinstance(request, DeleteFactRequest):
+        found = await by_any_id(session, request.fact)
+        return ForgetTarget(fact=found.id) if isinstance(found, Fact) else ForgetTarget(messages=[found.id])
+    if request.entity is not None:
+        return ForgetTarget(entity=await entity_id(session, request.entity))
+    return ForgetTarget(messages=[MessageId(id) for id in request.messages], document=request.document)
+
+
+async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
+    """Delete a fact, or a message that was recalled verbatim."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    if isinstance(found, Fact):
+        return await forget_target(session, ForgetTarget(fact=found.id))
+    return await forget_target(session, ForgetTarget(messages=[found.id]))
+
+
+async def list_webhooks(session: MemorySession, _: WebhooksRequest) -> list[Webhook]:
+    """Return the webhooks without their secrets."""
+    return [webhook.public() for webhook in await _stored_webhooks(session)]
+
+
+async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> SignedWebhook:
+    """Add a webhook with a new secret."""
+    host = split_webhook_url(request.url).hostname or ""
+    if names_private_host(host) and not session.context.settings.webhook_private:
+        raise InvalidInput(
+            f"A webhook can't reach the private host {host!r}. Nothing was stored. Use a public one, or set "
+            "VMEMO_WEBHOOK_PRIVATE=true (Settings(webhook_private=True)) where workers may call private addresses."
+        )
+    stored = await _stored_webhooks(session)
+    if (known := next((each for each in stored if each.id == request.id), None)) is not None:
+        return known
+    if len(stored) >= MAX_WEBHOOKS:
+        raise InvalidInput(f"A bank has at most {MAX_WEBHOOKS} webhooks. Nothing was stored. Delete one first.")
+    secret = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    events = tuple(dict.fromkeys(request.events))
+    new = SignedWebhook(id=request.id or new_id(), url=request.url, events=events, secret=secret)
+    await session.store.commit(Changes(bank=session.bank, webhooks=[new]))
+    return new
+
+
+async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) -> Webhook:
+    """Delete a webhook with its queued deliveries."""
+    found = next((each.public() for each in await _stored_webhooks(session) if each.id == request.webhook), None)
+    if found is None:
+        raise NotFound(f"There is no webhook {request.webhook!r} in bank {session.bank!r}.")
+    queued = await session.store.jobs(session.bank, ["webhook"])
+    gone = Deletions(webhooks=[found.id], jobs=[job.id for job in queued if job.detail["webhook"] == found.id])
+    await session.store.commit(Changes(bank=session.bank, deleted=gone))
+    return found
+
+
+async def _stored_webhooks(session: MemorySession) -> list[SignedWebhook]:
+    await session.open()
+    if not isinstance(session.store, WebhookStore):
+        raise Unsupported(
+            f"{type(session.store).__name__} can't store webhooks: it does not implement the WebhookStore port."
+        )
+    return await session.store.webhooks(session.bank)

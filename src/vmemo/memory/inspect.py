@@ -1,4 +1,4 @@
-"""The verbs that list what a bank holds and where it comes from."""
+"""The verbs that list what a bank holds and where it comes from, and that read, edit and pin one fact."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 from vmemo.errors import InvalidInput, NotFound
+from vmemo.lifecycle.edit_facts import FactEditor, versions_of
 from vmemo.memory.session import MemorySession
 from vmemo.models import (
     BankId,
@@ -25,12 +26,15 @@ from vmemo.models import (
     Provenance,
 )
 from vmemo.models.changes import Changes, ProfileChange
+from vmemo.models.records import parse_short_id
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.requests import (
     BanksRequest,
     CreateBankRequest,
     EntitiesRequest,
     EpisodesRequest,
+    FactHistoryRequest,
+    FactRequest,
     FactsRequest,
     FormerProfilesRequest,
     JobsRequest,
@@ -38,18 +42,20 @@ from vmemo.models.requests import (
     MessagesRequest,
     ObservationsRequest,
     OpinionsRequest,
+    PinFactRequest,
     ProfileRequest,
     ProfileUpdate,
     StatusRequest,
     TrajectoryRequest,
+    UpdateFactRequest,
     WhyRequest,
 )
 from vmemo.models.results import Job, Status
 from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.short_ids import parse_short_id
 from vmemo.ports import BankNotFound, Store
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
+from vmemo.retain.redact import redact_text
 
 Id = TypeVar("Id", bound=str)
 MAX_AMBIGUOUS = 3
@@ -282,3 +288,45 @@ async def entity_id(session: MemorySession, name: str) -> EntityId:
     if len(matches) > 1:
         raise InvalidInput(f"{len(matches)} entities are called {name!r}; give the id of one: {', '.join(matches)}.")
     return matches[0]
+
+
+async def get_fact(session: MemorySession, request: FactRequest) -> Fact:
+    """Return a fact, or a message that was recalled verbatim as one."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    return found if isinstance(found, Fact) else Fact.in_own_words(found, session.bank, session.context.counter)
+
+
+async def update_fact(session: MemorySession, request: UpdateFactRequest) -> Fact:
+    """Write a new version of a fact."""
+    fact = await _stored_fact(session, request.fact)
+    redactor = session.context.redactor
+    reason = await redact_text(request.reason, redactor) if request.reason else ""
+    text = await redact_text(request.text, redactor)
+    return await _editor(session).update(fact.id, text, reason=reason, valid_at=request.valid_at)
+
+
+async def pin_fact(session: MemorySession, request: PinFactRequest) -> Fact:
+    """Pin or unpin a fact."""
+    fact = await _stored_fact(session, request.fact)
+    return await _editor(session).pin(fact.id, pinned=request.pinned)
+
+
+def _editor(session: MemorySession) -> FactEditor:
+    return FactEditor(session.bank, session.context)
+
+
+async def _stored_fact(session: MemorySession, id: str) -> Fact:
+    """Return the fact with an id; a message that was recalled verbatim becomes one."""
+    await session.open()
+    found = await by_any_id(session, id)
+    return found if isinstance(found, Fact) else await _editor(session).make_fact(found)
+
+
+async def fact_history(session: MemorySession, request: FactHistoryRequest) -> list[Fact]:
+    """Return all versions of a fact, oldest first."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    if not isinstance(found, Fact):
+        return [Fact.in_own_words(found, session.bank, session.context.counter)]
+    return await versions_of(session.store, found)

@@ -10,7 +10,7 @@ from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.results import DailyCount
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, TokenCounter
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 
 
 @dataclass(frozen=True)

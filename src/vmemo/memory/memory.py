@@ -11,13 +11,12 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
-from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain, webhooks
-from vmemo.memory.forget_preview import ForgetPreview, preview_forget
-from vmemo.memory.import_from import import_from
+from vmemo.memory import administration, inspect, recall, reflect, retain
+from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.request_queue import BankLocks, ConcurrencyLimits
-from vmemo.memory.runtime import MemoryRuntime
-from vmemo.memory.session import MemorySession, bank_id
+from vmemo.memory.retain import import_from
+from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
 from vmemo.models.request_fields import Returns
@@ -35,16 +34,16 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.ProcessRequest: retain.process,
     r.RecallRequest: recall.recall,
     r.RetrieveRequest: recall.recall,
-    r.ContextRequest: context.context,
+    r.ContextRequest: recall.context,
     r.ReflectRequest: reflect.reflect,
     r.ForgetRequest: administration.forget,
     r.ForgetContentRequest: administration.forget,
     r.WhyRequest: inspect.why,
-    r.FactRequest: facts.get,
-    r.FactHistoryRequest: facts.history,
-    r.UpdateFactRequest: facts.update,
-    r.DeleteFactRequest: facts.delete,
-    r.PinFactRequest: facts.pin,
+    r.FactRequest: inspect.get_fact,
+    r.FactHistoryRequest: inspect.fact_history,
+    r.UpdateFactRequest: inspect.update_fact,
+    r.DeleteFactRequest: administration.delete_fact,
+    r.PinFactRequest: inspect.pin_fact,
     r.StatusRequest: inspect.status,
     r.BanksRequest: inspect.banks,
     r.ProfileRequest: inspect.profile,
@@ -63,9 +62,9 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.MergeEntitiesRequest: administration.merge_entities,
     r.UndoMergeRequest: administration.undo_merge,
     r.JobsRequest: inspect.jobs,
-    r.WebhooksRequest: webhooks.list_webhooks,
-    r.AddWebhookRequest: webhooks.add,
-    r.DeleteWebhookRequest: webhooks.delete,
+    r.WebhooksRequest: administration.list_webhooks,
+    r.AddWebhookRequest: administration.add_webhook,
+    r.DeleteWebhookRequest: administration.delete_webhook,
     r.MaintainRequest: administration.maintain,
     r.ReprocessRequest: administration.reprocess,
 }

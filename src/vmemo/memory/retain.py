@@ -1,10 +1,14 @@
-"""The verbs that store messages and derive facts from them."""
+"""The verbs that store messages, or the content of another product's export, and derive facts from them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
 
 from vmemo.errors import (
     DatabaseReplaced,
@@ -15,15 +19,22 @@ from vmemo.errors import (
     StoreError,
     VmemoError,
 )
+from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
-from vmemo.memory.runtime import MemoryRuntime
-from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, FactId, MessageId, utc_now
-from vmemo.models.requests import ProcessRequest, RetainRequest
-from vmemo.models.results import DerivationProblem, Retained
-from vmemo.models.select import FactSelect
+from vmemo.memory.session import MemoryRuntime, MemorySession
+from vmemo.models import BankId, Fact, FactId, Message, MessageId, utc_now
+from vmemo.models.changes import Changes
+from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
+from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
+from vmemo.models.results import DerivationProblem, Retained, Skipped
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.retain import pipeline
+from vmemo.retain.pipeline import prepare, retained_by, store_messages, stored_of
 from vmemo.retain.redact import redact_messages
+from vmemo.retain.write_plan import encode_drafts, plan_stated
+from vmemo.text.names import find_names, merge_names
+from vmemo.transfer.importers.detect import read_foreign
+from vmemo.transfer.importers.records import ForeignFormat, ForeignRecords, StatedFact
 
 OWN_TIME = timedelta(seconds=5)
 """Time in which a call that waits for facts derives them itself, before a worker also tries."""
@@ -138,3 +149,122 @@ async def _pending(session: MemorySession, stored: Retained) -> int:
     with suppress(StoreError):
         return (await session.store.status(session.bank)).pending
     return len(stored.stored)
+
+
+PAGE = 500
+"""Messages or facts that are committed together."""
+R = TypeVar("R")
+
+
+async def import_from(session: MemorySession, path: Path, format: ForeignFormat | None) -> Retained:
+    """Store the records of a foreign export and derive facts from its messages; what is stored already is skipped.
+
+    The whole file is validated and redacted before anything is written.
+    """
+    chosen, found = await asyncio.to_thread(read_foreign, path, format)
+    facts, superseded = _newest(found.facts)
+    records, redacted = await _redacted(session, replace(found, facts=facts, skipped=(*found.skipped, *superseded)))
+    await session.open()
+    everything = Retained.combined(
+        [
+            Retained(skipped=tuple(records.skipped), redacted=redacted),
+            *[await _store_facts(session, page, chosen) for page in _pages(records.facts)],
+            *[await _store(session, page) for page in _pages(prepare(records.verbatim, infer=False))],
+            *[await _store(session, page) for page in _pages(prepare(records.messages, infer=True))],
+        ]
+    )
+    if not records.messages:
+        return everything
+    processed = await derive_facts(session, everything)
+    if processed.problem is not None:
+        return processed
+    return processed.model_copy(update={"derived": tuple(dict.fromkeys((*everything.derived, *processed.derived)))})
+
+
+def _newest(facts: Sequence[StatedFact]) -> tuple[list[StatedFact], list[Skipped]]:
+    """Return the last of the facts with one id, which are in the order of time, and a report of the others."""
+    kept = {fact.message.id: fact for fact in facts}
+    reason = "a later record of the file has the same id"
+    others = (fact.message.id for fact in facts if kept[fact.message.id] is not fact)
+    return list(kept.values()), [Skipped(what=str(id), reason=reason) for id in others]
+
+
+def _pages(records: Sequence[R]) -> list[Sequence[R]]:
+    return [records[start : start + PAGE] for start in range(0, len(records), PAGE)]
+
+
+async def _redacted(session: MemorySession, records: ForeignRecords) -> tuple[ForeignRecords, int]:
+    async def redact(messages: Sequence[NewMessage]) -> tuple[Sequence[NewMessage], int]:
+        return await redact_messages(messages, session.context.redactor)
+
+    messages, one = await redact(records.messages)
+    verbatim, two = await redact(records.verbatim)
+    stated, three = await redact([fact.message for fact in records.facts])
+    facts = [replace(fact, message=message) for fact, message in zip(records.facts, stated, strict=True)]
+    return replace(records, messages=messages, verbatim=verbatim, facts=facts), one + two + three
+
+
+async def _store(session: MemorySession, messages: Sequence[Message]) -> Retained:
+    return await store_messages(session.bank, messages, session.store)
+
+
+async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], engine: str) -> Retained:
+    """Store facts that the bank does not have, each with a message in its words that is not processed again."""
+    context, bank = session.context, session.bank
+    messages = [
+        # A line that is said later may have the same words: it is not this one.
+        message.model_copy(update={"state": "curated", "key": None, "expires_at": fact.expires_at})
+        for message, fact in zip(prepare([each.message for each in stated], infer=True), stated, strict=True)
+    ]
+    by_id = {message.id: (message, fact) for message, fact in zip(messages, stated, strict=True)}
+    while True:
+        revision = await context.store.revision(bank)
+        known = {each.id for each in await context.store.messages(bank, MessageSelect(ids=list(by_id)))}
+        new = {id: pair for id, pair in by_id.items() if id not in known}
+        if not new:
+            return stored_of(messages, set())
+        drafts = tuple([_draft(message, fact) for message, fact in new.values()])
+        encoded = await encode_drafts(bank, revision, ExtractionResult(drafts=drafts, engine=engine), context)
+        changes = await plan_stated(bank, revision, encoded, context)
+        facts = [replace(item, fact=_ended(item.fact, new[item.fact.messages[0]][1])) for item in changes.facts]
+        changes = replace(changes, facts=facts, messages=[message for message, _ in new.values()])
+        if await context.store.commit(_with_observations(changes, session)):
+            context.entity_cache.committed(bank, revision, changes)
+            return Retained.combined([stored_of(messages, new.keys()), retained_by(changes, encoded.result.usage)])
+
+
+def _with_observations(changes: Changes, session: MemorySession) -> Changes:
+    """Return the changes with the jobs that describe the entities of the new facts, if there is a language model."""
+    if session.context.llm is None:
+        return changes
+    mentioned = dict.fromkeys(mention.id for item in changes.facts for mention in item.fact.entities)
+    return replace(changes, jobs=[observation_job(id) for id in mentioned])
+
+
+def _ended(fact: Fact, stated: StatedFact) -> Fact:
+    return fact.model_copy(update={"expired_at": stated.expired_at, "expires_at": stated.expires_at})
+
+
+def _draft(message: Message, stated: StatedFact) -> FactDraft:
+    return FactDraft(
+        key=message.id,
+        network=stated.network,
+        text=message.content,
+        mentioned_at=message.timestamp,
+        recorded_at=message.recorded_at,
+        messages=(MessageId(message.id),),
+        occurred=stated.occurred,
+        valid_at=stated.valid_at,
+        invalid_at=stated.invalid_at,
+        entities=_names(message, stated),
+        tags=message.tags,
+        metadata=message.metadata,
+    )
+
+
+def _names(message: Message, stated: StatedFact) -> tuple[FoundName, ...]:
+    """Return the names that the export gives, those in the text, and the speaker unless that is a number or code."""
+    given = [FoundName(name=name) for name in stated.names if name.strip()]
+    speaker = message.speaker or ""
+    own = [FoundName(name=speaker, type="PERSON")] if speaker.replace(" ", "").isalpha() else []
+    return merge_names(merge_names(own, find_names(message.content)), given)

@@ -1,17 +1,199 @@
-"""One bank of an opened memory."""
+"""One bank of an opened memory, and the state that all banks of a memory share."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Protocol, TypeVar, runtime_checkable
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound
-from vmemo.memory.runtime import MemoryRuntime
-from vmemo.models import Bank, BankId
-from vmemo.ports import BankNotFound, Embedder, LearningEmbedder, Store, dimension_of
+from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
+from vmemo.fork import ProcessGuard
+from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import Worker
+from vmemo.memory.request_queue import RequestQueue
+from vmemo.models import Bank, BankId, FactId
+from vmemo.models.changes import Changes
+from vmemo.models.results import Spending
+from vmemo.ports import BankNotFound, Context, Embedder, LearningEmbedder, ReplicatedStore, Store, dimension_of
+from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Buffer:
+    """The unwritten access counts and costs of one bank."""
+
+    counts: Counter[FactId] = field(default_factory=Counter[FactId])
+    spent: list[Spending] = field(default_factory=list[Spending])
+
+
+class AccessCounts:
+    """Access counts and costs that are not written yet."""
+
+    def __init__(self, store: Store, delay: float) -> None:
+        self._store = store
+        self._delay = delay
+        self._lock = Lock()
+        self._buffers: dict[BankId, _Buffer] = {}
+        self._flushing: asyncio.Task[None] | None = None
+
+    def add(self, bank: BankId, facts: Iterable[FactId]) -> None:
+        """Count an access of each fact, and schedule a write."""
+        self._collect(bank, Counter(facts), ())
+
+    def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
+        """Add the cost of a recall, and schedule a write."""
+        self._collect(bank, Counter(), spent)
+
+    def _collect(self, bank: BankId, counts: Counter[FactId], spent: Sequence[Spending]) -> None:
+        with self._lock:
+            self._keep(bank, _Buffer(counts, list(spent)))
+            if self._flushing is None or self._flushing.done():
+                self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
+
+    def _keep(self, bank: BankId, buffer: _Buffer) -> None:
+        kept = self._buffers.setdefault(bank, _Buffer())
+        kept.counts.update(buffer.counts)
+        kept.spent.extend(buffer.spent)
+
+    async def _flush_later(self) -> None:
+        await asyncio.sleep(self._delay)
+        try:
+            await self.flush()
+        except StoreBusy:
+            # The counts stay buffered; the next recall or close() writes them.
+            return
+        except StoreError as error:
+            # The recall itself was answered, and its caller may have gone.
+            _log.warning("access counts and costs of recalls were not written: %s", error)
+
+    async def flush(self) -> None:
+        """Write everything that is buffered; on failure the rest stays buffered."""
+        with self._lock:
+            taken, self._buffers = self._buffers, {}
+        while taken:
+            bank, buffer = taken.popitem()
+            try:
+                await self._write(bank, buffer)
+            except (NotFound, OutcomeUnknown):
+                # Do not count twice what may have been written.
+                continue
+            except StoreBusy:
+                with self._lock:
+                    for other, left in [(bank, buffer), *taken.items()]:
+                        self._keep(other, left)
+                raise
+
+    async def _write(self, bank: BankId, buffer: _Buffer) -> None:
+        await self._store.commit(Changes(bank=bank, spending=buffer.spent, accesses=buffer.counts))
+
+    async def close(self) -> None:
+        """Write everything and stop."""
+        with self._lock:
+            flushing, self._flushing = self._flushing, None
+        if flushing is not None and not flushing.done() and not flushing.get_loop().is_closed():
+            flushing.get_loop().call_soon_threadsafe(flushing.cancel)
+        await self.flush()
+
+
+ACCESS_DELAY = 2.0
+"""Seconds after a recall until access counts are written, so that several recalls share a write."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRuntime:
+    """The context, the worker, and what is kept in memory between calls."""
+
+    context: RetainContext
+    worker: Worker
+    access: AccessCounts
+    time_resolver: LLMTimeResolver | None
+    reading: Context
+    """The context of recalls and listings: the same, or with reads from a replica."""
+    open_banks: set[BankId] = field(default_factory=set[BankId])
+    """Banks that exist and match the embedder."""
+    requests: RequestQueue = field(default_factory=RequestQueue)
+    """Requests that run, and those that wait for them."""
+    guard: ProcessGuard = field(default_factory=ProcessGuard)
+    """The process that opened the store and loaded models."""
+    staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
+    """The staging bank of each bank that `reprocess()` works on."""
+    _background: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
+
+    @staticmethod
+    def of(context: RetainContext) -> MemoryRuntime:
+        """Return the runtime of a context; nothing is opened yet."""
+        access = AccessCounts(context.store, ACCESS_DELAY)
+        return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access), _reading(context))
+
+    def start_background_jobs(self, bank: BankId) -> None:
+        """Run the bank's opinion and observation jobs in this process, unless the settings disable it."""
+        if self.context.llm is None or not self.context.settings.background:
+            return
+        running = self._background.get(bank)
+        if running is None or running.done():
+            self._background[bank] = asyncio.get_running_loop().create_task(self.worker.follow(bank))
+
+    async def close(self) -> None:
+        """Stop background jobs, write the access counts and close the store. Unfinished jobs stay queued."""
+        self.open_banks.clear()
+        if self.guard.forked:
+            # Background jobs and unwritten counts are those of the parent process.
+            await self.context.store.close()
+            self.guard.reset()
+            return
+        self.guard.reset()
+        await self._stop_background_jobs()
+        # A model that was passed in belongs to the caller.
+        if self.context.owns_llm and isinstance(self.context.llm, _Closable):
+            await self.context.llm.close()
+        if self.context.owns_embedder and isinstance(self.context.embedder, _Closable):
+            await self.context.embedder.close()
+        try:
+            await self.access.close()
+        finally:
+            # Connections are closed even if the counts could not be written.
+            await self.context.store.close()
+
+    async def _stop_background_jobs(self) -> None:
+        loop = asyncio.get_running_loop()
+        for task in [task for task in self._background.values() if not task.done()]:
+            if task.get_loop() is loop:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            elif not task.get_loop().is_closed():
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        self._background.clear()
+
+
+def _reading(context: RetainContext) -> Context:
+    if not isinstance(context.store, ReplicatedStore) or context.store.replica is None:
+        return context
+    reading = copy(context)
+    object.__setattr__(reading, "store", context.store.replica)
+    return reading
+
+
+def _time_resolver(context: RetainContext, access: AccessCounts) -> LLMTimeResolver | None:
+    if context.llm is None or context.settings.question_timeout <= 0:
+        return None
+    return LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
 
 R = TypeVar("R")
 

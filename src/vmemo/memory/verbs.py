@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeVar, Unpack
+from typing import Self, TypeAlias, TypeVar, Unpack, cast
 
+from vmemo.errors import InvalidInput
 from vmemo.jobs.background_task import Task
-from vmemo.memory.content import ChatMessage, RetainContent, new_messages, single_message
-from vmemo.memory.resource import Resource
 from vmemo.models import (
     Budget,
     ConfidenceChange,
@@ -30,11 +29,119 @@ from vmemo.models import (
 )
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
-from vmemo.models.request_fields import Returns
-from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
+from vmemo.models.request_fields import ChatMessage, Returns, chat_values
+from vmemo.models.requests import MessageDefaults, MessageOptions, NewMessage, RecallOptions, ReflectOptions
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent
 from vmemo.sync import twin, twin_stream
+
+RetainContent: TypeAlias = str | Message | ChatMessage | Sequence[str | Message | ChatMessage]
+
+
+def new_messages(content: object, options: MessageOptions) -> list[NewMessage | ChatMessage]:
+    """Return the messages to store; those without text, such as tool calls, are returned as they are.
+
+    Role and timestamp of the options apply to texts and mappings that have none, the speaker to those of the options'
+    role. The document, tags, metadata and expiry also apply to messages, whose own values take precedence.
+    """
+    defaults = MessageDefaults.of(options)
+    found = [_own_values(item, defaults) for item in _items(content)]
+    return [_with_defaults(own, defaults) if isinstance(own, NewMessage) else own for own in found]
+
+
+def single_message(content: object, options: MessageOptions) -> NewMessage:
+    """Return the one message to store; raise InvalidInput for a list."""
+    if not isinstance(content, str | Message | Mapping):
+        raise InvalidInput(f"Pass one text or Message, not {type(content).__name__}; retain() takes lists.")
+    [message] = new_messages(cast("object", content), options)
+    if not isinstance(message, NewMessage):
+        raise InvalidInput("The message has no text: its content is empty, or holds no part of type text.")
+    return message
+
+
+def _items(content: object) -> Sequence[object]:
+    if isinstance(content, str | Message | Mapping):
+        return [cast("object", content)]
+    if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
+        return cast("Sequence[object]", content)
+    raise InvalidInput(f"content must be text, a Message, a dict or a list of them, not {type(content).__name__}.")
+
+
+def _with_defaults(message: NewMessage, defaults: MessageDefaults) -> NewMessage:
+    own = message.ttl is not None or message.expires_at is not None
+    update = {
+        **({} if own else {"ttl": defaults.ttl, "expires_at": defaults.expires_at}),
+        "document": message.document or defaults.document,
+        "tags": tuple(dict.fromkeys((*message.tags, *defaults.tags))),
+        "metadata": {**defaults.metadata, **message.metadata},
+    }
+    return message.model_copy(update=update)
+
+
+def _own_values(item: object, defaults: MessageDefaults) -> NewMessage | ChatMessage:
+    if isinstance(item, Message):
+        # A timestamp that was not given must not become part of the line's identity.
+        given = {"id", *(item.model_fields_set & NewMessage.model_fields.keys())}
+        given |= set() if item.document or defaults.document else {"timestamp"}
+        return NewMessage.of({name: getattr(item, name) for name in given})
+    if isinstance(item, str):
+        return NewMessage.of({"content": item, **_given(defaults, "role", "speaker", "timestamp")})
+    if isinstance(item, Mapping):
+        return _from_chat(cast("ChatMessage", item), defaults)
+    raise InvalidInput(f"A list of content must hold texts, Messages and dicts, not {type(item).__name__}.")
+
+
+def _from_chat(item: ChatMessage, defaults: MessageDefaults) -> NewMessage | ChatMessage:
+    values = chat_values(item)
+    if values is None:
+        return item
+    values = {**_given(defaults, "role", "timestamp"), **values}
+    if values.get("role", "user") == defaults.role:
+        values = {**_given(defaults, "speaker"), **values}
+    return NewMessage.of(values)
+
+
+def _given(defaults: MessageDefaults, *names: str) -> dict[str, object]:
+    return {name: getattr(defaults, name) for name in names if name in defaults.model_fields_set}
+
+
+class Resource(ABC):
+    """A resource that a `with` or `async with` block opens and closes."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, and create the bank if it is missing. Verbs do this by themselves."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections. The next verb opens them again. Queued jobs stay queued."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.open()
+        except BaseException:
+            # __aexit__ is not called if __aenter__ raises.
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.open_sync()
+        except BaseException:
+            self.close_sync()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_sync()
+
+    open_sync = twin(open)
+    close_sync = twin(close)
+
 
 R = TypeVar("R")
 

@@ -1,10 +1,6 @@
 """Frozen public data, shared by stages, stores and interfaces."""
 
-from vmemo.models.base import new_fact_id, new_id, utc_now
-from vmemo.models.entities import Entity, Mention, Merge
-from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, RetentionScore
-from vmemo.models.hits import ChannelCandidate, ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
-from vmemo.models.ids import (
+from vmemo.models.base import (
     BankId,
     BankRevision,
     Budget,
@@ -26,9 +22,27 @@ from vmemo.models.ids import (
     Role,
     Stance,
     Verdict,
+    new_fact_id,
+    new_id,
+    utc_now,
 )
-from vmemo.models.messages import Episode, Message
-from vmemo.models.profiles import Bank, Disposition, FormerProfile, Profile
+from vmemo.models.recalled import ChannelCandidate, ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
+from vmemo.models.records import (
+    Bank,
+    ConfidenceChange,
+    Disposition,
+    Entity,
+    Episode,
+    Fact,
+    FormerProfile,
+    Interval,
+    Link,
+    Mention,
+    Merge,
+    Message,
+    Profile,
+    RetentionScore,
+)
 
 __all__ = [
     "Bank",

@@ -1,4 +1,4 @@
-"""The base of all models: frozen validated records, and the types of instants, texts and ids."""
+"""The base of all models: frozen validated records, and the types of ids, choices, instants and texts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time as time_of_day, timedelta
 from functools import cache
-from typing import Annotated, Self, TypeVar
+from html import escape
+from typing import Annotated, Literal, NamedTuple, NewType, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -205,3 +206,110 @@ def in_words(kind: str, message: str) -> str:
     """Return the rule that a validation error of Pydantic states, such as "must be text"."""
     rule = message.removeprefix("Value error, ").replace("Input should", "must", 1).replace("String should", "must", 1)
     return _RULES.get(kind, rule)
+
+
+BankId = NewType("BankId", str)
+MessageId = NewType("MessageId", str)
+EpisodeId = NewType("EpisodeId", str)
+FactId = NewType("FactId", str)
+EntityId = NewType("EntityId", str)
+Role = Literal["user", "assistant", "system", "tool", "document"]
+"""document: text that nobody says to the agent, such as a web page; it is data, as a tool's output is."""
+Network = Literal["world", "experience", "opinion", "observation"]
+LinkKind = Literal[
+    "temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents", "replaces", "outdates"
+]
+"""Stores number the kinds in this order. A newer fact replaces one that it closed, and outdates one that it may."""
+RevisionKind = Literal["replaces", "outdates"]
+EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
+Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
+QueryType = Literal[
+    "temporal",
+    "update",
+    "multi-hop",
+    "preference",
+    "assistant",
+    "count",
+    "ordering",
+    "summary",
+    "change",
+    "contradiction",
+    "instruction",
+    "factual",
+    "general",
+]
+QuestionTense = Literal["present", "past", "former"]
+"""present; past: an earlier event or state, which may last; former: a state that is over, or how it changed."""
+Budget = Literal["low", "mid", "high"] | int
+MessageState = Literal["pending", "grouped", "derived", "extracted", "raw", "curated"]
+"""pending; grouped: pending and placed in an episode; derived: its facts keep its words; extracted: its facts do not;
+raw: stored without facts, for verbatim recall; curated: one of its facts was edited or deleted by hand, so that it is
+neither processed again nor recalled by its words."""
+Verdict = Literal["add", "merge", "supersede", "duplicate"]
+Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
+JobKind = Literal["process", "extract", "opinions", "observe", "maintain", "webhook"]
+"""process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
+maintain: maintenance of the bank; webhook: the delivery of one event."""
+HitStatus = Literal["current", "maybe_outdated", "former"]
+"""current; maybe_outdated: a newer fact may replace it; former: it held before, or is no longer believed."""
+CauseKind = Literal["causes", "caused_by", "enables", "prevents"]
+
+
+class BankRevision(NamedTuple):
+    """One state of a bank's memories: `number` grows with every change.
+
+    The identity never repeats: a bank that is created again under the name of a deleted one has another.
+    """
+
+    identity: str
+    number: int
+
+    def next(self) -> BankRevision:
+        """Return the revision after one more change."""
+        return BankRevision(self.identity, self.number + 1)
+
+
+Permission = Literal["read", "write", "admin"]
+"""Access to a bank; each level includes those before it."""
+ALL_BANKS = "*"
+"""The pattern of an API key that matches every bank."""
+
+
+def is_placeholder(secret: str) -> bool:
+    """Return True for text that documentation has in the place of a key, such as `vmemo_…` or `${VMEMO_API_KEY}`."""
+    return "…" in secret or secret.endswith("...") or secret.startswith(("${", "<"))
+
+
+SHOWN = 5
+"""Records of a list that are shown."""
+_WIDTH = 100
+
+
+def shortened(text: str, width: int = _WIDTH) -> str:
+    """Return a text on one line, cut to `width` characters."""
+    line = " ".join(text[: 4 * width].split())
+    return line if len(line) <= width and len(text) <= 4 * width else f"{line[: width - 1]}…"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def with_lines(head: str, lines: Sequence[str]) -> str:
+    """Return `<head>` with the first lines below it, and the number of the others."""
+    more = [f"  and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+    return "\n".join([f"<{head}>", *(f"  {line}" for line in lines[:SHOWN]), *more])
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in which every text is escaped: a stored script is text."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    style = ' style="text-align:left"'
+    return f"<table><caption{style}>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def html_block(caption: str, text: str) -> str:
+    """Return a caption and a text as it is, both escaped."""
+    return f'<p>{escape(caption)}</p><pre style="white-space:pre-wrap">{escape(text)}</pre>'

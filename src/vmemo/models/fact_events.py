@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from vmemo.models.base import new_id
+from vmemo.models.base import FactId, new_id
 from vmemo.models.changes import Changes, NewJob
-from vmemo.models.ids import FactId
 from vmemo.models.webhooks import SignedWebhook, WebhookEvent
 
 MAX_FACTS = 100

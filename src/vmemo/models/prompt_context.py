@@ -8,13 +8,9 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vmemo.models.base import Record
-from vmemo.models.display import html_block
-from vmemo.models.facts import Fact
-from vmemo.models.hits import Hit
-from vmemo.models.ids import EpisodeId
-from vmemo.models.recall_prompt import LEGEND, NOTHING, RecallPrompt, legend_of
-from vmemo.models.truncate import MIN_TRUNCATED
+from vmemo.models.base import EpisodeId, Record, html_block
+from vmemo.models.recalled import LEGEND, MIN_TRUNCATED, NOTHING, Hit, RecallPrompt, legend_of
+from vmemo.models.records import Fact
 
 Section = Literal["profile", "instructions", "pinned", "recent", "relevant"]
 """The sections of a context, in the order in which it shows them: those that change least come first."""

@@ -27,46 +27,28 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from vmemo.models.auth import Permission
-from vmemo.models.base import Content, Instant, Name, Text, utc_now
-from vmemo.models.chat import ChatMessage, chat_values, describe_chat_form
-from vmemo.models.entities import Merge
-from vmemo.models.facts import Interval
-from vmemo.models.ids import Budget, EntityId, Network, Role
-from vmemo.models.profiles import FormerProfile, Profile
+from vmemo.models.base import Budget, Content, EntityId, Instant, Name, Network, Permission, Role, Text, utc_now
 from vmemo.models.prompt_context import PromptContext
-from vmemo.models.recalled import Recalled
-from vmemo.models.record_requests import (
-    AddWebhookRequest as AddWebhookRequest,
-    BanksRequest as BanksRequest,
-    DeleteFactRequest as DeleteFactRequest,
-    DeleteWebhookRequest as DeleteWebhookRequest,
-    EntitiesRequest as EntitiesRequest,
-    EpisodesRequest as EpisodesRequest,
-    FactHistoryRequest as FactHistoryRequest,
-    FactRequest as FactRequest,
-    FactsRequest as FactsRequest,
-    FactText as FactText,
-    JobsRequest as JobsRequest,
-    MergesRequest as MergesRequest,
-    MessagesRequest as MessagesRequest,
-    ObservationsRequest as ObservationsRequest,
-    OpinionsRequest as OpinionsRequest,
-    PageRequest as PageRequest,
-    PinFactRequest as PinFactRequest,
-    PinState as PinState,
-    StatusRequest as StatusRequest,
-    TrajectoryRequest as TrajectoryRequest,
-    UpdateFactRequest as UpdateFactRequest,
-    WebhooksRequest as WebhooksRequest,
-    WhyRequest as WhyRequest,
+from vmemo.models.recalled import Provenance, Recalled
+from vmemo.models.records import (
+    ConfidenceChange,
+    Entity,
+    Episode,
+    Fact,
+    FormerProfile,
+    Interval,
+    Merge,
+    Message,
+    Profile,
 )
 from vmemo.models.request_fields import (
+    LARGEST_PAGE,
     MAX_BATCH,
     MAX_FILTERS,
     MAX_LOOKUPS,
     MAX_NODES,
     AnswerSchema,
+    ChatMessage,
     ComparableMetadata,
     Count,
     Expiry,
@@ -81,9 +63,12 @@ from vmemo.models.request_fields import (
     Returns,
     Tokens,
     Weight,
+    chat_values,
+    describe_chat_form,
 )
-from vmemo.models.results import Answer, Forgotten, Maintained, Retained, Skipped, Status
+from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Skipped, Status
 from vmemo.models.search import TagsMatch
+from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent, WebhookUrl
 
 
 class MessageOptions(TypedDict, total=False):
@@ -403,3 +388,140 @@ class CreateKeyRequest(Request):
     )
     permission: Permission = "read"
     expires_at: Instant | None = None
+
+
+class WhyRequest(Request, Returns[Provenance]):
+    """Return the provenance of a fact."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class FactRequest(Request, Returns[Fact]):
+    """Return one fact."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class FactHistoryRequest(Request, Returns[list[Fact]]):
+    """Return all versions of a fact, oldest first."""
+
+    fact: Name = Field(description="The id of any version of the fact.")
+
+
+class FactText(Request):
+    """A fact's new text."""
+
+    text: Content = Field(description="The new text.", examples=["Ana lives in Porto."])
+    reason: Annotated[Text, Field(max_length=1000)] = Field(default="", description="The reason, which `why` shows.")
+    valid_at: Instant | None = Field(
+        default=None,
+        description="The time since which the new text is true, if that is in the past; now by default.",
+        examples=["2024-03-01T00:00:00Z"],
+    )
+
+
+class UpdateFactRequest(FactText, Returns[Fact]):
+    """Write a new version of a fact, and return it; the old one is closed and stays in its history."""
+
+    fact: Name = Field(description="The id of a current fact, or of a message that was recalled verbatim.")
+
+
+class DeleteFactRequest(Request, Returns[Forgotten]):
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class PinState(Request):
+    """The new state of a pin."""
+
+    pinned: Flag = Field(default=True, description="True to pin the fact, False to unpin it.")
+
+
+class PinFactRequest(PinState, Returns[Fact]):
+    """Pin or unpin a fact, and return it; maintenance never closes a pinned one."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class StatusRequest(Request, Returns[Status]):
+    """Return the bank's counts, backlog and problems."""
+
+
+class BanksRequest(Request, Returns[list[str]]):
+    """Return the names of all banks."""
+
+
+class PageRequest(Request):
+    """One page of a list."""
+
+    after: Name | None = Field(default=None, description="The id of the last record of the page before.")
+    limit: Annotated[Count, Field(le=LARGEST_PAGE)] = Field(default=100, description="Records per page.")
+
+
+class MessagesRequest(PageRequest, Returns[list[Message]]):
+    """Return a page of messages in the order they were stored."""
+
+    document: Name | None = Field(default=None, description="Only messages of this document.")
+
+
+class EpisodesRequest(PageRequest, Returns[list[Episode]]):
+    """Return a page of episodes in the order they were stored."""
+
+
+class FactsRequest(PageRequest, Returns[list[Fact]]):
+    """Return a page of facts, including closed ones, in the order they were stored."""
+
+    instructions: Flag = Field(default=False, description="Only standing instructions of the user.")
+    pinned: Flag = Field(default=False, description="Only pinned facts.")
+    with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
+
+
+class EntitiesRequest(PageRequest, Returns[list[Entity]]):
+    """Return a page of entities in the order they were first seen."""
+
+
+class OpinionsRequest(Request, Returns[list[Fact]]):
+    """Return the current opinions."""
+
+
+class ObservationsRequest(Request, Returns[list[Fact]]):
+    """Return the current observations of one entity, or of all."""
+
+    entity: Name | None = Field(default=None, description="An entity's id or name.")
+
+
+class TrajectoryRequest(Request, Returns[list[ConfidenceChange]]):
+    """Return the confidence changes of an opinion."""
+
+    opinion: Name = Field(description="The id of an opinion.")
+
+
+class MergesRequest(Request, Returns[list[Merge]]):
+    """Return the merges of entities."""
+
+
+class JobsRequest(Request, Returns[list[Job]]):
+    """Return the queued jobs."""
+
+
+class WebhooksRequest(Request, Returns[list[Webhook]]):
+    """Return the webhooks, oldest first."""
+
+
+class AddWebhookRequest(Request, Returns[SignedWebhook]):
+    """Add a webhook, and return it with its signing secret, which is shown only once."""
+
+    id: Name | None = Field(
+        default=None, description="Its id, by default a new one. If the bank has a webhook with it, that is returned."
+    )
+    url: WebhookUrl = Field(description="An https:// URL.", examples=["https://app.example/hooks/vmemo"])
+    events: tuple[WebhookEvent, ...] = Field(
+        default=("retained", "revised", "forgotten"), min_length=1, max_length=3, description="The events to deliver."
+    )
+
+
+class DeleteWebhookRequest(Request, Returns[Webhook]):
+    """Delete a webhook with its queued deliveries, and return it."""
+
+    webhook: Name = Field(description="The id of a webhook.")

@@ -18,9 +18,8 @@ from vmemo.errors import (
     public_name,
 )
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
-from vmemo.models.base import Instant, Record
-from vmemo.models.display import counted, html_block, html_table, shortened
-from vmemo.models.short_ids import short_id
+from vmemo.models.base import Instant, Record, counted, html_block, html_table, shortened
+from vmemo.models.records import short_id
 
 
 class Usage(Record):

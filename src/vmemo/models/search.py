@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import neg
-from typing import Literal, NamedTuple, TypeAlias, overload
+from time import perf_counter
+from typing import Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -357,3 +359,47 @@ def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found:
         kinds=frozenset({"temporal"}),
         floor=temporal.floor,
     )
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class StageTimer:
+    """Milliseconds by stage. Stages that run concurrently overlap, so their sum may exceed the total."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._stages: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None]:
+        """Add the duration of a block to a stage."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.add({name: (perf_counter() - started) * 1000})
+
+    def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function and add its duration to a stage."""
+        started = perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.add({name: (perf_counter() - started) * 1000})
+
+    def add(self, stages: Mapping[str, float]) -> None:
+        """Add milliseconds to stages."""
+        for name, milliseconds in stages.items():
+            self._stages[name] = self._stages.get(name, 0.0) + milliseconds
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Milliseconds by stage."""
+        return dict(self._stages)
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Milliseconds by stage, and in total since the timer was made."""
+        return {**self._stages, "total": (perf_counter() - self._started) * 1000}

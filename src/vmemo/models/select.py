@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from vmemo.models import EntityId, Episode, EpisodeId, FactId, Message, MessageId, MessageState, Network
-from vmemo.models.short_ids import ShortId
+from vmemo.models.records import ShortId
 
 T = TypeVar("T")
 

@@ -12,8 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import in_words
-from vmemo.models.ids import Channel, QueryType
+from vmemo.models.base import Channel, QueryType, in_words
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""

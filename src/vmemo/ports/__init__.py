@@ -1,17 +1,19 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
 from vmemo.ports.context import Context
-from vmemo.ports.engine import Extractor, NameReader, TimeReader
 from vmemo.ports.providers import (
     LLM,
     Completion,
     Embedder,
+    Extractor,
     LearningEmbedder,
     LLMRequest,
+    NameReader,
     Reranker,
     RevisionModel,
     StreamingLLM,
     TextKind,
+    TimeReader,
     TokenCounter,
     TokenEmbedder,
     dimension_of,
@@ -25,13 +27,15 @@ from vmemo.ports.store import (
     HiddenBank,
     Loaded,
     MessageLog,
+    Queue,
     Reads,
     ReplicatedStore,
+    Scrubber,
     Search,
     Store,
+    WebhookStore,
+    WorkNotifier,
 )
-from vmemo.ports.webhooks import WebhookStore
-from vmemo.ports.work import Queue, Scrubber, WorkNotifier
 
 __all__ = [
     "HIDDEN",

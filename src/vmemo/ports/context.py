@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vmemo.models.settings import Redactor, Settings
-from vmemo.ports.engine import Extractor, TimeReader
-from vmemo.ports.providers import LLM, Embedder, Reranker, RevisionModel, TokenCounter
+from vmemo.ports.providers import LLM, Embedder, Extractor, Reranker, RevisionModel, TimeReader, TokenCounter
 from vmemo.ports.store import Store
 
 

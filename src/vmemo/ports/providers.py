@@ -1,13 +1,16 @@
-"""The protocols of models: embedders, rerankers and language models."""
+"""The protocols of models and extraction: embedders, rerankers, language models, and finders of facts and names."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import JsonValue
 
+from vmemo.models import Interval, Message
+from vmemo.models.drafts import ExtractionResult, FoundName
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, StatementPair, Vectors
 
@@ -133,3 +136,26 @@ class StreamingLLM(LLM, Protocol):
     """
 
     def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]: ...
+
+
+class NameReader(Protocol):
+    """Finds the names in texts. Called from a worker thread."""
+
+    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[FoundName]]: ...
+
+
+class TimeReader(Protocol):
+    """Finds the times in a text, relative to the time of its message. Called from any thread."""
+
+    def __call__(self, text: str, reference: datetime, /) -> Sequence[Interval]: ...
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Extracts drafts of facts from messages. `keeps_words` is True if drafts repeat the messages' own words."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def keeps_words(self) -> bool: ...
+    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult: ...

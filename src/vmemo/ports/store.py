@@ -1,13 +1,15 @@
-"""The protocols of a store: the archive, searching, reading, and the whole."""
+"""The protocols of a store: the archive, searching, reading, jobs, webhooks, and the whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from vmemo.errors import NotFound
+from vmemo.errors import NotFound, StoreError
 from vmemo.models import (
     Bank,
     BankId,
@@ -20,16 +22,81 @@ from vmemo.models import (
     Fact,
     FactId,
     FormerProfile,
+    JobKind,
     Link,
     Message,
     MessageId,
     RetentionScore,
 )
-from vmemo.models.changes import Changes, EntityMention, MergeRecord
-from vmemo.models.results import DailyCount, Status
+from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord
+from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.search import ExpandRequest, Expansion, FactOutline, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports.work import Queue
+from vmemo.models.webhooks import SignedWebhook
+
+
+class Queue(Protocol):
+    """Durable jobs: queued in the commit that causes them, leased by one worker at a time, done once."""
+
+    async def lease(  # noqa: PLR0913 - each narrows the selection
+        self,
+        owner: str,
+        seconds: float,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        limit: int = 1,
+        due: bool = True,
+        beside: Sequence[int] = (),
+        except_banks: Sequence[BankId] = (),
+    ) -> list[Job]:
+        """Lease the oldest jobs without a valid lease, of one bank or of all, of some kinds or of all.
+
+        `due=False` also takes jobs that wait for a retry; jobs in `beside` and of `except_banks` are excluded. Jobs of
+        a hidden bank are leased only if the bank is named.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Extend leases by some seconds; return those that are still valid."""
+        ...
+
+    async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
+        """Hold the whole bank; return None if another process holds it.
+
+        Commits that change its memories wait, unless they name this lease, until it is finished or has expired.
+        """
+        ...
+
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+        """Return the queued jobs of a bank, oldest first."""
+        ...
+
+
+@runtime_checkable
+class WorkNotifier(Protocol):
+    """A queue that signals new jobs. Other queues are polled."""
+
+    async def wait_for_work(self, seconds: float, heard: int) -> int:
+        """Wait until any process queues a job that is due, or for some seconds; return the number of signals so far.
+
+        It returns at once if that number is greater than `heard`, so that no signal is missed between two calls. A
+        queue that never misses a signal may wait longer than `seconds`.
+        """
+        ...
+
+
+@runtime_checkable
+class Scrubber(Protocol):
+    """A store that removes the bytes of deleted text from files of its own."""
+
+    async def scrub(self, *, patient: bool = False) -> bool:
+        """Remove what is left of deleted text; return False if something prevents it for now.
+
+        The store tries again by itself. Only if `patient` may it take long, or make others wait.
+        """
+        ...
+
 
 R = TypeVar("R")
 
@@ -223,3 +290,56 @@ class ReplicatedStore(Protocol):
 
     @property
     def replica(self) -> Store | None: ...
+
+
+@runtime_checkable
+class WebhookStore(Protocol):
+    """A store whose commits queue a delivery for each webhook that wants their events.
+
+    Webhooks are written by `Changes`, belong to one bank, are deleted with it, stay with it when a bank derived from
+    it takes its place, and are never exported.
+    """
+
+    async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
+        """Return the webhooks of a bank, oldest first."""
+        ...
+
+
+Id = TypeVar("Id", covariant=True)
+
+
+class Identified(Protocol[Id]):
+    """A record with an id to page by."""
+
+    @property
+    def id(self) -> Id: ...
+
+
+Item = TypeVar("Item", bound=Identified[Any])
+
+
+async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncGenerator[Item]:
+    """Yield all records of a listing; `page` returns those after an id, or the first for None."""
+    last: Item | None = None
+    while items := await page(last.id if last is not None else None):
+        for item in items:
+            yield item
+        last = items[-1]
+
+
+@asynccontextmanager
+async def renewed(renew: Callable[[], Awaitable[object]], seconds: float) -> AsyncGenerator[None]:
+    """Call `renew` every so many seconds inside this context; the next call follows one that the store refuses."""
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            with suppress(StoreError):
+                await renew()
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set as AbstractSet
 
 from vmemo.models import Fact, FactId
-from vmemo.models.recall_prompt import fit_instructions
+from vmemo.models.recalled import fit_instructions
 from vmemo.text.instructions import occasion_terms
 from vmemo.text.tokens import terms
 

@@ -4,27 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic
 
-from vmemo.models import EpisodeId, Fact, FactId, Hit, MessageId
-from vmemo.models.recall_prompt import INSTRUCTION_SHARE
-from vmemo.models.search import SUSPECT, FactOutline
+from vmemo.models import EpisodeId, Fact, FactId, Hit, HitStatus, MessageId
+from vmemo.models.recalled import INSTRUCTION_SHARE
+from vmemo.models.search import SUSPECT, FactOutline, Scope
 from vmemo.ports import BankReader
 from vmemo.recall.budget import (
+    MORE,
     AnyFact,
     ScoredFact,
     by_score,
+    facts_for_lines,
     first_fitting,
+    is_left_out,
     spread_over_episodes,
     truncate_last,
     weigh,
+    weigh_replies,
+    weighs_less,
+    without_rests,
 )
 from vmemo.recall.fuse import Fused, placements
 from vmemo.recall.instructions import choose_instructions
-from vmemo.recall.noise import MORE, facts_for_lines, is_left_out, weigh_replies, weighs_less, without_rests
 from vmemo.recall.rank import RankedCandidates
 from vmemo.recall.run import RecallRun
-from vmemo.recall.status import status_of
+
+
+def status_of(fact: Fact, scope: Scope, now: datetime, *, outdated: bool) -> HitStatus:
+    """Return "former" if a fact no longer holds at the time of the scope; at the time `now` if it has none.
+
+    A fact that a newer one of the scope may have `outdated` is "maybe_outdated".
+    """
+    return "former" if _is_former(fact, scope, now) else "maybe_outdated" if outdated else "current"
+
+
+def _is_former(fact: Fact, scope: Scope, now: datetime) -> bool:
+    if scope.at_time is not None:
+        # The store returns only what was true then.
+        return False
+    if scope.known_at is not None:
+        # The end of a fact that was closed later was not known then.
+        return fact.expired_at is None and _ended(fact, scope.known_at)
+    return fact.expired_at is not None or _ended(fact, now)
+
+
+def _ended(fact: Fact, at: datetime) -> bool:
+    return fact.invalid_at is not None and fact.invalid_at <= at
+
 
 REPEATED_EPISODE = 0.9
 """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""

@@ -11,8 +11,7 @@ from functools import partial
 
 from vmemo.models import Hit, Interval, utc_now
 from vmemo.models.recalled import Recalled
-from vmemo.models.search import Encoding
-from vmemo.models.timings import StageTimer
+from vmemo.models.search import Encoding, StageTimer
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
 from vmemo.recall.channels import Channels
 from vmemo.recall.explain import explain, explained_hits

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vmemo.models import Interval, utc_now
-from vmemo.models.search import Encoding
-from vmemo.models.timings import StageTimer
+from vmemo.models.search import Encoding, StageTimer
 from vmemo.ports import Context
 from vmemo.recall.channels import Channels
 from vmemo.recall.query import Query

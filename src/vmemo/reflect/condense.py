@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
-from vmemo.models.truncate import TRUNCATED, truncate
+from vmemo.models.recalled import TRUNCATED, truncate
 from vmemo.reflect.outline import FILLER, SEPARATOR
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_bare_question, is_small_talk

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, utc_now
-from vmemo.models.observation_support import is_supported, is_true, least_facts
+from vmemo.models.records import is_supported, is_true, least_facts
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Store
 

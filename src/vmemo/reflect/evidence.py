@@ -8,7 +8,7 @@ from datetime import date, datetime, time
 
 from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, FactId, Hit, Network
-from vmemo.models.truncate import MIN_TRUNCATED
+from vmemo.models.recalled import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.condense import says_nothing

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from vmemo.models import Fact
-from vmemo.models.facts import COMPUTED_DATE
+from vmemo.models.records import COMPUTED_DATE
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
 from vmemo.text.temporal.calendar_days import add_days, make_date

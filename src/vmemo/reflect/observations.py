@@ -10,8 +10,7 @@ from vmemo.llm.prompt_files import load_prompt
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
-from vmemo.models.facts import first_expiry
-from vmemo.models.observation_support import is_true
+from vmemo.models.records import first_expiry, is_true
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context
 from vmemo.reflect.entity_profiles import EntityProfile, load_profiles

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, NewFact
-from vmemo.models.facts import first_expiry
+from vmemo.models.records import first_expiry
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Context
 from vmemo.reflect.answer_checks import AnswerChecks

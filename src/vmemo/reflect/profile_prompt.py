@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.models import EntityId, Fact, FactId
-from vmemo.models.truncate import TRUNCATED
+from vmemo.models.recalled import TRUNCATED
 from vmemo.ports import LLMRequest
 from vmemo.reflect.entity_profiles import EntityProfile
 from vmemo.reflect.llm_schemas import EntityProfiles, ProfileRevision

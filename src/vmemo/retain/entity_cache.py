@@ -14,7 +14,7 @@ from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
 from vmemo.models.settings import ResolutionPart
 from vmemo.ports import Reads
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 from vmemo.text.names import names_apart
 

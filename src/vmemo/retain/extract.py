@@ -14,7 +14,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
-from vmemo.models.observation_support import least_facts
+from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vmemo.models import utc_now
 from vmemo.models.changes import Changes, FactClosure
-from vmemo.models.observation_support import is_supported
+from vmemo.models.records import is_supported
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 

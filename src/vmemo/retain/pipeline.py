@@ -18,8 +18,7 @@ from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
 from vmemo.models.changes import Changes, MessageFailure, NewJob
 from vmemo.models.drafts import ExtractionResult
-from vmemo.models.messages import line_key
-from vmemo.models.profiles import reembed_command
+from vmemo.models.records import line_key, reembed_command
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect

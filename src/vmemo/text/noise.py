@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from vmemo.models.recall_prompt import INSTRUCTIONS, LEGEND, NOTHING
+from vmemo.models.recalled import INSTRUCTIONS, LEGEND, NOTHING
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.language import is_foreign
 from vmemo.text.tokens import STOP_WORDS, terms

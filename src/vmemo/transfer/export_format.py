@@ -35,7 +35,7 @@ from vmemo.models.results import Spending
 from vmemo.models.search import ExpandRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.ports.paging import paged
+from vmemo.ports.store import paged
 
 FORMAT = "vmemo-export"
 VERSION = 1

@@ -19,7 +19,7 @@ from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import Bank, BankId, Fact, Message
 from vmemo.models.base import Record
 from vmemo.models.changes import NewFact, RestoreRecord
-from vmemo.models.messages import line_key
+from vmemo.models.records import line_key
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store, TokenCounter
 from vmemo.transfer.export_format import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import is_placeholder
+from vmemo.models.base import is_placeholder
 from vmemo_server.auth.errors import RateLimited, Unauthenticated
 from vmemo_server.auth.limits import Limits, RateLimiter
 from vmemo_server.auth.principal import Principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vmemo.models.auth import Permission
+from vmemo.models.base import Permission
 
 _RANK: dict[Permission, int] = {"read": 0, "write": 1, "admin": 2}
 

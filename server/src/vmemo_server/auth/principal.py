@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models.auth import ALL_BANKS, Permission
+from vmemo.models.base import ALL_BANKS, Permission
 from vmemo_server.auth.errors import PermissionDenied
 from vmemo_server.auth.limits import Limits
 from vmemo_server.auth.permissions import includes, matches

@@ -16,8 +16,7 @@ from vmemo.cli.options import DEFAULT_DB, AsJson, Db
 from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
 from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
-from vmemo.models.auth import ALL_BANKS, Permission
-from vmemo.models.base import shifted
+from vmemo.models.base import ALL_BANKS, Permission, shifted
 from vmemo_server.state import ApiKey, ServerState
 
 R = TypeVar("R")

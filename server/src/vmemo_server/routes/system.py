@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import Permission
-from vmemo.models.base import Name
+from vmemo.models.base import Name, Permission
 from vmemo.models.requests import CreateKeyRequest
 from vmemo_server import examples
 from vmemo_server.background import BackgroundWorker

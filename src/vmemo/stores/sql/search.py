@@ -22,12 +22,12 @@ from vmemo.models.search import (
     Scope,
     SearchRequest,
     SearchResult,
+    StageTimer,
     TemporalSearch,
     TokenVectors,
     Vector,
     temporal_link_query,
 )
-from vmemo.models.timings import StageTimer
 from vmemo.ports import Loaded
 
 Indexed = tuple[int, NewFact]

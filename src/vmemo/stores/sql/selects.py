@@ -25,8 +25,8 @@ from sqlalchemy import (
 )
 
 from vmemo.models import Episode, utc_now
+from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among, later, within
 from vmemo.stores.sql.prepared import Prepared

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from vmemo.models.facts import COMPUTED_DATE
+from vmemo.models.records import COMPUTED_DATE
 from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.temporal.calendar_days import DayRange
 from vmemo.text.temporal.find import ResolvedTime, TimeExpression, lower_same_length, parse_both, time_expression

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.models.chat import chat_values
+from vmemo.models.request_fields import chat_values
 from vmemo.models.results import Skipped
 from vmemo.transfer.importers.reading import ForeignFile
 from vmemo.transfer.importers.records import ForeignRecords, Place

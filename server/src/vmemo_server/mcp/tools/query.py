@@ -6,7 +6,7 @@ from pydantic import Field
 
 from vmemo.models import Interval
 from vmemo.models.base import Name
-from vmemo.models.recall_prompt import NOTHING
+from vmemo.models.recalled import NOTHING
 from vmemo.models.request_fields import QueryText, Tokens
 from vmemo.models.requests import ContextRequest, RecallRequest, ReflectRequest
 from vmemo_server.mcp.render import fact_line, quote
