@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from max_wait import MAX_WAIT
 from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from vmemo import InvalidInput, Memory, Settings
 from vmemo.recall import channels, fuse, graph_channel
-from vmemo.retain import link
+from vmemo.retain import neighbours
 from vmemo.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +122,11 @@ def test_the_weights_of_a_type_of_question_replace_the_general_ones() -> None:
 def test_defaults_are_the_numbers_of_the_specification() -> None:
     chosen = Settings()
     assert (chosen.episode_gap_minutes, chosen.episode_messages, chosen.links_per_fact) == (30, 25, 5)
-    assert (link.DECAY_TIME.total_seconds(), link.LEAST_TEMPORAL, link.LINK_COSINE) == (24 * 3600, 0.3, 0.7)
+    assert (neighbours.DECAY_TIME.total_seconds(), neighbours.LEAST_TEMPORAL, neighbours.LINK_COSINE) == (
+        24 * 3600,
+        0.3,
+        0.7,
+    )
     assert (chosen.extractions_per_bank, chosen.extractions_per_process) == (10, 300)
     assert (chosen.fusion, fuse.RANK_CONSTANT, channels.SEMANTIC_FLOOR) == ("sum", 60, 0.3)
     assert (graph_channel.ENTRY_FLOOR, graph_channel.DECAY, graph_channel.FLOOR) == (0.5, 0.8, 0.1)

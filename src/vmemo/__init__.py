@@ -29,7 +29,6 @@ from vmemo.errors import (
     Unsupported,
     VmemoError,
 )
-from vmemo.jobs.background_task import Task
 from vmemo.memory.memory import Memory
 from vmemo.models import (
     ConfidenceChange,
@@ -48,6 +47,7 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Explanation, Recalled
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retracted, Status, TextDelta
 from vmemo.settings import Settings
+from vmemo.sync import Task
 from vmemo.text.redact import redact_secrets
 from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
 from vmemo.transfer.migrate import migrate, migrate_sync

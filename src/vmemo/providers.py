@@ -12,7 +12,7 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput
 from vmemo.ports import LLM
-from vmemo.retain.local import LocalExtractor
+from vmemo.retain.local_extraction import LocalExtractor
 from vmemo.settings import Settings, build
 
 __all__ = [

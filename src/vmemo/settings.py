@@ -99,7 +99,7 @@ def _packaged_embedder(*, small: bool) -> Embedder:
 
 
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:
-    from vmemo.retain.local import LocalExtractor
+    from vmemo.retain.local_extraction import LocalExtractor
 
     return LocalExtractor(_name_reader(settings), times, southern=settings.southern_seasons)
 

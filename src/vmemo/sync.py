@@ -1,4 +1,4 @@
-"""Synchronous twins of async methods.
+"""Synchronous twins of async methods, and handles to work in the background.
 
 A twin runs its method on an event loop in a background thread, so it works with and without a running loop.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from functools import wraps
 from threading import Lock, Thread
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 Owner = TypeVar("Owner")
 P = ParamSpec("P")
@@ -75,6 +75,42 @@ def _current_loop() -> asyncio.AbstractEventLoop | None:
 
 
 portal = Portal()
+
+
+class Task(Generic[R]):
+    """A handle to a coroutine that runs in the background.
+
+    Await it from any event loop, poll `state`, or block on `result()`; `cancel()` stops it.
+    Writes before a cancellation stay; the rest stays queued.
+    """
+
+    def __init__(self, work: Coroutine[object, object, R]) -> None:
+        loop = _current_loop()
+        self._future: Future[R] = portal.submit(work) if loop is None else asyncio.run_coroutine_threadsafe(work, loop)
+
+    @property
+    def state(self) -> Literal["running", "done", "failed", "cancelled"]:
+        """The state of the task."""
+        if not self._future.done():
+            return "running"
+        if self._future.cancelled():
+            return "cancelled"
+        return "done" if self._future.exception() is None else "failed"
+
+    def done(self) -> bool:
+        """Return True if it has ended, successfully or not."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Request cancellation; return False if it has ended already."""
+        return self._future.cancel()
+
+    def result(self, timeout: float | None = None) -> R:
+        """Block until it ends, and return its result or raise its error. Do not call this on the loop that runs it."""
+        return self._future.result(timeout)
+
+    def __await__(self) -> Generator[None, None, R]:
+        return asyncio.wrap_future(self._future).__await__()
 
 
 def twin(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vmemo.lifecycle.forget_rules import Reach, describes, obsolete_jobs, orphans, reopen, shrink, sources_of
+from vmemo.lifecycle.forget import Reach, describes, obsolete_jobs, reopen, shrink, sources_of
+from vmemo.lifecycle.forget_names import orphans
 from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, MessageId
 from vmemo.models.results import Job
 from vmemo_conformance.samples import a_fact, a_message, an_entity, an_episode, day, mention_of

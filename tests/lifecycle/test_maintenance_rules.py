@@ -6,9 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from vmemo.lifecycle.join_episodes import join_changes, settled
-from vmemo.lifecycle.maintain import faded, strength
-from vmemo.lifecycle.shorten_episodes import with_narratives
+from vmemo.lifecycle.maintain import faded, join_changes, settled, strength, with_narratives
 from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
 from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Deletions

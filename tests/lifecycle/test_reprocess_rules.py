@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vmemo.lifecycle.reprocess_rules import (
+from vmemo.lifecycle.reprocess import (
     ReprocessRecords,
     is_formed,
     kept_change,

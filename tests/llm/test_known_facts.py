@@ -11,7 +11,7 @@ from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.models.search import StatementPair
-from vmemo.retain import known_facts
+from vmemo.retain import llm_pipeline
 from vmemo.testing import FakeLLM, HashEmbedder
 
 ALICE = ("Alice", "PERSON")
@@ -44,7 +44,7 @@ def shown(llm: FakeLLM) -> list[str]:
 @pytest.fixture
 def large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
     """Select facts as in a bank that has more of them than are always shown."""
-    monkeypatch.setattr(known_facts, "FEW_FACTS", 0)
+    monkeypatch.setattr(llm_pipeline, "FEW_FACTS", 0)
 
 
 @pytest.mark.usefixtures("large_bank")

@@ -8,8 +8,7 @@ from conversations import days, said, scripted_memory
 from scripted_model import ScriptedModel
 
 from vmemo import Fact, Memory
-from vmemo.retain.llm_schemas import ExtractedFact, Extraction
-from vmemo.retain.topics_from_llm import combine_excess, excess_problem
+from vmemo.retain.llm_answers import ExtractedFact, Extraction, combine_excess, excess_problem
 
 ALICE, ACME, GLOBEX = ("Alice", "PERSON"), ("Acme", "ORGANIZATION"), ("Globex", "ORGANIZATION")
 

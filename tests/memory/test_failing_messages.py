@@ -11,7 +11,7 @@ from vmemo import ExtractionFailed, Memory
 from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult
 from vmemo.providers import LocalExtractor
-from vmemo.retain.local import SLICE_CHARACTERS
+from vmemo.retain.local_extraction import SLICE_CHARACTERS
 from vmemo.testing import HashEmbedder
 from vmemo.text.split import split_text
 

@@ -15,8 +15,7 @@ from pydantic import JsonValue
 
 from databases import store_at
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.lifecycle.maintain import maintain
-from vmemo.lifecycle.shorten_episodes import LENGTHY
+from vmemo.lifecycle.maintain import LENGTHY, maintain
 from vmemo.memory.inspect import provenance
 from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
@@ -26,8 +25,8 @@ from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_
 from vmemo.models.settings import Settings
 from vmemo.ports import Store, TextKind
 from vmemo.retain.context import RetainContext
-from vmemo.retain.extract import LeaseLost
-from vmemo.retain.local import LocalExtractor
+from vmemo.retain.llm_pipeline import LeaseLost
+from vmemo.retain.local_extraction import LocalExtractor
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import CutOff, FakeLLM, HashEmbedder, RawText
 from vmemo_conformance.samples import (

@@ -7,7 +7,7 @@ import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
 from vmemo.models.settings import Settings
-from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
+from vmemo.retain.entities import EntityIndex, EntityResolution, NameSighting, resolve
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)

@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 
 from vmemo.retain.neighbours import MAX_COMPARED_CLAIMS, Neighbours
-from vmemo.retain.revise import claim_pairs
-from vmemo.retain.revise_instructions import MAX_COMPARED, replaced_instructions
+from vmemo.retain.revise import MAX_COMPARED, claim_pairs, replaced_instructions
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import BANK, a_bank, a_fact, with_vector
 

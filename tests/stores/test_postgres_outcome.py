@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from cutting import Wire, wire
 from max_wait import MAX_WAIT
 from vmemo import Memory, OutcomeUnknown, ProcessingDelayed, Settings, StoreBusy
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.results import Spending
 from vmemo.models.search import Vectors

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import StoreBusy
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.ports import Store
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore

@@ -16,7 +16,7 @@ import pytest
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, StoreBusy, StoreError
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.models import utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job

@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from vmemo.lifecycle.forget import forget
-from vmemo.lifecycle.reprocess import swap_in
-from vmemo.lifecycle.reprocess_rules import is_formed
+from vmemo.lifecycle.reprocess import is_formed, swap_in
 from vmemo.models import ConfidenceChange, Fact, Message
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten

@@ -12,7 +12,7 @@ import pytest
 
 from live_server import HOST, LiveServer, run_app
 from vmemo import Memory
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.testing import HashEmbedder
 from vmemo_server import background
 from vmemo_server.app import ServerOptions, create_app

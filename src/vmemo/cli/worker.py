@@ -18,7 +18,7 @@ from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import counted, log_line, one_line, print_json, stdout
 from vmemo.cli.target import Target, require_banks
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo.models.results import Job
 from vmemo.settings import Settings
 

@@ -21,8 +21,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.reflect.observations import ObservationJob, update_observations
 from vmemo.reflect.opinions import update_opinions
 from vmemo.retain.context import RetainContext
-from vmemo.retain.extract import ExtractionJob, LeaseLost, extract_episode, group_pending
-from vmemo.retain.group import GROUPING_BATCH
+from vmemo.retain.llm_pipeline import GROUPING_BATCH, ExtractionJob, LeaseLost, extract_episode, group_pending
 from vmemo.retain.pipeline import embedder_changed, error_text, process
 
 MAX_RETRY_SECONDS = 3600.0

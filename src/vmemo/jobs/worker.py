@@ -7,22 +7,90 @@ import logging
 import os
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ParamSpec, get_args
 from weakref import WeakKeyDictionary
 
-from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
-from vmemo.jobs.circuit_breaker import CircuitBreaker
+from vmemo.errors import LLMDenied, LLMUnavailable, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs.handlers import JobRunner, lease_of
-from vmemo.jobs.run_result import PROCESSING_JOBS, RunResult
 from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
 from vmemo.retain.context import RetainContext
+
+MAX_CONSECUTIVE_FAILURES = 5
+"""Jobs that may fail one after the other because the model is unavailable, before others are held back."""
+
+
+@dataclass
+class CircuitBreaker:
+    """Pauses the start of jobs after consecutive failures of the language model."""
+
+    pause_seconds: float
+    _failures: int = 0
+    _open_until: float = float("-inf")
+
+    def record(self, outcome: Retained | Exception) -> None:
+        """Count the outcome of one job."""
+        if not isinstance(outcome, LLMUnavailable | LLMDenied):
+            self._failures = 0
+            return
+        self._failures += 1
+        if self._failures >= MAX_CONSECUTIVE_FAILURES:
+            self._open_until = time.monotonic() + self.pause_seconds
+            self._failures = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True if no job may start now."""
+        return time.monotonic() < self._open_until
+
+
+PROCESSING_JOBS: tuple[JobKind, ...] = ("process", "extract")
+"""Jobs that derive facts from messages."""
+MAX_ERRORS = 100
+"""Errors that are kept of a run; each of them is also recorded on its job."""
+
+
+def _errors() -> deque[Exception]:
+    return deque(maxlen=MAX_ERRORS)
+
+
+@dataclass
+class RunResult:
+    """The number of jobs of a run, their errors and what they retained."""
+
+    keep: bool = True
+    """Keep what was retained; a worker that runs indefinitely does not."""
+    errors: deque[Exception] = field(default_factory=_errors)
+    """The last errors."""
+    processing_errors: deque[Exception] = field(default_factory=_errors)
+    """The last errors that left messages pending."""
+    jobs: int = 0
+    failed: int = 0
+    _parts: list[Retained] = field(default_factory=list[Retained])
+
+    @property
+    def retained(self) -> Retained:
+        """Everything that the jobs retained."""
+        return Retained.combined(self._parts)
+
+    def add(self, kind: JobKind, outcome: Retained | Exception) -> None:
+        """Count the outcome of one job."""
+        self.jobs += 1
+        if isinstance(outcome, Exception):
+            self.failed += 1
+            self.errors.append(outcome)
+            if kind in PROCESSING_JOBS:
+                self.processing_errors.append(outcome)
+        elif self.keep:
+            self._parts.append(outcome)
+
 
 BACKGROUND_JOBS: tuple[JobKind, ...] = ("opinions", "observe")
 """Jobs that new facts cause."""

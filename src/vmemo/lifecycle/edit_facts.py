@@ -21,10 +21,9 @@ from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
-from vmemo.retain.local import first_interval
-from vmemo.retain.outdated_observations import close_outdated_observations
+from vmemo.retain.local_extraction import first_interval
 from vmemo.retain.revise import is_current, start_of
-from vmemo.retain.write_plan import plan_edit
+from vmemo.retain.write_plan import close_outdated_observations, plan_edit
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.temporal import find_statement_times
 

@@ -6,11 +6,11 @@ alone. Reasons of merges may quote anything, so they are dropped with the first 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vmemo.lifecycle.forget_rules import orphans
 from vmemo.models import Entity, EntityId, Fact, FactId
 from vmemo.models.changes import AbsorbedMention, EntityMention, MergeRecord
 from vmemo.text.names.fold import fold_name, folded_names
@@ -146,6 +146,12 @@ class NameRecords:
         mentions = tuple(_said_as(mention, in_use) for mention in merge.mentions if mention.fact not in self.lost)
         own = _used(merge.own, in_use)
         return merge.model_copy(update={"names": names, "was": was, "own": own, "mentions": mentions, "reason": ""})
+
+
+def orphans(entities: Iterable[Entity], lost: Iterable[Fact]) -> set[EntityId]:
+    """Return the entities that only lost facts mention."""
+    mentioned = Counter(mention.id for fact in lost for mention in fact.entities)
+    return {entity.id for entity in entities if mentioned[entity.id] >= entity.mentions}
 
 
 def owned_names(names: Iterable[str], entities: Iterable[Entity]) -> set[str]:

@@ -7,33 +7,32 @@ names of entities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from vmemo.errors import NotFound
-from vmemo.lifecycle.reprocess_rules import (
-    ReprocessRecords,
-    is_formed,
-    kept_change,
-    kept_entities,
-    kept_fact,
-    pending_copy,
-    seed_entities,
-    seed_merges,
-)
-from vmemo.lifecycle.user_decisions import UserDecisions, drop_outdated, user_decisions
 from vmemo.models import (
     Bank,
     BankId,
+    ConfidenceChange,
+    Entity,
+    EntityId,
     Fact,
     FactId,
+    Link,
+    Mention,
+    Message,
     MessageId,
 )
-from vmemo.models.changes import Changes, Deletions, NewFact, Rename
+from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, NewFact, Rename
+from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, encodings
+from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
 from vmemo.ports.store import paged
 from vmemo.text.fact_text import embedded_text
+from vmemo.text.names.fold import fold_name, folded_names
+from vmemo.text.tokens import terms
 
 PAGE = 1000
 """Records that are read, or messages that are copied, together."""
@@ -186,3 +185,261 @@ async def _new_facts(
         others = () if episode is None else episode.messages
         beside[message] = [fact for other in others for fact in stated.get(other, ())]
     return stated, beside
+
+
+def pending_copy(message: Message) -> Message:
+    """Return the message as it is to be processed again; one that is kept verbatim, or was curated, stays so."""
+    state = message.state if message.state in ("raw", "curated") else "pending"
+    return message.model_copy(update={"state": state, "error": None})
+
+
+def seed_merges(merges: Iterable[MergeRecord]) -> list[MergeRecord]:
+    """Return the merges that hold; the facts that mentioned the absorbed entities are derived again."""
+    held = [merge for merge in merges if merge.absorbed is not None and merge.undone_at is None]
+    return [merge.model_copy(update={"mentions": ()}) for merge in held]
+
+
+def seed_entities(entities: Sequence[Entity], merges: Sequence[MergeRecord]) -> list[Entity]:
+    """Return what a new derivation must know of names in advance.
+
+    An entity that others were merged into has all its names; one with names that are not its own has only its name, so
+    that it does not get those as aliases.
+    """
+    merged = {merge.entity for merge in seed_merges(merges)}
+    known = [entity for entity in entities if entity.id in merged or entity.not_aliases]
+    return [entity if entity.id in merged else entity.model_copy(update={"aliases": ()}) for entity in known]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReprocessRecords:
+    """The records of a bank and of its staging bank that decide what is kept."""
+
+    kept: Sequence[Fact] = ()
+    """Facts of the bank that stay as they are: formed opinions, and facts that the user decided on; closed ones too."""
+    counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """Facts of the staging bank by the facts of the bank that they repeat, of those that kept facts replaced."""
+    history: Sequence[ConfidenceChange] = ()
+    """The confidence changes of kept opinions."""
+    behind: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """Facts of the bank that opinions and confidence changes rest on, directly or not."""
+    entities: Sequence[Entity] = ()
+    new_entities: Sequence[Entity] = ()
+    """Entities of the staging bank."""
+    new_facts: Mapping[MessageId, Sequence[FactId]] = field(default_factory=dict[MessageId, Sequence[FactId]])
+    """Facts of the staging bank by the messages that state them."""
+    beside: Mapping[MessageId, Sequence[FactId]] = field(default_factory=dict[MessageId, Sequence[FactId]])
+    """Facts of the staging bank by a message of their episode that states none."""
+
+    def successors(self, facts: Iterable[FactId]) -> list[FactId]:
+        """Return what stands for facts of the bank in the staging bank.
+
+        A kept fact stands for itself. For another fact stand the facts of the same messages, or else those of the
+        same episode; for one without messages, what stands for the facts behind it.
+        """
+        kept = {fact.id for fact in self.kept}
+        found: dict[FactId, None] = {}
+        seen, edge = set[FactId](), list(facts)
+        while edge:
+            seen.update(edge)
+            found.update(dict.fromkeys(fact for fact in edge if fact in kept))
+            lost = [self.behind[fact] for fact in edge if fact not in kept and fact in self.behind]
+            for fact in lost:
+                found.update(dict.fromkeys(self._restated(fact)))
+            edge = [id for fact in lost if not fact.messages for id in fact.basis if id not in seen]
+        return list(found)
+
+    def _restated(self, fact: Fact) -> list[FactId]:
+        stated = [new for message in fact.messages for new in self.new_facts.get(message, ())]
+        return stated or [new for message in fact.messages for new in self.beside.get(message, ())]
+
+
+def is_formed(fact: Fact) -> bool:
+    """Return True for an opinion that reflection formed.
+
+    What is extracted from messages belongs to an episode and rests on no other facts. A formed opinion has no episode,
+    unless a message states it later; the messages behind it are evidence that was recalled verbatim.
+    """
+    return fact.network == "opinion" and (not fact.episodes or bool(fact.basis))
+
+
+def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
+    """Return a fact as the staging bank knows it: its basis, its entities and what it replaced."""
+    known = {**records.counterparts, **{each.id: each for each in records.kept}}
+    basis = tuple(id for id in records.successors(fact.basis) if id != fact.id)
+    replaced = None if fact.supersedes is None else known.get(fact.supersedes)
+    return fact.model_copy(
+        update={
+            "basis": basis,
+            "entities": _kept_mentions(fact.entities, records),
+            "episodes": (),
+            "context": "",
+            "context_from": None,
+            "supersedes": None if replaced is None else replaced.id,
+        }
+    )
+
+
+def kept_change(change: ConfidenceChange, records: ReprocessRecords) -> ConfidenceChange:
+    """Return a confidence change with what stands for its evidence."""
+    return change.model_copy(update={"evidence": tuple(records.successors(change.evidence))})
+
+
+def _kept_mentions(mentions: Sequence[Mention], records: ReprocessRecords) -> tuple[Mention, ...]:
+    same = _counterparts([entity for entity in records.entities if entity.id in {m.id for m in mentions}], records)
+    found: dict[EntityId, Mention] = {}
+    for mention in mentions:
+        entity = same.get(mention.id)
+        found[mention.id if entity is None else entity.id] = (
+            mention
+            if entity is None
+            else Mention(id=entity.id, name=entity.name, type=entity.type, name_in_text=mention.name_in_text)
+        )
+    return tuple(found.values())
+
+
+def _counterparts(entities: Sequence[Entity], records: ReprocessRecords) -> dict[EntityId, Entity]:
+    """Return the entities of the staging bank with the names, or else the ids, of these."""
+    by_id = {entity.id: entity for entity in records.new_entities}
+    by_name: dict[str, Entity] = {}
+    for entity in records.new_entities:
+        own = fold_name(entity.name)
+        for name in folded_names(entity.name, entity.aliases):
+            if name not in by_name or name == own:
+                by_name[name] = entity
+    found = {entity.id: by_name.get(fold_name(entity.name)) or by_id.get(entity.id) for entity in entities}
+    return {id: entity for id, entity in found.items() if entity is not None}
+
+
+def kept_entities(records: ReprocessRecords, facts: Sequence[Fact]) -> tuple[list[Entity], list[EntityId]]:
+    """Return the entities to save in the staging bank, and those of it to delete.
+
+    Entities that only kept facts mention come along. Names that were found to be another's stay so for the entity of
+    the same name. What was given to the staging bank in advance and is mentioned nowhere is deleted.
+    """
+    mentioned = {mention.id for fact in facts for mention in fact.entities}
+    there = {entity.id for entity in records.new_entities}
+    saved = {entity.id: entity for entity in records.entities if entity.id in mentioned - there}
+    separated = [entity for entity in records.entities if entity.not_aliases]
+    same = _counterparts(separated, records)
+    for entity in separated:
+        own = same.get(entity.id)
+        if own is not None:
+            current = saved.get(own.id, own)
+            saved[own.id] = current.model_copy(update={"not_aliases": _other_names(current, entity.not_aliases)})
+    given = {entity.id for entity in records.entities}
+    unused = [e.id for e in records.new_entities if e.id in given and not e.mentions and e.id not in mentioned]
+    return [entity for entity in saved.values() if entity.id not in unused], unused
+
+
+def _other_names(entity: Entity, more: Iterable[str]) -> tuple[str, ...]:
+    names = {name.casefold() for name in (entity.name, *entity.aliases)}
+    return tuple(name for name in dict.fromkeys((*entity.not_aliases, *more)) if name.casefold() not in names)
+
+
+LEAST_SHARED = 0.5
+"""The share of a fact's terms that a fact of another text must have to repeat it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserDecisions:
+    """Facts of a bank that the user decided on, and the facts of its staging bank that are affected."""
+
+    curated: AbstractSet[MessageId] = frozenset()
+    edited: Sequence[Fact] = ()
+    """Facts that curated messages alone state, closed ones included."""
+    pinned: Sequence[Fact] = ()
+    """Pinned facts that other messages state, or none."""
+    replaced: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """Facts of other messages that edited ones replaced."""
+    replacing: Sequence[Link] = ()
+    """Links from edited facts to those that they replaced or may have outdated."""
+    counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """Facts of the staging bank by the replaced or pinned facts that they repeat."""
+
+    @property
+    def kept(self) -> list[Fact]:
+        """The facts that stay as they are; a pinned one only if no new fact repeats it."""
+        return [*self.edited, *(fact for fact in self.pinned if fact.id not in self.counterparts)]
+
+    def closures(self) -> list[FactClosure]:
+        """Return the ends of new facts that repeat replaced ones, unless the new derivation closed them itself."""
+        return [
+            FactClosure(fact=new.id, invalid_at=old.invalid_at, expired_at=old.expired_at)
+            for id, old in self.replaced.items()
+            if (new := self.counterparts.get(id)) is not None and new.expired_at is None
+            if old.expired_at is not None or old.invalid_at is not None
+        ]
+
+    def links(self) -> list[Link]:
+        """Return the links between edited facts and what they replaced."""
+        known = {fact.id: fact.id for fact in self.edited}
+        ends = {**known, **{id: fact.id for id, fact in self.counterparts.items()}}
+        return [link.model_copy(update={"target": ends[link.target]}) for link in self.replacing if link.target in ends]
+
+    def pins(self) -> dict[FactId, bool]:
+        """Return the new facts to pin."""
+        return {self.counterparts[fact.id].id: True for fact in self.pinned if fact.id in self.counterparts}
+
+
+async def user_decisions(store: Store, bank: BankId, staging: BankId) -> UserDecisions:
+    """Read the decisions of a bank, and match them with its staging bank."""
+    curated = await _curated(store, bank)
+    stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
+    edited = [fact for fact in stated if curated.issuperset(fact.messages) and not is_formed(fact)]
+    ids = {fact.id for fact in edited}
+    marked = await store.facts(bank, FactSelect(pinned=True))
+    pinned = [fact for fact in marked if fact.id not in ids and not is_formed(fact)]
+    links = [link for link in await store.links(bank, sorted(ids)) if link.kind in ("replaces", "outdates")]
+    older = {fact.supersedes for fact in edited} | {link.target for link in links if link.kind == "replaces"}
+    replaced = await store.facts(bank, FactSelect(ids=sorted(id for id in older if id is not None and id not in ids)))
+    messages = sorted({message for fact in (*replaced, *pinned) for message in fact.messages})
+    new = await store.facts(staging, FactSelect(messages=messages)) if messages else []
+    found = {fact.id: counterpart(fact, new) for fact in (*replaced, *pinned)}
+    return UserDecisions(
+        curated=curated,
+        edited=edited,
+        pinned=pinned,
+        replaced={fact.id: fact for fact in replaced},
+        replacing=links,
+        counterparts={id: fact for id, fact in found.items() if fact is not None},
+    )
+
+
+async def _curated(store: Store, bank: BankId) -> set[MessageId]:
+    pages = paged(lambda after: store.messages(bank, MessageSelect(state="curated", after=after, limit=PAGE)))
+    return {message.id async for message in pages}
+
+
+async def drop_outdated(store: Store, bank: BankId, staging: BankId) -> None:
+    """Delete what was derived in the staging bank from messages before the user edited or deleted their facts."""
+    curated = sorted(await _curated(store, bank))
+    outdated = await store.facts(staging, FactSelect(messages=curated)) if curated else []
+    if outdated:
+        deleted = Deletions(facts=[fact.id for fact in outdated])
+        await store.commit(Changes(bank=staging, curated=curated, deleted=deleted))
+
+
+def counterpart(fact: Fact, new: Sequence[Fact]) -> Fact | None:
+    """Return the new fact of the same messages that repeats a fact: in the same words, or in most of them."""
+    same = [each for each in new if not set(each.messages).isdisjoint(fact.messages) and not is_formed(each)]
+    words = set(terms(fact.text))
+    shares = [(each.text == fact.text, len(words & set(terms(each.text))) / max(len(words), 1)) for each in same]
+    best = max(zip(shares, range(len(same)), strict=True), default=None)
+    return same[best[1]] if best is not None and (best[0][0] or best[0][1] >= LEAST_SHARED) else None
+
+
+async def reembed_bank(bank: BankId, store: Store, embedder: Embedder) -> int:
+    """Replace a bank's vectors and return their number; facts that are written meanwhile are embedded as well."""
+    if await store.bank(bank) is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    vectors: dict[FactId, Encoding] = {}
+    after: FactId | None = None
+    while True:
+        while facts := await store.facts(bank, FactSelect(after=after, limit=PAGE)):
+            texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+            fresh = await encodings(embedder, texts, "document")
+            vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
+            after = facts[-1].id
+        new = NewEmbeddings(embedder=embedder.name, dimension=await dimension_of(embedder), vectors=vectors)
+        if await store.commit(Changes(bank=bank, embeddings=new)):
+            return len(vectors)

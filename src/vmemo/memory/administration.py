@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
-from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance, reembed as reembedding
+from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
 from vmemo.lifecycle.forget import plan_forget
-from vmemo.lifecycle.reprocess import staging_bank, swap_in
+from vmemo.lifecycle.reprocess import reembed_bank, staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
@@ -43,8 +43,7 @@ from vmemo.models.webhooks import (
     split_webhook_url,
 )
 from vmemo.ports import BankNotFound, WebhookStore, dimension_of
-from vmemo.retain.pipeline import prepare, stored_of
-from vmemo.retain.redact import redact_messages
+from vmemo.retain.pipeline import prepare, redact_messages, stored_of
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
@@ -178,7 +177,7 @@ async def left_to_reprocess(session: MemorySession) -> int:
 async def reembed(session: MemorySession) -> int:
     """Embed all facts again and return their number."""
     await session.store.open()
-    return await reembedding.reembed(session.bank, session.store, session.context.embedder)
+    return await reembed_bank(session.bank, session.store, session.context.embedder)
 
 
 async def export(session: MemorySession, path: Path) -> int:

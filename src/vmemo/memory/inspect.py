@@ -55,7 +55,7 @@ from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import BankNotFound, Store
 from vmemo.ports.store import paged
-from vmemo.retain.redact import redact_text
+from vmemo.retain.pipeline import redact_text
 
 Id = TypeVar("Id", bound=str)
 MAX_AMBIGUOUS = 3

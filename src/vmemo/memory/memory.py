@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
-from vmemo.jobs.run_result import RunResult
-from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
+from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
 from vmemo.memory import administration, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.lookup import Lookup

@@ -24,7 +24,7 @@ from vmemo.reflect.background import merge_background
 from vmemo.reflect.gather import Recaller, RecallOutcome
 from vmemo.reflect.pipeline import ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
-from vmemo.retain.redact import redact_text
+from vmemo.retain.pipeline import redact_text
 
 SAMPLED_MESSAGES = 50
 """Messages that are read to learn if one user speaks in a bank, or several."""

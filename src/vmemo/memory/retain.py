@@ -29,8 +29,7 @@ from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.retain import pipeline
-from vmemo.retain.pipeline import prepare, retained_by, store_messages, stored_of
-from vmemo.retain.redact import redact_messages
+from vmemo.retain.pipeline import prepare, redact_messages, retained_by, store_messages, stored_of
 from vmemo.retain.write_plan import encode_drafts, plan_stated
 from vmemo.text.names import find_names, merge_names
 from vmemo.transfer.importers.detect import read_foreign

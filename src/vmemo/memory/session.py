@@ -14,8 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.fork import ProcessGuard
-from vmemo.jobs.run_result import RunResult
-from vmemo.jobs.worker import Worker
+from vmemo.jobs.worker import RunResult, Worker
 from vmemo.memory.request_queue import RequestQueue
 from vmemo.models import Bank, BankId, FactId
 from vmemo.models.changes import Changes

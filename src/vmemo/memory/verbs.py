@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Self, TypeAlias, TypeVar, Unpack, cast
 
 from vmemo.errors import InvalidInput
-from vmemo.jobs.background_task import Task
 from vmemo.models import (
     Budget,
     ConfidenceChange,
@@ -33,7 +32,7 @@ from vmemo.models.request_fields import ChatMessage, Returns, chat_values
 from vmemo.models.requests import MessageDefaults, MessageOptions, NewMessage, RecallOptions, ReflectOptions
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent
-from vmemo.sync import twin, twin_stream
+from vmemo.sync import Task, twin, twin_stream
 
 RetainContent: TypeAlias = str | Message | ChatMessage | Sequence[str | Message | ChatMessage]
 

@@ -1,22 +1,281 @@
-"""Placement of messages in episodes: new ones, or the episode that their conversation continues."""
+"""Episodes: segmentation of messages by time and topic, and placement of new messages in new or open episodes."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import groupby
+from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
+from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, MessageId, new_id
+from vmemo.models.changes import Changes
 from vmemo.models.search import Vector, Vectors
-from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
-from vmemo.ports import Store
-from vmemo.retain.open_episodes import OpenEpisode
-from vmemo.retain.segment import MessageVector, is_repetition, segment
-from vmemo.retain.topics_from_llm import EpisodeTopic
+from vmemo.ports import Reads, Store
+from vmemo.retain.llm_answers import EpisodeTopic
+
+# Chosen on conversations of our own.
+CONTRAST = 0.065
+"""Least difference of mean cosine within topics and between them to separate a run of messages."""
+INTERLEAVED = 0.12
+"""Least such difference to separate topics that alternate."""
+RUN_MESSAGES = 3
+"""Least messages of a run that is separated, and of the rest."""
+TOPIC_MESSAGES = 2
+"""Least messages of a topic that alternates with another, and on each side of a run within a topic."""
+ADJACENCY = 0.05
+"""Added to the cosine of adjacent messages."""
+REPEAT_COSINE = 0.95
+"""Cosine from which a message counts as a repetition."""
+WINDOW = 75
+"""Messages that are clustered together."""
+Similarity: TypeAlias = NDArray[np.float64]
+"""Cosines of all pairs of messages."""
+
+
+@dataclass(frozen=True)
+class MessageVector:
+    """A message's time and embedding."""
+
+    at: datetime
+    vector: NDArray[np.float32]
+
+
+def segment(lines: Sequence[MessageVector], settings: Settings) -> list[list[int]]:
+    """Return the indexes of each episode's messages, ordered by first message. Lines must be in order of time."""
+    groups = [group for block in _blocks(lines, settings.episode_gap) for group in _topics(lines, block)]
+    size = settings.episode_messages
+    sized = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
+    return _merged(lines, sorted(sized, key=lambda group: group[0]), size)
+
+
+def _merged(lines: Sequence[MessageVector], groups: Sequence[list[int]], size: int) -> list[list[int]]:
+    """Merge each group that repeats the previous one, if the result is not too large."""
+    kept: list[list[int]] = []
+    for group in groups:
+        fits = bool(kept) and len(kept[-1]) + len(group) <= size
+        if fits and is_repetition([lines[i] for i in group], [lines[i] for i in kept[-1]]):
+            kept[-1] = [*kept[-1], *group]
+        else:
+            kept.append(group)
+    return kept
+
+
+def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int]]:
+    """Yield runs without a longer gap and of at most WINDOW messages."""
+    block: list[int] = []
+    for i, line in enumerate(lines):
+        if block and (line.at - lines[block[-1]].at > gap or len(block) >= WINDOW):
+            yield block
+            block = []
+        block.append(i)
+    if block:
+        yield block
+
+
+def _topics(lines: Sequence[MessageVector], block: list[int]) -> list[list[int]]:
+    """Split a block recursively: a run of messages from the rest, or else interleaved topics from each other."""
+    if len(block) < 2 * TOPIC_MESSAGES:
+        return [block]
+    vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
+    similarity = vectors @ vectors.T
+    side = _best_run(similarity)
+    if side is None:
+        side = _interleaved(similarity)
+    if side is None:
+        return [block]
+    one = [i for i, chosen in zip(block, side, strict=True) if chosen]
+    other = [i for i, chosen in zip(block, side, strict=True) if not chosen]
+    return [*_topics(lines, one), *_topics(lines, other)]
+
+
+def _best_run(similarity: Similarity) -> NDArray[np.bool_] | None:
+    """Return the run of adjacent messages that stands out most from the rest, or None if none does clearly.
+
+    The contrast of a run is the mean similarity of pairs on one side less that of pairs across. The sums of all runs
+    come from prefix sums.
+    """
+    count, least = len(similarity), RUN_MESSAGES
+    if count < 2 * least:
+        return None
+    start, end = np.triu_indices(count + 1, k=least)
+    sums = np.pad(similarity.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    rows, own = (np.append(0.0, each.cumsum()) for each in (similarity.sum(axis=1), np.diag(similarity)))
+    block = sums[end, end] - sums[start, end] - sums[end, start] + sums[start, start]
+    inside, across = block - (own[end] - own[start]), rows[end] - rows[start] - block
+    rest = similarity.sum() - np.trace(similarity) - inside - 2 * across
+    size, others = end - start, count - (end - start)
+    pairs = size * (size - 1) + others * (others - 1)
+    contrast = (inside + rest) / np.maximum(1, pairs) - across / np.maximum(1, size * others)
+    before, after = start, count - end
+    contrast[(others < least) | ((before > 0) & (after > 0) & (np.minimum(before, after) < TOPIC_MESSAGES))] = -np.inf
+    best = int(contrast.argmax())
+    if contrast[best] < CONTRAST:
+        return None
+    place = np.arange(count)
+    return (place >= start[best]) & (place < end[best])
+
+
+def _interleaved(similarity: Similarity) -> NDArray[np.bool_] | None:
+    """Return the messages of one of two interleaved topics, or None if there are none that differ clearly."""
+    place = np.arange(len(similarity))
+    side = _two_sides(similarity + ADJACENCY * (np.abs(place[:, None] - place[None, :]) == 1))
+    smallest = min(side.sum(), (~side).sum())
+    return None if smallest < TOPIC_MESSAGES or _contrast(similarity, side) < INTERLEAVED else side
+
+
+def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
+    """Return which lines are in the first line's cluster of an average-link clustering into two."""
+    members = [[i] for i in range(len(similarity))]
+    sums = similarity.copy()
+    while len(members) > 2:
+        sizes = np.array([len(group) for group in members], np.float64)
+        means = sums / np.outer(sizes, sizes)
+        np.fill_diagonal(means, -np.inf)
+        a, b = divmod(int(means.argmax()), len(members))
+        a, b = min(a, b), max(a, b)
+        members[a] += members.pop(b)
+        sums[a] += sums[b]
+        sums[:, a] += sums[:, b]
+        sums = np.delete(np.delete(sums, b, 0), b, 1)
+    side = np.zeros(len(similarity), np.bool_)
+    side[members[0]] = True
+    return side
+
+
+def _contrast(similarity: Similarity, side: NDArray[np.bool_]) -> float:
+    """Return the mean similarity within the sides minus that across them."""
+    return float(min(_inside(similarity, side), _inside(similarity, ~side)) - similarity[side][:, ~side].mean())
+
+
+def _inside(similarity: Similarity, side: NDArray[np.bool_]) -> float:
+    part = similarity[side][:, side]
+    count = len(part)
+    return float((part.sum() - np.trace(part)) / (count * (count - 1)))
+
+
+def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector]) -> bool:
+    """Return True if nearly every new line repeats an old one."""
+    if not new or not old:
+        return False
+    best = (np.stack([line.vector for line in new]) @ np.stack([line.vector for line in old]).T).max(axis=1)
+    return float((best >= REPEAT_COSINE).mean()) >= 0.8
+
+
+MOST_EPISODES = 64
+"""Episodes that are cached, each with the vectors of its messages."""
+
+
+@dataclass(frozen=True)
+class OpenEpisode:
+    """The episode of the previous message, which new messages may extend."""
+
+    episode: Episode
+    messages: tuple[Message, ...] = ()
+    lines: tuple[MessageVector, ...] = ()
+
+    def extended(self, facts: Sequence[Fact], messages: Sequence[Message]) -> OpenEpisode:
+        """Return the episode with further facts, each of which represents its first message."""
+        by_id = {message.id: message for message in messages}
+        found, lines = list(self.messages), list(self.lines)
+        seen = {message.id for message in found}
+        for fact in facts:
+            # A fact that is stated repeatedly belongs to several episodes.
+            message = next((by_id[id] for id in fact.messages if id in by_id), None)
+            if message is not None and fact.embedding is not None and message.id not in seen:
+                seen.add(message.id)
+                found.append(message)
+                lines.append(MessageVector(message.timestamp, np.array(fact.embedding, np.float32)))
+        return OpenEpisode(self.episode, tuple(found), tuple(lines))
+
+
+@dataclass(frozen=True)
+class _Cached:
+    """An episode as it was read, and what commits have added to it since."""
+
+    revision: BankRevision
+    known: OpenEpisode
+    facts: tuple[FactId, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+class OpenEpisodes:
+    """The last episode of each document, valid for one revision of its bank.
+
+    Vectors are always read, because a store rounds them: an episode must not depend on the cache.
+    """
+
+    def __init__(self, store: Reads) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._cached: OrderedDict[tuple[BankId, str | None], _Cached] = OrderedDict()
+
+    async def of(self, bank: BankId, revision: BankRevision, message: Message) -> OpenEpisode | None:
+        """Return the episode of a message, or None if it is in none."""
+        cached = self._cached.get((bank, message.document))
+        if cached is None or cached.revision != revision or message.id not in cached.known.episode.messages:
+            found = await self._read(bank, message)
+        elif cached.facts:
+            facts = await self._store.facts(bank, FactSelect(ids=cached.facts, with_embeddings=True))
+            found = cached.known.extended(facts, cached.messages)
+        else:
+            found = cached.known
+        if found is not None:
+            self._keep(bank, message.document, _Cached(revision, found))
+        return found
+
+    async def _read(self, bank: BankId, message: Message) -> OpenEpisode | None:
+        episode = first_of(await self._store.episodes(bank, EpisodeSelect(messages=[message.id])))
+        if episode is None:
+            return None
+        messages = await self._store.messages(bank, MessageSelect(ids=episode.messages))
+        facts = await self._store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True))
+        return OpenEpisode(episode).extended(facts, messages)
+
+    def committed(self, revision: BankRevision, changes: Changes, messages: Sequence[Message]) -> None:
+        """Note what a batch of messages has changed, which was the only change after this revision."""
+        for document, last in {message.document: message for message in messages}.items():
+            episode = next((each for each in changes.episodes if last.id in each.messages), None)
+            cached = self._cached.get((changes.bank, document))
+            base = _base(cached, revision, episode, messages)
+            if episode is None or base is None or any(episode.id in each.episodes for each in changes.sources):
+                with self._lock:
+                    self._cached.pop((changes.bank, document), None)
+            else:
+                facts = tuple(item.fact.id for item in changes.facts if episode.id in item.fact.episodes)
+                known, own = OpenEpisode(episode, base.messages, base.lines), set(episode.messages)
+                new = tuple(message for message in messages if message.id in own)
+                self._keep(changes.bank, document, _Cached(revision.next(), known, facts, new))
+
+    def _keep(self, bank: BankId, document: str | None, cached: _Cached) -> None:
+        with self._lock:
+            self._cached[bank, document] = cached
+            self._cached.move_to_end((bank, document))
+            while len(self._cached) > MOST_EPISODES:
+                self._cached.popitem(last=False)
+
+
+def _base(
+    cached: _Cached | None, revision: BankRevision, episode: Episode | None, messages: Sequence[Message]
+) -> OpenEpisode | None:
+    """Return what is known of an episode without a batch of messages; None if that would have to be read."""
+    if episode is None:
+        return None
+    if {message.id for message in messages}.issuperset(episode.messages):
+        return OpenEpisode(episode)
+    if cached is None or cached.revision != revision or cached.facts or cached.known.episode.id != episode.id:
+        return None
+    return cached.known
+
 
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80

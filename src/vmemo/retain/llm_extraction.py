@@ -3,31 +3,189 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import date
+from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
+
+from pydantic import JsonValue
 
 from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import Message, MessageId
+from vmemo.models import Fact, Message, MessageId
 from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft, RestatedFact
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
-from vmemo.retain import drafts_from_llm
-from vmemo.retain.agent_users import agent_users
-from vmemo.retain.custom_extraction import CustomExtraction
-from vmemo.retain.extraction_input import ExtractionInput, describe_fact, windows
-from vmemo.retain.llm_schemas import ExtractedFact, Extraction, Prediction, SmallExtraction
-from vmemo.retain.revise import is_rest_of
-from vmemo.retain.topics_from_llm import (
+from vmemo.retain import llm_answers
+from vmemo.retain.llm_answers import (
     EpisodeTopic,
+    ExtractedFact,
+    Extraction,
+    Prediction,
+    SmallExtraction,
     combine_excess,
+    describe_fact,
     episode_topics,
     excess_problem,
 )
-from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk
+from vmemo.retain.local_extraction import agent_users, annotate_message
+from vmemo.retain.revise import is_rest_of
+from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
 from vmemo.text.own_words import begins_persona
+from vmemo.text.split import split_text
+
+WINDOW = 24_000
+"""Characters per extraction call; a longer episode takes several calls."""
+PRECEDING_MESSAGES = 4
+"""Messages before an episode that are shown as context."""
+_CONTEXT_CHARACTERS = 200
+"""Characters shown of a context message."""
+
+
+@dataclass(frozen=True)
+class ExtractionLine:
+    """A message, or a chunk of a long one, as the model sees it."""
+
+    message: Message
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionInput:
+    """The input of one extraction: lines, the messages before them, and known facts."""
+
+    lines: tuple[ExtractionLine, ...]
+    before: tuple[Message, ...] = ()
+    known: tuple[Fact, ...] = ()
+    title: str = ""
+    """The subject of the episode, for the prediction; it quotes no line."""
+    repeats: bool = False
+    """Most of the lines are close to known facts, so that a prediction saves more than it costs."""
+    agent: str = "assistant"
+
+    @property
+    def messages(self) -> list[Message]:
+        """The message of each line."""
+        return [line.message for line in self.lines]
+
+    @property
+    def date(self) -> str:
+        """The date of the first line."""
+        return f"{self.lines[0].message.timestamp:%A %d %B %Y}"
+
+    def quoted_lines(self) -> str:
+        """Return the numbered lines, with the date above the first line of each day."""
+        shown: list[str] = []
+        day: date | None = None
+        for n, line in enumerate(self.lines, start=1):
+            at = line.message.timestamp
+            if at.date() != day:
+                day = at.date()
+                shown.append(f"{at:%A %d %B %Y, %H:%M}")
+            shown.append(f"{n} | {_speaker(line.message)} | {line.text}")
+        return quote(shown)
+
+    def context(self, expected: Sequence[str]) -> str:
+        """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
+        sections = {
+            "Known facts:": self.numbered_facts(),
+            "Expected:": expected,
+            "Said before, for context only (extract nothing from it):": [
+                f"{_speaker(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before
+            ],
+        }
+        return "\n".join(f"{heading}\n{quote(lines)}" for heading, lines in sections.items() if lines)
+
+    def numbered_facts(self) -> list[str]:
+        """Return the known facts with their K numbers."""
+        return [f"K{n} | {describe_fact(fact)}" for n, fact in enumerate(self.known, start=1)]
+
+
+def _speaker(message: Message) -> str:
+    return f"{message.voice} (agent)" if message.role in ("assistant", "tool") else message.voice
+
+
+def extraction_lines(messages: Sequence[Message], *, southern: bool = False) -> tuple[ExtractionLine, ...]:
+    """Return messages as lines: without recalled memories, with relative times resolved, long messages in chunks."""
+    return tuple(
+        ExtractionLine(message, annotate_message(message, chunk, southern=southern).certain)
+        for message in messages
+        if (content := strip_recalled(message.content).strip())
+        for chunk in split_text(content)
+    )
+
+
+def windows(lines: Sequence[ExtractionLine]) -> Iterator[tuple[ExtractionLine, ...]]:
+    """Split lines into runs of at most WINDOW characters."""
+    window: list[ExtractionLine] = []
+    size = 0
+    for line in lines:
+        if window and size + len(line.text) > WINDOW:
+            yield tuple(window)
+            window, size = [], 0
+        window.append(line)
+        size += len(line.text)
+    if window:
+        yield tuple(window)
+
+
+_INSTRUCTIONS = """
+
+The application that keeps this memory adds the rules below. They decide which facts to write (a topic may have none)
+and how to word them, also where the rules above say otherwise. The form of the answer, `lines`, dates and the rule on
+quoted text stay.
+=== rules of the application ===
+{instructions}
+=== end of these rules ==="""
+_CATEGORIES = """
+
+`categories` of a fact: all of these that it clearly belongs to, spelled as here; leave the field out if none fits:
+{categories}."""
+
+
+@dataclass(frozen=True)
+class CustomExtraction:
+    """The instructions and categories of a memory's settings."""
+
+    instructions: str = ""
+    categories: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """A short code of both, by which a derivation with others is distinguished; empty without any."""
+        if not self.instructions and not self.categories:
+            return ""
+        return blake2b(repr((self.instructions, self.categories)).encode(), digest_size=4).hexdigest()
+
+    def applied(self, request: LLMRequest) -> LLMRequest:
+        """Return the request with the instructions and categories, or itself if there are none."""
+        system = request.system
+        if self.instructions:
+            system += _INSTRUCTIONS.format(instructions=self.instructions.strip())
+        if self.categories:
+            system += _CATEGORIES.format(categories=", ".join(f'"{name}"' for name in self.categories))
+        schema = self._with_categories(request.schema) if self.categories else request.schema
+        return request if system == request.system else replace(request, system=system, schema=schema)
+
+    def _with_categories(self, schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """Return the schema in which every fact has categories."""
+        changed = deepcopy(dict(schema))
+        types = cast("dict[str, dict[str, dict[str, JsonValue]]]", changed["$defs"])
+        field: JsonValue = {"type": "array", "items": {"type": "string", "enum": list(self.categories)}}
+        for name in ("ExtractedFact", "SmallFact"):
+            if name in types:
+                types[name]["properties"]["categories"] = field
+        return changed
+
+    def tagged(self, draft: FactDraft, named: Sequence[str]) -> FactDraft:
+        """Return the draft with the categories that the model named as tags; names that are no category are dropped."""
+        known = {category.casefold(): category for category in self.categories}
+        found = [known[name.strip().casefold()] for name in named if name.strip().casefold() in known]
+        return replace(draft, tags=tuple(dict.fromkeys((*draft.tags, *found)))) if found else draft
+
 
 PROMPTS = Path(__file__).parent / "prompts"
 MIN_KNOWN_FACTS = 3
@@ -116,7 +274,7 @@ class LLMExtractor:
         foreseen = [ExpectedStatement(text=text, at=at) for text in expected]
         foreseen += [ExpectedStatement(text=fact.text, at=fact.mentioned_at) for fact in source.known]
         result = replace(result, engine=_engine_label(llm, prompt), expected=tuple(foreseen))
-        return EpisodeExtraction(result=result, topics=episode_topics(answer, result.drafts, source.lines))
+        return EpisodeExtraction(result=result, topics=episode_topics(answer, result.drafts, source.messages))
 
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
@@ -156,7 +314,7 @@ def _problems(answer: Extraction, source: ExtractionInput, *, limited: bool) -> 
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
     relations = [each for fact in answer.facts for each in fact.supersedes]
     known = {
-        id: drafts_from_llm.known_fact(id, source.known) for id in (each.id for each in (*answer.repeated, *relations))
+        id: llm_answers.known_fact(id, source.known) for id in (each.id for each in (*answer.repeated, *relations))
     }
     unknown = sorted(id for id, fact in known.items() if fact is None)
     if unknown:
@@ -179,13 +337,13 @@ def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str |
 
 
 def _source_messages(fact: ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
-    return drafts_from_llm.sources(fact.lines, [line.message for line in source.lines])
+    return llm_answers.sources(fact.lines, source.messages)
 
 
 def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     wanted = set(fact.lines)
     texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
-    return is_grounded(drafts_from_llm.fact_text(fact), texts, [known.text for known in source.known])
+    return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.known])
 
 
 def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[MessageId]) -> bool:
@@ -202,16 +360,16 @@ def _usable_result(
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
-    names = drafts_from_llm.found_names(answer.names)
+    names = llm_answers.found_names(answer.names)
 
     def draft(n: int, fact: ExtractedFact) -> FactDraft:
         messages = _source_messages(fact, source)
-        found = drafts_from_llm.draft(fact, messages, names, source.known, key=f"{key}/{window}.{n}")
+        found = llm_answers.draft(fact, messages, names, source.known, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
 
     drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
-    causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
-    conversation = [*source.before, *(line.message for line in source.lines)]
+    causes = llm_answers.causes_by_fact(drafts, answer.facts)
+    conversation = [*source.before, *source.messages]
     users = agent_users(conversation)
     personas = {message.id for message in conversation if begins_persona(message.content)}
     # The agent may repeat an instruction to confirm it.
@@ -236,7 +394,7 @@ def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
     first: dict[str, int] = {}
     found: dict[int, ExtractedFact] = {}
     for n, fact in facts.items():
-        kept = first.setdefault(drafts_from_llm.fact_text(fact), n)
+        kept = first.setdefault(llm_answers.fact_text(fact), n)
         lines = [*found[kept].lines, *fact.lines] if kept in found else fact.lines
         found[kept] = found.get(kept, fact).model_copy(update={"lines": lines})
     return found
@@ -249,10 +407,9 @@ def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None
 
 
 def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
-    messages = [line.message for line in source.lines]
     for each in answer.repeated:
-        fact = drafts_from_llm.known_fact(each.id, source.known)
-        sources = drafts_from_llm.sources(each.lines, messages)
+        fact = llm_answers.known_fact(each.id, source.known)
+        sources = llm_answers.sources(each.lines, source.messages)
         if fact is not None and sources:
             yield RestatedFact(fact=fact.id, messages=tuple(message.id for message in sources))
 

@@ -1,18 +1,21 @@
-"""Stored facts near new ones, searched and loaded once for all that compares them with a batch."""
+"""Stored facts near new ones, searched and loaded once per batch, and the links to them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from vmemo.models import BankId, Fact, FactId
+from vmemo.models import BankId, Fact, FactId, Link, LinkKind
 from vmemo.models.changes import NewFact
+from vmemo.models.drafts import FactDraft
 from vmemo.models.search import Hits, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Store
-from vmemo.retain.link import LINK_COSINE
 
 NEAREST = 10
 """Known facts that are compared with a new one at least."""
@@ -76,3 +79,91 @@ class Neighbours:
             self._facts |= dict.fromkeys(missing)
             self._facts |= {fact.id: fact for fact in loaded}
         return {id: fact for id in wanted if (fact := self._facts[id]) is not None}
+
+
+_NONE = np.empty(0, np.intp)
+
+
+class Similar(NamedTuple):
+    """Facts similar to a new one and their cosines, best first, and the number of all such facts of its batch."""
+
+    ids: Sequence[FactId]
+    scores: Sequence[float]
+    number: int
+
+
+def similar_in_batch(
+    new: Sequence[NewFact], floor: float, limit: int, *, order: Literal["stable", "quicksort"] = "stable"
+) -> Iterator[Similar]:
+    """Yield for each fact the similar ones that come before it in the batch, at most `limit`.
+
+    Of equal ones the earlier fact comes first, unless the order is another one.
+    """
+    if not new:
+        return
+    ids = [item.fact.id for item in new]
+    vectors = np.stack([item.embedding for item in new])
+    for at, row in enumerate(vectors @ vectors.T):
+        number = int(np.count_nonzero(row[:at] >= floor))
+        nearest = np.argsort(-row[:at], kind=order)[: min(limit, number)] if number else _NONE
+        yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
+
+
+def merge_similar(stored: Hits, in_batch: Similar) -> Similar:
+    """Return the stored facts and those of the batch, best first; of equal ones the stored fact first."""
+    ids, scores = [*stored.ids, *in_batch.ids], [*stored.scores, *in_batch.scores]
+    order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
+    return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
+
+
+DECAY_TIME = timedelta(hours=24)
+"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+LEAST_TEMPORAL = 0.3
+"""Least weight of a temporal link."""
+LINK_COSINE = 0.7
+"""Least cosine of a semantic link."""
+
+
+def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], limit: int) -> Iterator[Link]:
+    """Yield links from each new fact to the `limit` nearest earlier ones, new or stored."""
+    line = sorted((*earlier, *new), key=event_time)
+    times = [event_time(fact) for fact in line]
+    fresh = {fact.id for fact in new}
+    for i, (fact, time) in enumerate(zip(line, times, strict=True)):
+        if fact.id not in fresh:
+            continue
+        for place in range(max(0, i - limit), i):
+            apart = time - times[place]
+            if apart <= DECAY_TIME:
+                weight = max(LEAST_TEMPORAL, math.exp(-(apart / DECAY_TIME)))
+                yield _link(fact.id, line[place].id, "temporal", weight)
+
+
+def event_time(fact: Fact) -> datetime:
+    """Return the time that orders a fact: its occurrence, or else its mention."""
+    return fact.occurred_start or fact.mentioned_at
+
+
+def semantic_links(fact: FactId, near: Similar, limit: int) -> Iterator[Link]:
+    """Yield links from a fact to the `limit` most similar ones."""
+    others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
+    for id, score in islice(others, limit):
+        if score >= LINK_COSINE:
+            yield _link(fact, id, "semantic", min(1.0, score))
+
+
+def _link(source: FactId, target: FactId, kind: LinkKind, weight: float) -> Link:
+    return Link.trusted({"source": source, "target": target, "kind": kind, "weight": weight})
+
+
+def causal_links(
+    drafts: Sequence[FactDraft], ids: Sequence[FactId], duplicate_of: Mapping[FactId, FactId]
+) -> Iterator[Link]:
+    """Yield the causal links of drafts; a duplicate is replaced by the known fact that it repeats."""
+    by_key = {draft.key: duplicate_of.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
+    for draft, id in zip(drafts, ids, strict=True):
+        source = duplicate_of.get(id, id)
+        for cause in draft.causes:
+            target = by_key.get(cause.target)
+            if target is not None and target != source:
+                yield Link(source=source, target=target, kind=cause.kind, weight=min(1.0, max(0.0, cause.strength)))

@@ -3,18 +3,22 @@
 1. `prepare` converts the request to messages, and `store_messages` makes them durable.
 2. `process` takes pending messages in batches. Without an LLM, `derive` does everything in one step: extract drafts,
    embed them, place the messages in episodes, resolve names, revise known facts, link. Its changes are one commit.
-   With an LLM, jobs do the same in two steps, grouping and extraction (`extract`).
+   With an LLM, jobs do the same in two steps, grouping and extraction (`llm_pipeline`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Hashable, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
-from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, VmemoError, named
+from pydantic import JsonValue
+
+from vmemo.errors import EmbedderMismatch, OutcomeUnknown, RedactionFailed, StoreBusy, StoreError, VmemoError, named
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
 from vmemo.models.changes import Changes, MessageFailure, NewJob
 from vmemo.models.drafts import ExtractionResult
@@ -22,12 +26,17 @@ from vmemo.models.records import line_key, reembed_command
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
+from vmemo.models.settings import Redactor
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
-from vmemo.retain.expiry import inherit_expiry
-from vmemo.retain.outdated_observations import close_outdated_observations
-from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes
+from vmemo.retain.write_plan import (
+    close_outdated_observations,
+    embed_messages,
+    encode_drafts,
+    inherit_expiry,
+    plan_writes,
+)
 
 BATCH = 256
 """Messages per commit, so that memory use does not grow with the number of pending messages."""
@@ -238,3 +247,56 @@ def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ())
         skipped=tuple(skipped),
         usage=usage,
     )
+
+
+async def redact_text(text: str, redactor: Redactor | None) -> str:
+    """Return a text as the redactor leaves it."""
+    return text if redactor is None else await asyncio.to_thread(_redacted, text, redactor)
+
+
+async def redact_messages(
+    messages: Sequence[NewMessage], redactor: Redactor | None
+) -> tuple[Sequence[NewMessage], int]:
+    """Return messages with their text and the texts in their metadata redacted, and the number that this changed.
+
+    The redactor runs in a thread, so that a slow one does not stop the event loop.
+    """
+    if redactor is None:
+        return messages, 0
+    found = await asyncio.to_thread(lambda: [_redacted_message(message, redactor) for message in messages])
+    return found, sum(new is not old for new, old in zip(found, messages, strict=True))
+
+
+def _redacted_message(message: NewMessage, redactor: Redactor) -> NewMessage:
+    content = _redacted(message.content, redactor)
+    metadata = {name: _redacted_value(value, redactor) for name, value in message.metadata.items()}
+    if content == message.content and metadata == message.metadata:
+        return message
+    return message.model_copy(update={"content": content, "metadata": metadata})
+
+
+def _redacted_value(value: JsonValue, redactor: Redactor) -> JsonValue:
+    if isinstance(value, str):
+        return _redacted(value, redactor) if value.strip() else value
+    if isinstance(value, list):
+        return [_redacted_value(each, redactor) for each in value]
+    if isinstance(value, dict):
+        return {name: _redacted_value(each, redactor) for name, each in value.items()}
+    return value
+
+
+def _redacted(text: str, redactor: Redactor) -> str:
+    try:
+        found = cast("object", redactor(text))
+    except Exception as error:
+        # The text of the error may quote what was to be redacted.
+        raise RedactionFailed(
+            f"The redaction raised {type(error).__name__}. Nothing was stored; correct the function that was passed "
+            "as redact, and retain the messages again."
+        ) from error
+    if not isinstance(found, str) or not found.strip():
+        kind = "blank text" if isinstance(found, str) else type(found).__name__
+        raise RedactionFailed(
+            f"The redaction returned {kind} in place of text. Nothing was stored; return a marker for what is removed."
+        )
+    return found

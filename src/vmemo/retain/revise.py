@@ -1,25 +1,35 @@
-"""Revision of known facts by new ones. Known facts are closed, confirmed or merged, never overwritten."""
+"""Revision of known facts by new ones: repeats, claims, standing instructions and the verdicts of a language model."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 
+from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_COMPARED_CLAIMS, Neighbours
+from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
+from vmemo.models.select import FactSelect
+from vmemo.ports import Store
+from vmemo.retain.llm_answers import PairVerdicts, describe_fact
+from vmemo.retain.neighbours import LEAST_COSINE, MAX_COMPARED_CLAIMS, NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.text.claims import Claim, compare_claims, parse_claim
 from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
+from vmemo.text.instructions import InstructionTopic, instruction_topic, replaces_instruction
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
+from vmemo.text.wording import needs_context, wording
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
@@ -373,3 +383,154 @@ def recorded_end(new: Fact, old: Fact) -> datetime:
 def _close(old: Fact, done: Revision, closing: FactClosure) -> None:
     done.changed[old.id] = old
     done.closings.append(closing)
+
+
+_METADATA = json.JSONEncoder(sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The verdicts on new facts that repeat another, and the pairs that they are about."""
+
+    verdicts: Mapping[int, list[Judgement]] = field(default_factory=dict[int, list[Judgement]])
+    pairs: Sequence[FactPair] = ()
+
+
+async def find_repeats(bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store) -> Repeats:
+    """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
+
+    A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
+    message retained late, is merged with it, so that the fact is valid since the older one. A fact that a newer one has
+    probably outdated (`SUSPECT`) is left out: who states it again says that it is true again.
+    """
+    statements = await asyncio.to_thread(_statements, [item.fact for item in new])
+    hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
+    facts = list((await near.load(id for found in hits for id in found.ids)).values())
+    frames = {_frame(item.fact) for item in new}
+    same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]
+    known = await _known(bank, set(statements), same_frame, store)
+    verdicts: dict[int, list[Judgement]] = {}
+    pairs: list[FactPair] = []
+    # Messages are not always processed in the order of their times.
+    for at in sorted(range(len(new)), key=lambda at: new[at].fact.mentioned_at):
+        fact, statement = new[at].fact, statements[at]
+        same = known.setdefault(statement, fact)
+        if not set(same.messages).isdisjoint(fact.messages):
+            # The fact itself, or another part of a long message.
+            continue
+        pairs.append(FactPair(at, same))
+        if same.mentioned_at <= fact.mentioned_at:
+            verdicts[at] = [Judgement(verdict="duplicate", fact=same.id)]
+        else:
+            verdicts[at] = [Judgement(verdict="merge", fact=same.id, text=fact.text)]
+            known[statement] = fact
+    return Repeats(verdicts, pairs)
+
+
+async def _known(
+    bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store
+) -> dict[Hashable, Fact]:
+    """Return the facts that make one of the statements and are not suspected to be outdated."""
+    stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
+    found = {fact.id: statement for fact, statement in stated if statement in statements}
+    if not found:
+        return {}
+    revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
+    edges = (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions
+    outdated = {edge.older for edge in edges if edge.probability >= SUSPECT}
+    kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
+    # Of several facts the oldest one counts, which is the last one here.
+    return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}
+
+
+def _statements(facts: Sequence[Fact]) -> list[Hashable]:
+    return [statement_of(fact) for fact in facts]
+
+
+def statement_of(fact: Fact) -> Hashable:
+    """Return what two facts have in common if one repeats the other: speaker, words, time, labels.
+
+    The context counts if the words alone may mean something else.
+    """
+    words = wording(fact.text.partition(": ")[2])
+    context = wording(fact.context) if needs_context(words) else ()
+    return _frame(fact), words, context, _METADATA.encode(fact.metadata)
+
+
+def _frame(fact: Fact) -> Hashable:
+    """Return the part of a statement that is known without its words, which most facts near it do not share."""
+    times = fact.occurred_start, fact.occurred_end
+    return fact.text.partition(": ")[0].casefold(), fact.network, times, frozenset(fact.tags)
+
+
+MAX_COMPARED = 100
+"""Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
+
+
+async def replaced_instructions(
+    bank: BankId, new: Sequence[NewFact], store: Store
+) -> tuple[list[FactPair], dict[int, list[Judgement]]]:
+    """Return the instructions that new ones replace, known and of the same batch, and the verdicts on them."""
+    given = {at: item.fact for at, item in enumerate(new) if item.fact.instruction}
+    if not given:
+        return [], {}
+    newest = FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_COMPARED)
+    known = [(fact, instruction_topic(said_in(fact))) for fact in reversed(await store.facts(bank, newest))]
+    in_batch: deque[tuple[Fact, InstructionTopic]] = deque(maxlen=MAX_COMPARED)
+    pairs: list[FactPair] = []
+    for at, fact in given.items():
+        topic = instruction_topic(said_in(fact))
+        pairs += [
+            FactPair(at, earlier)
+            for earlier, settled in (*known, *in_batch)
+            if _are_of_one_user(fact, earlier) and replaces_instruction(topic, settled)
+        ]
+        in_batch.append((fact, topic))
+    verdicts: dict[int, list[Judgement]] = {}
+    for pair in pairs:
+        verdicts.setdefault(pair.new, []).append(Judgement(verdict="supersede", fact=pair.known.id))
+    return pairs, verdicts
+
+
+def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
+    """Return True for instructions of different messages of one user; tags may separate users too."""
+    if new.id == earlier.id or set(new.tags) != set(earlier.tags) or speaker_of(new) != speaker_of(earlier):
+        return False
+    return set(new.messages).isdisjoint(earlier.messages)
+
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+async def judge_pairs(
+    pairs: Sequence[FactPair], new: Sequence[NewFact], llm: StructuredLLM
+) -> dict[int, list[Judgement]]:
+    """Return the verdicts on pairs of new and known facts, by the index of the new fact."""
+    new_by_number = {f"N{n}": at for n, at in enumerate(dict.fromkeys(pair.new for pair in pairs), start=1)}
+    numbers = {at: number for number, at in new_by_number.items()}
+    known = {f"K{n}": pair for n, pair in enumerate(pairs, start=1)}
+    lines: list[str] = []
+    for number, at in new_by_number.items():
+        lines.append(f"{number} (new) | {describe_fact(new[at].fact)}")
+        lines += [
+            f"    beside {id} (known) | {describe_fact(pair.known)}" for id, pair in known.items() if pair.new == at
+        ]
+
+    def problems(answer: PairVerdicts) -> str | None:
+        wrong = [
+            f"{v.new}/{v.known}"
+            for v in answer.verdicts
+            if (pair := known.get(v.known)) is None or numbers[pair.new] != v.new
+        ]
+        return f"these pairs were not asked about: {', '.join(wrong[:5])}" if wrong else None
+
+    request = load_prompt(PROMPTS, "judge").request(PairVerdicts, pairs=quote(lines))
+    answer = await llm.ask(request, PairVerdicts, problems)
+    found: dict[int, list[Judgement]] = {}
+    for each in answer.verdicts:
+        pair = known[each.known]
+        verdict = Judgement(
+            verdict=each.verdict, fact=pair.known.id, text=each.text, keep=tuple(each.keep), mistaken=each.mistaken
+        )
+        found.setdefault(pair.new, []).append(verdict)
+    return found

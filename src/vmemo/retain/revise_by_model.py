@@ -21,7 +21,7 @@ from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import SUSPECT, StatementPair, Vector
 from vmemo.ports import Context, RevisionModel, encodings
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours
+from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, merge_similar, similar_in_batch
 from vmemo.retain.revise import (
     FactPair,
     Revision,
@@ -34,7 +34,6 @@ from vmemo.retain.revise import (
     times_of_rest,
     with_own_words,
 )
-from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 from vmemo.text.names.language import is_foreign
 from vmemo.text.split import StatementSpan, join_statements, split_statements

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -20,25 +21,30 @@ from vmemo.models import (
     Mention,
     Message,
     MessageId,
+    utc_now,
 )
-from vmemo.models.changes import AddedSource, Changes, NewFact
-from vmemo.models.drafts import ExtractionResult, FactDraft
+from vmemo.models.changes import AddedSource, Changes, FactClosure, NewFact
+from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft
+from vmemo.models.records import is_supported
 from vmemo.models.search import Encoding, Vector, Vectors
-from vmemo.models.select import FactSelect
-from vmemo.ports import encodings
+from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.ports import Store, encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
-from vmemo.retain.importance import calibrated
-from vmemo.retain.link import LINK_COSINE, causal_links, semantic_links, temporal_links
-from vmemo.retain.llm_judgements import identify_names, judge_pairs
-from vmemo.retain.neighbours import Neighbours
-from vmemo.retain.repeats import find_repeats
-from vmemo.retain.resolve import EntityResolution
-from vmemo.retain.revise import Revision, fact_id
+from vmemo.retain.entities import EntityResolution, identify_names
+from vmemo.retain.neighbours import (
+    LINK_COSINE,
+    Neighbours,
+    causal_links,
+    merge_similar,
+    semantic_links,
+    similar_in_batch,
+    temporal_links,
+)
+from vmemo.retain.revise import Revision, fact_id, find_repeats, judge_pairs, replaced_instructions
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
-from vmemo.retain.revise_instructions import replaced_instructions
-from vmemo.retain.similar import merge_similar, similar_in_batch
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text, with_date
+from vmemo.text.tokens import terms
 
 MESSAGE_CHARACTERS = 1600
 """Characters of a message that are embedded."""
@@ -350,3 +356,97 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
         for link in semantic_links(fact.id, similar, limit)
     ]
     return [*temporal_links(facts, earlier, limit), *semantic]
+
+
+UNRELATED_COSINE = 0.3
+"""Cosine up to which a fact has nothing in common with a statement."""
+
+
+def calibrated(
+    drafts: Sequence[FactDraft], vectors: Vectors, expected: Sequence[ExpectedStatement], expected_vectors: Vectors
+) -> tuple[FactDraft, ...]:
+    """Return drafts with their importance: the mean of the distance to the nearest expected statement and of what that
+    statement misses.
+
+    A fact that outdates a known one contradicts what was expected, so the missed part of it counts in full.
+    """
+    if not expected or not drafts:
+        return tuple(drafts)
+    cosines = vectors @ expected_vectors.T
+    nearest: list[int] = cosines.argmax(axis=1).tolist()
+    return tuple(
+        replace(draft, importance=_importance(draft, float(cosines[at, near]), expected[near].text))
+        for at, (draft, near) in enumerate(zip(drafts, nearest, strict=True))
+    )
+
+
+def _importance(draft: FactDraft, cosine: float, expected: str) -> float:
+    distance = float(np.clip((1 - cosine) / (1 - UNRELATED_COSINE), 0.0, 1.0))
+    contradicts = any(each.verdict == "supersede" for each in draft.judgements)
+    missed = 1.0 if contradicts else _missed_share(draft.text, expected)
+    return round((distance + missed) / 2, 3)
+
+
+def _missed_share(text: str, expected: str) -> float:
+    """Return the share of a text's terms that are missing in what was expected."""
+    stated = set(terms(text))
+    return len(stated - set(terms(expected))) / len(stated) if stated else 0.0
+
+
+async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
+    """Return the changes with closures of the observations that lose their support by the closures of facts.
+
+    Every commit that closes facts closes them too, so that no recall returns a profile of what is no longer true.
+    """
+    closed = {each.fact for each in changes.closures}
+    if not closed:
+        return changes
+    select = FactSelect(basis=sorted(closed), networks=("observation",), current=True)
+    observations = [each for each in await store.facts(changes.bank, select) if each.id not in closed]
+    ids = {id for each in observations for id in each.basis} - closed
+    remaining = {fact.id: fact for fact in await store.facts(changes.bank, FactSelect(ids=sorted(ids)))}
+    now = utc_now()
+    ends = {each.fact: each.invalid_at for each in changes.closures if each.invalid_at is not None}
+    outdated = [
+        FactClosure(
+            fact=each.id,
+            invalid_at=max((ends[id] for id in each.basis if id in ends), default=each.valid_at or each.mentioned_at),
+            expired_at=now,
+        )
+        for each in observations
+        if not is_supported(each, remaining, now)
+    ]
+    return replace(changes, closures=[*changes.closures, *outdated])
+
+
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+async def inherit_expiry(changes: Changes, store: Store) -> Changes:
+    """Return the changes with the expiry of new facts, and of known ones that further messages state."""
+    bank = changes.bank
+    if not await store.messages(bank, MessageSelect(expiring_until=_LAST, limit=1)):
+        return changes
+    added = {each.fact: each.messages for each in changes.sources}
+    known = [fact for fact in await store.facts(bank, FactSelect(ids=sorted(added))) if fact.expires_at is not None]
+    messages = {id for item in changes.facts for id in item.fact.messages}
+    messages |= {id for fact in known for id in (*fact.messages, *added[fact.id])}
+    found = await store.messages(bank, MessageSelect(ids=sorted(messages)))
+    expiries = {message.id: message.expires_at for message in found}
+    return replace(
+        changes,
+        facts=[_expiring(item, expiries) for item in changes.facts],
+        expiries={fact.id: expiry_of((*fact.messages, *added[fact.id]), expiries) for fact in known},
+    )
+
+
+def _expiring(item: NewFact, expiries: Mapping[MessageId, datetime | None]) -> NewFact:
+    time = expiry_of(item.fact.messages, expiries)
+    return item if time is None else replace(item, fact=item.fact.model_copy(update={"expires_at": time}))
+
+
+def expiry_of(messages: Iterable[MessageId], expiries: Mapping[MessageId, datetime | None]) -> datetime | None:
+    """Return when a fact of some messages expires; never, if one of them does not."""
+    times = [expiries.get(message) for message in messages]
+    lasting = [time for time in times if time is not None]
+    return max(lasting) if lasting and len(lasting) == len(times) else None

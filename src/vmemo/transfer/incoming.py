@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import TypeVar
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
-from vmemo.lifecycle.forget_rules import sources_of
+from vmemo.lifecycle.forget import sources_of
 from vmemo.models import (
     Bank,
     BankId,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from mcp.server.stdio import stdio_server
 
-from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import RunResult
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.server import make_server
 

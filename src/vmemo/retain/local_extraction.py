@@ -11,17 +11,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from vmemo.models import Message
+from vmemo.models import Message, MessageId
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
-from vmemo.retain.agent_users import agent_users
-from vmemo.retain.message_times import annotate_message
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.names.language import is_foreign
 from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
+from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.split import split_text
-from vmemo.text.temporal import DatedText, TimeExpression
+from vmemo.text.temporal import DatedText, TimeExpression, date_text
 
 CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
@@ -196,3 +195,24 @@ def _entities(message: Message, text: str, speakers: set[str]) -> tuple[FoundNam
     named = {entity.name.casefold() for entity in found}
     own = () if message.speaker.casefold() in named else (FoundName(name=message.speaker, type="PERSON"),)
     return (*own, *found)
+
+
+def agent_users(messages: Sequence[Message]) -> set[MessageId]:
+    """Return the messages of a conversation that a user says to the agent.
+
+    A conversation between people has several speakers of the role `user` and no message of the role `assistant`.
+    """
+    said = [message for message in messages if message.role == "user"]
+    with_agent = any(message.role == "assistant" for message in messages)
+    alone = len({message.speaker for message in said}) <= 1
+    return {message.id for message in said} if with_agent or alone else set()
+
+
+def annotate_message(message: Message, chunk: str, *, southern: bool = False) -> DatedText:
+    """Return a chunk of a message with its times, and with dates written into it if they are a person's own words.
+
+    Text written by a model is kept as it is, and so is a long one, which is mostly a document that was pasted.
+    """
+    dated = date_text(chunk, message.timestamp, southern=southern)
+    own_words = message.role == "user" and len(message.content) <= MAX_OWN_WORDS
+    return dated if own_words else dated._replace(certain=chunk)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 
-from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
+from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.structured import StructuredLLM
+from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, Merge, new_id
 from vmemo.models.base import MAX_NAME
+from vmemo.models.changes import Changes
+from vmemo.models.drafts import FactDraft
+from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
+from vmemo.ports import Reads, Store
+from vmemo.ports.store import paged
+from vmemo.retain.llm_answers import NameIdentities, describe_fact
+from vmemo.text.names import names_apart
 from vmemo.text.names.similarity import (
     CLIP,
     EXACT,
@@ -389,3 +400,160 @@ def _is_fuller(form: NameForm, than: NameForm) -> bool:
     """Return True if a form has more full words, or as many and is clearly longer (Robert, not Bob)."""
     words, others = (sum(len(word) > 1 for word in each.words) for each in (form, than))
     return words > others or (words == others and len(form.key) > len(than.key) + 1)
+
+
+PAGE = 1000
+LATEST = 50
+"""Facts of an entity that decide which others occur beside it."""
+MOST_COMPANIONS = 8192
+"""Entities of a bank whose companions are cached."""
+
+
+@dataclass
+class _Companions:
+    """The entities beside one: those of its latest facts when they were read, and of each fact since."""
+
+    read: set[EntityId]
+    since: deque[frozenset[EntityId]] = field(default_factory=lambda: deque[frozenset[EntityId]](maxlen=LATEST))
+
+    def latest(self) -> set[EntityId]:
+        """Return the entities of the latest facts."""
+        return set[EntityId]().union(*self.since) if len(self.since) == LATEST else self.read.union(*self.since)
+
+
+@dataclass
+class _BankEntities:
+    """The entities of a bank at one revision, and the companions of those whose names were ambiguous."""
+
+    revision: BankRevision
+    index: EntityIndex
+    companions: dict[EntityId, _Companions] = field(default_factory=dict[EntityId, _Companions])
+
+    def add(self, changes: Changes) -> None:
+        """Add what a commit has changed."""
+        self.revision = self.revision.next()
+        for entity in changes.entities:
+            self.index.put(entity)
+        for item in changes.facts:
+            mentioned = frozenset(mention.id for mention in item.fact.entities)
+            for id in mentioned & self.companions.keys():
+                self.companions[id].since.append(mentioned - {id})
+
+
+@dataclass
+class EntityCache:
+    """The entities of each bank, valid for one revision of it."""
+
+    store: Reads
+    weights: Mapping[ResolutionPart, float]
+    _known: dict[BankId, _BankEntities] = field(default_factory=dict[BankId, _BankEntities])
+
+    async def resolve(
+        self,
+        bank: BankId,
+        revision: BankRevision,
+        drafts: Sequence[FactDraft],
+        *,
+        advice: Mapping[str, EntityId | None] = MappingProxyType({}),
+    ) -> EntityResolution:
+        """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
+        known = await self._entities(bank, revision)
+        sightings = [sighting for draft in drafts for sighting in _sightings(draft)]
+        names = {sighting.name for sighting in sightings}
+        candidates = set[EntityId]().union(*(_uncertain(known.index, name) for name in names))
+        companions = await self._companions(bank, known, candidates)
+        return await asyncio.to_thread(resolve, sightings, known.index, companions, self.weights, advice)
+
+    def committed(self, bank: BankId, revision: BankRevision, changes: Changes) -> None:
+        """Add what a committed batch has changed, which was the only change after this revision."""
+        known = self._known.get(bank)
+        if known is not None and known.revision == revision:
+            known.add(changes)
+
+    async def _entities(self, bank: BankId, revision: BankRevision) -> _BankEntities:
+        known = self._known.get(bank)
+        if known is None or known.revision != revision:
+            every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, counted=False, limit=PAGE)))
+            known = self._known[bank] = _BankEntities(revision, EntityIndex([entity async for entity in every]))
+        return known
+
+    async def _companions(
+        self, bank: BankId, known: _BankEntities, entities: Iterable[EntityId]
+    ) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity the others of its latest facts."""
+        wanted = sorted(entities)
+        if len(known.companions) > MOST_COMPANIONS:
+            known.companions.clear()
+        missing = [id for id in wanted if id not in known.companions]
+        if missing:
+            read = await self.store.cooccurring(bank, missing)
+            known.companions |= {id: _Companions(read.get(id, set())) for id in missing}
+        return {id: known.companions[id].latest() for id in wanted}
+
+
+def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:
+    """Return the entities that a name could mean, or none if exactly one entity has this name."""
+    candidates = index.candidates(name)
+    return candidates if len(candidates) > 1 or not index.named(name) else set()
+
+
+def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
+    names = [found.name for found in draft.entities]
+    apart = names_apart(draft.text, names)
+    for found in draft.entities:
+        others = frozenset(name for name in names if name != found.name)
+        yield NameSighting(
+            name=found.name, type=found.type, at=draft.mentioned_at, beside=others, apart=apart[found.name]
+        )
+
+
+PROMPTS = Path(__file__).parent / "prompts"
+FACTS_PER_CANDIDATE = 3
+"""Facts shown about each candidate entity."""
+
+
+async def identify_names(
+    bank: BankId, ambiguous: Sequence[AmbiguousName], drafts: Sequence[FactDraft], store: Store, llm: StructuredLLM
+) -> dict[str, EntityId | None]:
+    """Return the entity of each ambiguous name (casefolded), or None for a new entity."""
+    ids = list(dict.fromkeys(id for name in ambiguous for id in name.candidates))
+    entities = {entity.id: entity for entity in await store.entities(bank, EntitySelect(ids=ids))}
+    numbers = {id: f"E{n}" for n, id in enumerate(ids, start=1) if id in entities}
+    questions = {f"Q{n}": name for n, name in enumerate(ambiguous, start=1)}
+    lines: list[str] = []
+    for id, number in numbers.items():
+        lines.append(f"{number} | {_describe_entity(entities[id])}")
+        lines += [
+            f"    {describe_fact(fact)}"
+            for fact in await store.facts(bank, FactSelect.about(id, limit=FACTS_PER_CANDIDATE))
+        ]
+    for question, name in questions.items():
+        candidates = " or ".join(numbers[id] for id in name.candidates if id in numbers)
+        lines.append(
+            f"{question} | Is {name.name!r} here one of {candidates}, or new? | {_text_with(name.name, drafts)}"
+        )
+    request = load_prompt(PROMPTS, "identify").request(NameIdentities, max_tokens=2048, questions=quote(lines))
+    answer = await llm.ask(request, NameIdentities, lambda found: _unanswered(found, questions))
+    chosen = {each.name: each.same_as for each in answer.answers}
+    by_number = {number: id for id, number in numbers.items()}
+    return {name.name.casefold(): _choice(by_number.get(chosen.get(q, "new")), name) for q, name in questions.items()}
+
+
+def _unanswered(answer: NameIdentities, questions: Mapping[str, AmbiguousName]) -> str | None:
+    missing = questions.keys() - {each.name for each in answer.answers}
+    return f"these questions are not answered: {', '.join(sorted(missing))}" if missing else None
+
+
+def _choice(id: EntityId | None, name: AmbiguousName) -> EntityId | None:
+    """Return the entity if it is a candidate."""
+    return id if id in name.candidates else None
+
+
+def _describe_entity(entity: Entity) -> str:
+    others = f" (also {', '.join(entity.aliases)})" if entity.aliases else ""
+    return f"{entity.name}{others}, {entity.type}, last mentioned {entity.last_seen:%d %B %Y}"
+
+
+def _text_with(name: str, drafts: Sequence[FactDraft]) -> str:
+    folded = name.casefold()
+    return next((d.text for d in drafts if any(found.name.casefold() == folded for found in d.entities)), "")

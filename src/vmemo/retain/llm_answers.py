@@ -1,0 +1,509 @@
+"""Answers of the retain prompts: their schemas, and their conversion into drafts and topics.
+
+Docstrings and field descriptions of the schemas are part of the prompts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from dateutil.relativedelta import relativedelta
+from pydantic import BeforeValidator, Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
+
+from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdict
+from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
+from vmemo.text.injection import overrides_rules
+from vmemo.text.names.fold import fold_name
+from vmemo.text.tokens import terms
+
+
+def _as_list(value: object) -> object:
+    """Accept a single text for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _line_number(value: object) -> object:
+    """Accept `L3`, `[3]` and `3` as line 3."""
+    digits = "".join(c for c in value if c.isdigit()) if isinstance(value, str) else ""
+    return int(digits) if digits else value
+
+
+def _fraction(value: object) -> object:
+    """Accept percentages, and cap larger numbers at 1."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 1:
+        return value / 100 if value <= 100 else 1.0
+    return value
+
+
+LineNumber = Annotated[int, BeforeValidator(_line_number)]
+Fraction = Annotated[float, BeforeValidator(_fraction), Field(ge=0.0, le=1.0)]
+ShortText = Annotated[str, Field(max_length=4000)]
+Rest = Annotated[list[ShortText], BeforeValidator(_as_list)]
+EntityName = Annotated[str, Field(max_length=200)]
+Categories = SkipJsonSchema[Annotated[list[str], BeforeValidator(_as_list)]]
+"""Categories of the caller, which are in the schema of a request only if there are some."""
+
+
+class LineGroup(AnswerSchema):
+    """Lines of one topic."""
+
+    topic: ShortText = Field(description="the topic in a few words")
+    lines: list[LineNumber] = Field(description="line numbers")
+
+
+class LineGroups(AnswerSchema):
+    """A conversation grouped by topic."""
+
+    groups: list[LineGroup]
+
+
+class Prediction(AnswerSchema):
+    """Expected statements."""
+
+    statements: list[ShortText] = Field(max_length=20)
+
+
+class CausalRelation(AnswerSchema):
+    """A causal relation to another fact of this answer."""
+
+    fact: LineNumber = Field(description="number of the other fact in this answer, from 1")
+    relation: CauseKind = Field(description="what this fact does to the other")
+    strength: Fraction = 0.5
+
+
+class SupersededFact(AnswerSchema):
+    """A known fact that is not true any more."""
+
+    id: str = Field(description="K number of the known fact")
+    keep: Rest = Field(default_factory=list[str], description="sentences of it that still hold")
+    mistaken: bool = Field(default=False, description="it was never true")
+
+
+class ExtractedFact(AnswerSchema):
+    """One fact to remember. Fields without content are left out."""
+
+    what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(description="self-contained sentence")
+    when: ShortText = Field(default="", description="time, if `what` lacks it")
+    where: ShortText = Field(default="", description="place, if `what` lacks it")
+    who: ShortText = Field(default="", description="participants and their relations that `what` lacks")
+    why: ShortText = Field(default="", description="stated reason, if `what` lacks it")
+    kind: Literal["world", "experience", "opinion", "instruction"] = "world"
+    confidence: Fraction | None = Field(default=None, description="for opinion: certainty")
+    start: str = Field(default="", description="first day or time of an event, ISO 8601")
+    end: str = Field(default="", description="last day or time of an event, ISO 8601")
+    since: str = Field(default="", description="first day of a lasting state, ISO 8601")
+    until: str = Field(default="", description="last day of a lasting state, ISO 8601")
+    causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
+    lines: list[LineNumber] = Field(description="numbers of the lines that state it")
+    supersedes: list[SupersededFact] = Field(default_factory=list[SupersededFact])
+    categories: Categories = Field(default_factory=list[str])
+
+
+class RepeatedFact(AnswerSchema):
+    """A known fact that is repeated without news."""
+
+    id: str = Field(description="K number of the known fact")
+    lines: list[LineNumber]
+
+
+class ExtractedTopic(AnswerSchema):
+    """Lines of one topic."""
+
+    title: ShortText = Field(description="at most six words")
+    lines: list[LineNumber] = Field(description="line numbers")
+
+
+class ExtractedNames(AnswerSchema):
+    """Names in the facts, by type."""
+
+    person: list[EntityName] = Field(default_factory=list[str])
+    organization: list[EntityName] = Field(default_factory=list[str])
+    location: list[EntityName] = Field(default_factory=list[str])
+    product: list[EntityName] = Field(default_factory=list[str])
+    event: list[EntityName] = Field(default_factory=list[str])
+    concept: list[EntityName] = Field(default_factory=list[str])
+    other: list[EntityName] = Field(default_factory=list[str])
+
+
+class Extraction(AnswerSchema):
+    """Everything worth remembering."""
+
+    topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
+    facts: list[ExtractedFact] = Field(max_length=60)
+    names: ExtractedNames = Field(default_factory=ExtractedNames)
+    repeated: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
+
+
+class SmallFact(AnswerSchema):
+    """One fact to remember."""
+
+    text: Annotated[str, Field(min_length=1, max_length=4000)]
+    date: str = ""
+    lines: list[LineNumber]
+    categories: Categories = Field(default_factory=list[str])
+
+
+class SmallExtraction(AnswerSchema):
+    """Everything worth remembering."""
+
+    facts: list[SmallFact] = Field(max_length=60)
+
+
+class PairVerdict(AnswerSchema):
+    """The verdict on one pair of facts."""
+
+    new: str = Field(description="N number of the new fact")
+    known: str = Field(description="K number of the known fact")
+    verdict: Verdict
+    keep: Rest = Field(default_factory=list[str], description="for supersede: sentences of it that still hold")
+    mistaken: bool = Field(default=False, description="for supersede: the known fact was never true")
+    text: ShortText = Field(default="", description="for merge: one text with the content of both")
+
+
+class PairVerdicts(AnswerSchema):
+    """Verdicts on all pairs."""
+
+    verdicts: list[PairVerdict]
+
+
+class NameIdentity(AnswerSchema):
+    """The entity of one name."""
+
+    name: str = Field(description="Q number of the question")
+    same_as: str = Field(description="E number of the entity, or new")
+
+
+class NameIdentities(AnswerSchema):
+    """The entities of all names."""
+
+    answers: list[NameIdentity]
+
+
+_DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+_WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
+_PART = re.compile(r"[,;] | and ")
+_WEEKDAYS = frozenset(terms("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
+MAX_JUDGEMENTS = 3
+"""Known facts that one new fact may be judged against; more is a sign of an unreliable answer."""
+
+
+def describe_fact(fact: Fact) -> str:
+    """Return a fact with the date on which it was mentioned."""
+    return f"{fact.mentioned_at:%d %b %Y} | {fact.text}"
+
+
+def fact_text(fact: ExtractedFact) -> str:
+    """Return `what`, followed by the parts of the other dimensions that it does not mention."""
+    text = fact.what.strip()
+    for label, words in (("When", fact.when), ("Where", fact.where), ("Who", fact.who), ("Why", fact.why)):
+        missing = [part for part in _PART.split(" ".join(words.split()).strip(" .")) if not _is_mentioned(part, text)]
+        if missing:
+            text = f"{_with_full_stop(text)} {label}: {', '.join(missing)}"
+    return text
+
+
+def _is_mentioned(part: str, text: str) -> bool:
+    """Return True if at least half of a part's terms are in the text. A weekday follows from its date."""
+    wanted = {term for term in terms(part) if term not in _WEEKDAYS} or set(terms(part))
+    return 2 * len(wanted & set(terms(text))) >= len(wanted)
+
+
+def _with_full_stop(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "。", "！", "？", "…")) else f"{text}."
+
+
+def date_range(start: str, end: str) -> tuple[datetime, datetime] | None:
+    """Return the half-open interval of one or two ISO dates, months, years or times; None if neither is valid."""
+    found = [interval for text in (start, end) if (interval := _interval(text)) is not None]
+    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+
+
+def _interval(text: str) -> tuple[datetime, datetime] | None:
+    plain = text.strip()
+    try:
+        if _DAY.fullmatch(plain):
+            first = datetime.fromisoformat(plain + "0001-01-01"[len(plain) :]).replace(tzinfo=UTC)
+            return first, first + _WIDTHS[len(plain)]
+        at = datetime.fromisoformat(plain)
+        aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return aware.astimezone(UTC), aware.astimezone(UTC) + relativedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return None
+
+
+def sources(numbers: Sequence[int], lines: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages of the given line numbers, without duplicates."""
+    wanted = set(numbers)
+    return tuple({m.id: m for n, m in enumerate(lines, start=1) if n in wanted}.values())
+
+
+def known_fact(id: str, known: Sequence[Fact]) -> Fact | None:
+    """Return the fact with this K number, or None."""
+    digits = id.strip().lstrip("Kk").strip()
+    place = int(digits) if digits.isdecimal() and len(digits) < 6 else 0
+    return known[place - 1] if 1 <= place <= len(known) else None
+
+
+def draft(
+    fact: ExtractedFact, messages: Sequence[Message], names: Sequence[FoundName], known: Sequence[Fact], *, key: str
+) -> FactDraft:
+    """Return an extracted fact as a draft. Its causes are added once all drafts have their keys.
+
+    The model has dated the fact: its text is neither altered nor searched for dates.
+    """
+    last = max(messages, key=lambda message: message.timestamp)
+    text = fact_text(fact)
+    since, until = _interval(fact.since), _interval(fact.until)
+    opinion = fact.kind == "opinion"
+    return FactDraft(
+        key=key,
+        network="world" if fact.kind == "instruction" else fact.kind,
+        text=text,
+        mentioned_at=last.timestamp,
+        recorded_at=max(message.recorded_at for message in messages),
+        messages=tuple(message.id for message in messages),
+        occurred=date_range(fact.start, fact.end),
+        valid_at=since[0] if since else None,
+        invalid_at=until[1] if until else None,
+        confidence=(fact.confidence if fact.confidence is not None else 0.5) if opinion else None,
+        entities=names_in(text, names),
+        judgements=judgements(fact, known),
+        instruction=fact.kind == "instruction" and not overrides_rules(text),
+        tags=tuple(dict.fromkeys(tag for message in messages for tag in message.tags)),
+        metadata=_common([message.metadata for message in messages]),
+    )
+
+
+def found_names(names: ExtractedNames) -> tuple[FoundName, ...]:
+    """Return the names of an answer with their types."""
+    by_type: dict[EntityType, list[str]] = {
+        "PERSON": names.person,
+        "ORGANIZATION": names.organization,
+        "LOCATION": names.location,
+        "PRODUCT": names.product,
+        "EVENT": names.event,
+        "CONCEPT": names.concept,
+        "OTHER": names.other,
+    }
+    found = {name.strip(): FoundName(name=name.strip(), type=type) for type, all in by_type.items() for name in all}
+    return tuple(each for name, each in found.items() if fold_name(name))
+
+
+def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
+    """Return the names that a text contains, a person's also by a part that no other name has."""
+    return tuple(found for found in names if _contains(text, found.name) or _names_part(text, found, names))
+
+
+def _contains(text: str, name: str) -> bool:
+    return f" {fold_name(name)} " in f" {fold_name(text)} "
+
+
+def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool:
+    if found.type != "PERSON":
+        return False
+    others = {part for each in names if each is not found for part in each.name.split()}
+    parts = [part for part in found.name.split() if len(part) > 2 and part[0].isupper() and part not in others]
+    return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) for part in parts)
+
+
+def judgements(fact: ExtractedFact, known: Sequence[Fact]) -> tuple[Judgement, ...]:
+    """Return the model's judgements of known facts that it was shown."""
+    found = [
+        Judgement(verdict="supersede", fact=old.id, keep=tuple(each.keep), mistaken=each.mistaken)
+        for each in fact.supersedes
+        if (old := known_fact(each.id, known)) is not None
+    ]
+    return tuple(found[:MAX_JUDGEMENTS])
+
+
+def causes_by_fact(
+    drafts: Mapping[int, FactDraft], facts: Sequence[ExtractedFact]
+) -> dict[int, tuple[DraftCause, ...]]:
+    """Return the causal relations of each fact, without references to itself or to unusable facts."""
+    return {
+        place: tuple(
+            DraftCause(target=drafts[cause.fact].key, kind=cause.relation, strength=cause.strength)
+            for cause in fact.causes
+            if cause.fact in drafts and cause.fact != place
+        )
+        for place, fact in enumerate(facts, start=1)
+        if place in drafts
+    }
+
+
+def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return the metadata that all sources have in common."""
+    first = dict(metadata[0])
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in metadata[1:])}
+
+
+MAX_TOPIC_FACTS = 5
+"""Facts per topic in the narrative style."""
+LINES_PER_TOPIC = 8
+"""Lines that count as one topic if the model names none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeTopic:
+    """Messages of one topic with a title and a narrative."""
+
+    title: str
+    narrative: str
+    messages: tuple[MessageId, ...]
+
+
+def topic_by_line(answer: Extraction, lines: int) -> list[int]:
+    """Return the topic of each line: its first one, and for an unassigned line that of the line before it."""
+    if not answer.topics:
+        return [number // LINES_PER_TOPIC for number in range(lines)]
+    chosen: dict[int, int] = {}
+    for place, topic in enumerate(answer.topics):
+        for number in topic.lines:
+            chosen.setdefault(number, place)
+    found: list[int] = []
+    for number in range(1, lines + 1):
+        found.append(chosen.get(number, found[-1] if found else 0))
+    return found
+
+
+def episode_topics(
+    answer: Extraction, drafts: Sequence[FactDraft], lines: Sequence[Message]
+) -> tuple[EpisodeTopic, ...]:
+    """Return the topics with their messages; their facts are the narrative. `lines` are the messages of the lines."""
+    members: dict[int, dict[MessageId, None]] = {}
+    placed: dict[MessageId, int] = {}
+    for message, topic in zip(lines, topic_by_line(answer, len(lines)), strict=True):
+        if message.id not in placed:
+            placed[message.id] = topic
+            members.setdefault(topic, {})[message.id] = None
+    texts: dict[int, list[str]] = {}
+    for draft in drafts:
+        texts.setdefault(placed[draft.messages[0]], []).append(draft.text)
+    return tuple(
+        EpisodeTopic(
+            title=topic.title.strip()[:200],
+            narrative=" ".join(texts.get(place, ())),
+            messages=tuple(members[place]),
+        )
+        for place, topic in enumerate(answer.topics)
+        if place in members
+    )
+
+
+def divide_topics(answer: Extraction, lines: int) -> Extraction:
+    """Return the answer with each topic that has too many facts divided between two of its lines."""
+    topics: list[ExtractedTopic] = []
+    facts = _facts_by_topic(answer, lines)
+    topic_of = topic_by_line(answer, lines)
+    for place, topic in enumerate(answer.topics):
+        own = [number for number in range(1, lines + 1) if topic_of[number - 1] == place]
+        starts = Counter(_first_line(answer.facts[at], lines) for at in facts.get(place, ()))
+        topics += [topic.model_copy(update={"lines": part}) for part in _parts(own, starts)]
+    return answer.model_copy(update={"topics": topics})
+
+
+def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
+    """Divide lines into runs with few enough facts, as far as a single line has no more."""
+    parts: list[list[int]] = [[]]
+    count = 0
+    for line in lines:
+        if count and count + facts.get(line, 0) > MAX_TOPIC_FACTS:
+            parts.append([])
+            count = 0
+        parts[-1].append(line)
+        count += facts.get(line, 0)
+    return [part for part in parts if part]
+
+
+def excess_problem(answer: Extraction, lines: int) -> str | None:
+    """Return the lines with too many facts as a problem to correct; a topic of several lines can be divided."""
+    starts = Counter(_first_line(fact, lines) for fact in answer.facts if fact.kind != "instruction")
+    found = [
+        f"line {line} has {count} facts: combine them into {MAX_TOPIC_FACTS} at most"
+        for line, count in starts.items()
+        if count > MAX_TOPIC_FACTS
+    ]
+    return "; ".join(found) or None
+
+
+def combine_excess(answer: Extraction, lines: int) -> Extraction:
+    """Return the answer with at most MAX_TOPIC_FACTS per topic, and nothing left out.
+
+    A topic with more is divided between its lines; those of a single line are joined.
+    """
+    answer = divide_topics(answer, lines)
+    groups: list[list[int]] = []
+    for numbers in _facts_by_topic(answer, lines).values():
+        groups += _combined([[number] for number in numbers], answer.facts)
+    groups += [[number] for number, fact in enumerate(answer.facts) if fact.kind == "instruction"]
+    groups.sort()
+    if len(groups) == len(answer.facts):
+        return answer
+    place = {number: at for at, group in enumerate(groups, start=1) for number in group}
+    facts = [_renumbered(_joined([answer.facts[n] for n in group]), place) for group in groups]
+    return answer.model_copy(update={"facts": facts})
+
+
+def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
+    """Return the indexes of each topic's facts, by their first lines.
+
+    Standing instructions count for none: each is a fact of its own.
+    """
+    topics = topic_by_line(answer, lines)
+    found: dict[int, list[int]] = {}
+    for at, fact in enumerate(answer.facts):
+        if fact.kind != "instruction":
+            found.setdefault(topics[_first_line(fact, lines) - 1], []).append(at)
+    return found
+
+
+def _first_line(fact: ExtractedFact, lines: int) -> int:
+    return min((line for line in fact.lines if 1 <= line <= lines), default=1)
+
+
+def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:
+    """Join the two neighbours of one kind that share a line, or else are shortest together, until few enough remain."""
+    while len(groups) > MAX_TOPIC_FACTS:
+        pairs = [at for at in range(len(groups) - 1) if facts[groups[at][0]].kind == facts[groups[at + 1][0]].kind]
+        if not pairs:
+            break
+        best = min(pairs, key=lambda at: _cost(groups[at], groups[at + 1], facts))
+        groups[best : best + 2] = [[*groups[best], *groups[best + 1]]]
+    return groups
+
+
+def _cost(one: Sequence[int], other: Sequence[int], facts: Sequence[ExtractedFact]) -> tuple[bool, int]:
+    lines = ({line for n in group for line in facts[n].lines} for group in (one, other))
+    return next(lines).isdisjoint(next(lines)), sum(len(facts[n].what) for n in (*one, *other))
+
+
+def _joined(facts: Sequence[ExtractedFact]) -> ExtractedFact:
+    first = facts[0]
+    if len(facts) == 1:
+        return first
+    sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in map(fact_text, facts)]
+    return first.model_copy(
+        update={
+            "what": " ".join(sentences),
+            **dict.fromkeys(("when", "where", "who", "why"), ""),
+            "start": min((fact.start for fact in facts if fact.start), default=""),
+            "end": max((fact.end or fact.start for fact in facts), default=""),
+            "lines": list(dict.fromkeys(line for fact in facts for line in fact.lines)),
+            "causes": [cause for fact in facts for cause in fact.causes],
+            "supersedes": [known for fact in facts for known in fact.supersedes],
+        }
+    )
+
+
+def _renumbered(fact: ExtractedFact, place: Mapping[int, int]) -> ExtractedFact:
+    causes = [
+        cause.model_copy(update={"fact": place[cause.fact - 1]}) for cause in fact.causes if cause.fact - 1 in place
+    ]
+    return fact.model_copy(update={"causes": causes})

@@ -1,0 +1,498 @@
+"""LLM jobs: group pending messages into episodes, and extract the facts of an episode."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import count, pairwise
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from pydantic import JsonValue
+
+from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.structured import StructuredLLM
+from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Message, MessageId
+from vmemo.models.changes import Changes, Lease, NewJob
+from vmemo.models.drafts import ExtractionResult
+from vmemo.models.records import least_facts
+from vmemo.models.results import Retained, Usage
+from vmemo.models.search import StatementPair, Vectors
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.models.settings import Settings
+from vmemo.retain.context import RetainContext
+from vmemo.retain.episodes import (
+    MessageVector,
+    MessageVectors,
+    OpenEpisode,
+    by_document,
+    capacity,
+    extend_episode,
+    is_repetition,
+    last_episode,
+    link_to_previous,
+    message_before,
+    new_episode,
+    segment,
+    split_by_topics,
+)
+from vmemo.retain.llm_answers import LineGroups
+from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, ExtractionInput, extraction_lines
+from vmemo.retain.pipeline import retained_by
+from vmemo.retain.revise import is_current
+from vmemo.retain.revise_by_model import is_past_event
+from vmemo.retain.write_plan import (
+    MESSAGE_CHARACTERS,
+    close_outdated_observations,
+    embed_messages,
+    encode_drafts,
+    inherit_expiry,
+    plan_writes,
+    stack_vectors,
+)
+from vmemo.text.names import find_names
+
+
+class LeaseLost(Exception):
+    """Another worker has taken over the job; nothing is committed here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionJob:
+    """The messages of an episode to extract."""
+
+    episode: EpisodeId
+    messages: tuple[MessageId, ...]
+
+    @staticmethod
+    def of(detail: Mapping[str, JsonValue]) -> ExtractionJob:
+        """Parse a job's detail."""
+        messages = cast("list[str]", detail["messages"])
+        return ExtractionJob(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
+
+
+async def group_pending(bank: BankId, context: RetainContext, llm: StructuredLLM, lease: Lease) -> Retained:
+    """Place all pending messages of a bank in episodes, in batches, and queue their extraction."""
+    usage = Usage()
+    while messages := await context.store.messages(bank, MessageSelect.oldest_pending(GROUPING_BATCH)):
+        grouped = await group_messages(bank, messages, context, llm)
+        async with context.bank_lock(bank):
+            # Facts committed meanwhile do not affect the grouping.
+            revision = await context.store.revision(bank)
+            written = await context.store.commit(replace(grouped, revision=revision, spending=llm.spending))
+        if written:
+            usage += llm.take_usage()
+        else:
+            await require_lease(lease, context)
+    return Retained(usage=usage)
+
+
+async def require_lease(lease: Lease, context: RetainContext) -> None:
+    """Renew the lease; raise LeaseLost if another worker has it."""
+    if not await context.store.renew([lease], lease.seconds):
+        raise LeaseLost
+
+
+async def extract_episode(
+    bank: BankId,
+    job: ExtractionJob,
+    context: RetainContext,
+    llm: StructuredLLM,
+    lease: Lease,
+    *,
+    observe_at: datetime,
+) -> Retained:
+    """Extract the job's messages that are still pending, and commit their facts."""
+    messages = await context.store.messages(bank, MessageSelect(ids=job.messages))
+    pending = [message for message in messages if message.state in ("pending", "grouped")]
+    episode = await _episode(bank, job, context)
+    if not pending or episode is None:
+        await context.store.commit(Changes(bank=bank, finished=[lease]))
+        return Retained()
+    extraction = await _extract(bank, pending, episode, context, llm)
+    while True:
+        async with context.bank_lock(bank):
+            revision = await context.store.revision(bank)
+            # The episode may have been extended or deleted while the model worked.
+            episode = await _episode(bank, job, context)
+            if episode is None:
+                raise LeaseLost
+            encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
+            episodes = split_by_topics(episode, pending, extraction.topics)
+            changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
+            jobs = await _follow_up(changes, context, observe_at)
+            changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
+            processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
+            committed = await context.store.commit(
+                replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
+            )
+        if committed:
+            context.entity_cache.committed(bank, revision, changes)
+            return retained_by(changes, llm.take_usage(), extraction.result.skipped)
+        await require_lease(lease, context)
+
+
+async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> Episode | None:
+    return first_of(await context.store.episodes(bank, EpisodeSelect(ids=[job.episode])))
+
+
+async def _extract(
+    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext, llm: StructuredLLM
+) -> EpisodeExtraction:
+    southern = context.settings.southern_seasons
+    lines = await asyncio.to_thread(extraction_lines, pending, southern=southern)
+    if not lines:
+        return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
+    stored = await context.store.bank(bank)
+    known = await known_facts(bank, pending, context)
+    before = await _before(bank, pending, episode, context)
+    source = ExtractionInput(
+        lines=lines,
+        before=before,
+        known=known.facts,
+        title=_title(episode, pending, known.names, continues=bool(before)),
+        repeats=known.repeats,
+        agent=stored.profile.name if stored is not None else "assistant",
+    )
+    return await context.llm_extractor.extract(source, llm)
+
+
+def _title(episode: Episode, pending: Sequence[Message], names: Sequence[str], *, continues: bool) -> str:
+    """Return what the messages are about, as far as it is known without their words: who speaks, and known names.
+
+    The title of a continued episode describes the messages before them.
+    """
+    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
+    subjects = [*([episode.title] if continues else []), *names]
+    return f"{speakers} about {', '.join(subjects)}" if subjects else speakers
+
+
+async def _before(
+    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext
+) -> tuple[Message, ...]:
+    """Return the last messages that are already in the episode."""
+    fresh = {message.id for message in pending}
+    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
+    return tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else ()
+
+
+async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
+    """Return the jobs that new facts cause: opinion updates and observations of their entities."""
+    new = [item.fact for item in changes.facts]
+    closed = await context.store.facts(changes.bank, FactSelect(ids=[closing.fact for closing in changes.closures]))
+    touched = {mention.id: mention for fact in (*new, *closed) for mention in fact.entities}
+    described = [mention.id for mention in touched.values() if least_facts(mention.type) is not None]
+    jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
+    evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
+    if evidence and await context.store.facts(changes.bank, FactSelect.believed("opinion")):
+        jobs.append(NewJob(kind="opinions", key=str(evidence[0]), detail={"facts": evidence}))
+    return jobs
+
+
+KNOWN_FACTS = 10
+"""Known facts that are shown, at most."""
+NEAREST, MIN_COSINE = 8, 0.3
+"""Facts near each message that are considered, and their least cosine."""
+NAMED_ENTITIES, FACTS_PER_ENTITY = 8, 4
+"""Entities named in the messages, and facts of each, that are considered as well."""
+COMPARED_MESSAGES = 4
+"""Messages nearest to a fact that may outdate it."""
+NAMED, PAST_EVENT, TOUCHED = 0.2, 0.3, 0.15
+"""Weight of a named entity, which falls with its mentions; factor for past events, which only a correction outdates;
+least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
+nearer it is to one of the messages than facts are on average."""
+FEW_FACTS = 5
+"""Facts up to which all are shown: what is usual in a bank is not known yet."""
+REPEATED_COSINE = 0.65
+"""Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFacts:
+    """Known facts in the order of their relevance, and the known entities that the messages name.
+
+    `repeats` is set if most messages probably repeat known facts.
+    """
+
+    facts: tuple[Fact, ...] = ()
+    names: tuple[str, ...] = ()
+    repeats: bool = False
+
+
+async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
+    """Return the current facts that messages touch.
+
+    Facts that a message may outdate, by the revision model, or that are about a rare entity it names come first, then
+    those that it may repeat. Without such a model these are all facts near the messages or about their entities, the
+    most similar first.
+    """
+    speakers = {message.voice for message in messages}
+    entities = await _named(bank, messages, speakers, context)
+    names = tuple(entity.name for entity in entities if entity.name not in speakers)
+    vectors = await _vectors(messages, context)
+    facts = await _candidates(bank, vectors, entities, messages, context)
+    if not facts:
+        return KnownFacts(names=names)
+    cosines = _by_message(vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T)
+    best: list[float] = cosines.max(axis=0).tolist()
+    outdated = await _outdated(messages, facts, cosines, context)
+    if outdated is None:
+        chosen = sorted(range(len(facts)), key=lambda at: -best[at])
+    else:
+        distinct: list[float] = (cosines - cosines.mean(axis=1, keepdims=True)).max(axis=0).tolist()
+        named = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
+        score = [
+            (p + near + _named_weight(fact, named)) * (PAST_EVENT if is_past_event(fact) else 1)
+            for p, near, fact in zip(outdated, distinct, facts, strict=True)
+        ]
+        few = len(facts) <= FEW_FACTS
+        touched = [at for at in range(len(facts)) if few or score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
+        chosen = sorted(touched, key=lambda at: (score[at] < TOUCHED, -score[at], -best[at]))
+    repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
+    return KnownFacts(
+        facts=tuple(facts[at].model_copy(update={"embedding": None}) for at in chosen[:KNOWN_FACTS]),
+        names=names,
+        repeats=repeated >= 0.5,
+    )
+
+
+def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
+    return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
+
+
+async def _vectors(messages: Sequence[Message], context: RetainContext) -> Vectors:
+    """Return the embedding of each message, and of each with the message before it, which it may answer."""
+    texts = [_said(message) for message in messages]
+    pairs = [f"{before}\n{text}" for before, text in pairwise(texts)]
+    found = await context.embedder.embed([*texts, *pairs], "document")
+    return stack_vectors(list(found), context.embedder.dimension)
+
+
+def _by_message(cosines: Vectors) -> Vectors:
+    """Return the cosines of each message, alone or with the message before it, and of all facts."""
+    alone, together = cosines[: (len(cosines) + 1) // 2], cosines[(len(cosines) + 1) // 2 :]
+    alone[1:] = np.maximum(alone[1:], together)
+    return alone
+
+
+def _said(message: Message) -> str:
+    return f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}"
+
+
+async def _named(bank: BankId, messages: Sequence[Message], speakers: set[str], context: RetainContext) -> list[Entity]:
+    """Return the known entities that the messages name, and the speakers."""
+    found = await asyncio.to_thread(
+        lambda: {name.name for message in messages for name in find_names(message.content, speakers=speakers)}
+    )
+    names = [*sorted(speakers), *sorted(found - speakers)]
+    return list(await context.store.entities(bank, EntitySelect(names=names)))[:NAMED_ENTITIES]
+
+
+async def _candidates(
+    bank: BankId, vectors: Vectors, entities: Sequence[Entity], messages: Sequence[Message], context: RetainContext
+) -> list[Fact]:
+    """Return current facts near the messages and about the entities, with their embeddings."""
+    near = await _nearest(bank, vectors, context)
+    about = [
+        fact
+        for entity in entities
+        for fact in await context.store.facts(
+            bank, replace(FactSelect.about(entity.id, limit=FACTS_PER_ENTITY), with_embeddings=True)
+        )
+    ]
+    own = {message.id for message in messages}
+    known = {fact.id: fact for fact in (*near, *about)}
+    return [fact for fact in known.values() if is_current(fact) and own.isdisjoint(fact.messages)]
+
+
+async def _nearest(bank: BankId, vectors: Vectors, context: RetainContext) -> list[Fact]:
+    """Return the facts nearest to each vector. Opinions and profiles are among them and repeat what facts say."""
+    found = await context.store.nearest(bank, vectors, limit=2 * NEAREST, floor=MIN_COSINE)
+    ids = list(dict.fromkeys(hit.id for hits in found for hit in hits))
+    loaded = await context.store.facts(bank, FactSelect(ids=ids, with_embeddings=True)) if ids else []
+    facts = {fact.id: fact for fact in loaded if fact.network in ("world", "experience")}
+    near = (hit.id for hits in found for hit in [hit for hit in hits if hit.id in facts][:NEAREST])
+    return [facts[id] for id in dict.fromkeys(near)]
+
+
+async def _outdated(
+    messages: Sequence[Message], facts: Sequence[Fact], cosines: Vectors, context: RetainContext
+) -> list[float] | None:
+    """Return for each fact the probability that one of the messages nearest to it makes it outdated.
+
+    None without a revision model.
+    """
+    model = context.revision_model
+    if model is None:
+        return None
+    nearest: list[list[int]] = np.argsort(-cosines, axis=0)[:COMPARED_MESSAGES].T.tolist()
+    pairs = [
+        _pair(fact, messages[n], float(cosines[n, at]))
+        for at, (fact, near) in enumerate(zip(facts, nearest, strict=True))
+        for n in near
+    ]
+    scores = np.array(await model.score(pairs)).reshape(len(facts), -1)
+    return scores.max(axis=1).tolist()
+
+
+def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:
+    days = (message.timestamp.date() - fact.mentioned_at.date()).days
+    return StatementPair(fact.text, f"{message.voice}: {message.content}", days, cosine)
+
+
+PROMPTS = Path(__file__).parent / "prompts"
+GROUPING_BATCH = 100
+"""Messages per grouping commit."""
+_PREVIEW_CHARACTERS = 300
+"""Characters of each message that the topic prompt shows."""
+
+
+@dataclass(frozen=True)
+class _TopicGroup:
+    messages: tuple[Message, ...]
+    topic: str = ""
+
+
+async def group_messages(
+    bank: BankId, messages: Sequence[Message], context: RetainContext, llm: StructuredLLM
+) -> Changes:
+    """Return the changes that place pending messages in episodes and queue their extraction.
+
+    A run that continues the previous episode extends it.
+    """
+    vectors, settings = await embed_messages(messages, context), context.settings
+    runs = [run for stream in by_document(messages) for run in _runs(stream, settings.episode_gap)]
+    groups = await _groups(runs, llm, settings.episode_messages)
+    episodes: list[Episode] = []
+    jobs: list[NewJob] = []
+    for run, parts in zip(runs, groups, strict=True):
+        earlier = await _open_episode(bank, run[0], context)
+        for part in parts:
+            episode = _placed(part, earlier, vectors, settings)
+            earlier = None
+            episodes.append(episode)
+            jobs.append(extraction_job(episode, part.messages))
+    linked = link_to_previous(episodes, await last_episode(bank, context.store))
+    return Changes(
+        bank=bank,
+        embedder=context.embedder.name,
+        pending=[message.id for message in messages],
+        # An episode that grew twice is written in its last state.
+        episodes=list({episode.id: episode for episode in linked}.values()),
+        jobs=jobs,
+        becomes="grouped",
+    )
+
+
+def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
+    """Return the job that extracts some messages of an episode."""
+    return NewJob(
+        kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
+    )
+
+
+def _runs(stream: Sequence[Message], gap: timedelta) -> Iterator[tuple[Message, ...]]:
+    """Yield the runs of a document's messages without a longer gap."""
+    run: list[Message] = []
+    for message in stream:
+        if run and message.timestamp - run[-1].timestamp > gap:
+            yield tuple(run)
+            run = []
+        run.append(message)
+    if run:
+        yield tuple(run)
+
+
+async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int) -> list[list[_TopicGroup]]:
+    """Return the groups of each run, of at most `most` messages."""
+    large = [run for run in runs if len(run) > most]
+    grouped = iter(await _group_with_llm(large, llm, most) if large else [])
+    return [next(grouped) if len(run) > most else [_TopicGroup(run)] for run in runs]
+
+
+async def _group_with_llm(
+    runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int
+) -> list[list[_TopicGroup]]:
+    """Group long runs with one LLM call; a line that the model leaves out joins the line before it."""
+    everything = [message for run in runs for message in run]
+    numbers = count(1)
+    lines: list[str] = []
+    for part, run in enumerate(runs, start=1):
+        lines.append(f"Part {part}, {run[0].timestamp:%A %d %B %Y}")
+        lines += [f"{next(numbers)} | {message.voice} | {message.content[:_PREVIEW_CHARACTERS]}" for message in run]
+
+    def problems(answer: LineGroups) -> str | None:
+        used = Counter(number for each in answer.groups for number in each.lines)
+        missing = sorted(set(range(1, len(everything) + 1)) - used.keys())
+        strange = sorted(n for n, times in used.items() if times > 1 or not 1 <= n <= len(everything))
+        found = [("are in no group", missing), ("are in two groups or do not exist", strange)]
+        return "; ".join(f"lines {lines[:10]} {problem}" for problem, lines in found if lines) or None
+
+    request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
+    answer = await llm.ask(request, LineGroups, problems, lenient=True)
+    topic = _assign(answer, len(everything))
+    groups: list[list[_TopicGroup]] = []
+    start = 0
+    for run in runs:
+        groups.append(_run_groups(run, topic[start : start + len(run)], answer, most))
+        start += len(run)
+    return groups
+
+
+def _assign(answer: LineGroups, lines: int) -> list[int]:
+    """Return each line's group index; an unassigned line joins the line before it."""
+    chosen: dict[int, int] = {}
+    for place, each in enumerate(answer.groups):
+        for number in each.lines:
+            chosen.setdefault(number, place)
+    assigned: list[int] = []
+    for number in range(1, lines + 1):
+        assigned.append(chosen.get(number, assigned[-1] if assigned else 0))
+    return assigned
+
+
+def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups, most: int) -> list[_TopicGroup]:
+    """Return a run's groups in order of their first lines, each of at most `most` messages."""
+    groups: list[_TopicGroup] = []
+    for topic in dict.fromkeys(topics):
+        lines = [message for message, own in zip(run, topics, strict=True) if own == topic]
+        words = answer.groups[topic].topic if topic < len(answer.groups) else ""
+        groups += [_TopicGroup(tuple(lines[i : i + most]), words) for i in range(0, len(lines), most)]
+    return sorted(groups, key=lambda each: run.index(each.messages[0]))
+
+
+async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
+    """Return the episode that a run may continue."""
+    before = await message_before(bank, first, context.store)
+    if before is None or first.timestamp - before.timestamp > context.settings.episode_gap:
+        return None
+    episode = first_of(await context.store.episodes(bank, EpisodeSelect(messages=[before.id])))
+    if episode is None:
+        return None
+    messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))
+    vectors = await embed_messages(messages, context)
+    return OpenEpisode(
+        episode, messages, tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
+    )
+
+
+def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: Settings) -> Episode:
+    fits = earlier is not None and len(part.messages) <= capacity(earlier, settings)
+    if earlier is not None and fits and _continues(part, earlier, vectors, settings):
+        return extend_episode(earlier, part.messages, vectors)
+    fresh = new_episode(part.messages, vectors)
+    return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh
+
+
+def _continues(part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors, settings: Settings) -> bool:
+    """Return True if a group repeats the episode or, by its vectors, continues its topic."""
+    lines = [MessageVector(message.timestamp, vectors[message.id]) for message in part.messages]
+    if is_repetition(lines, earlier.lines):
+        return True
+    known = len(earlier.lines)
+    parts = segment([*earlier.lines, *lines], settings)
+    return any(min(each) < known <= max(each) for each in parts)
