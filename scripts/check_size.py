@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 53_750,
+    "src": 53_500,
     "server/src": 7_650,
     "neo4j/src": 4_700,
     "hindsight/src": 2_100,

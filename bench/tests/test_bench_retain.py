@@ -15,7 +15,7 @@ from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models import Fact, records
 from vmemo.models.results import Status
 from vmemo.ports import LLMRequest
-from vmemo.reflect import entity_profiles
+from vmemo.reflect import profiles
 from vmemo.settings import Settings
 from vmemo_bench import BenchOptions, write_report
 from vmemo_bench.case_run import sessions_of
@@ -107,7 +107,7 @@ def options(data: Path) -> BenchOptions:
 
 def test_the_report_contains_the_share_of_each_step(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PERSON_FACTS", 3)
-    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
+    monkeypatch.setattr(profiles, "LEAST_NEW_FACTS", 3)
     report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
     steps = report.tables["steps"]
     assert set(steps) >= {"extract", "all"}

@@ -68,7 +68,14 @@ class LLMFailed(VmemoError):
 
 
 class LLMUnavailable(LLMFailed):
-    """The model was unreachable, too slow or rate limited in every attempt. The job is tried again later."""
+    """The model was unreachable, too slow, rate limited or gave no completion in every attempt.
+
+    The job is tried again later; `retry_after` is the delay in seconds that the service requested.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class LLMRefused(LLMFailed):

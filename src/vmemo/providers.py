@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from vmemo.embedding.cached_embedder import CachedEmbedder, CachedTokenEmbedder, cache_embedder
-from vmemo.embedding.disk_cache import EmbeddingCache
+from vmemo.embedding.cache import CachedEmbedder, CachedTokenEmbedder, EmbeddingCache, cache_embedder
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.embedding.vector_files import export_missing, import_vectors

@@ -73,8 +73,7 @@ def build_embedder(given: object, settings: Settings) -> Embedder:
             'An embedder is "small", a text such as openai:text-embedding-3-small, or an object with name, '
             f"dimension and embed(), not {given!r:.40}."
         )
-    from vmemo.embedding.resolve import resolve_embedder
-    from vmemo.embedding.service_embedder import EmbedderOptions
+    from vmemo.embedding.named_embedders import EmbedderOptions, resolve_embedder
 
     options = EmbedderOptions(
         timeout=settings.embedder_timeout,
@@ -143,8 +142,7 @@ def _name_reader(settings: Settings) -> NameReader | None:
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
-    from vmemo.embedding.cached_embedder import cache_embedder
-    from vmemo.embedding.disk_cache import EmbeddingCache
+    from vmemo.embedding.cache import EmbeddingCache, cache_embedder
 
     if settings.embedding_cache and _key_source(settings) is not None:
         raise InvalidInput(

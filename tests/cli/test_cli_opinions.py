@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from vmemo import Memory, Settings
 from vmemo.models import records
-from vmemo.reflect import entity_profiles
+from vmemo.reflect import profiles
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
@@ -97,7 +97,7 @@ def test_observations_are_listed_for_one_entity_or_all(
 ) -> None:
     db = str(tmp_path / "x.db")
     monkeypatch.setattr(records, "PERSON_FACTS", 3)
-    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
+    monkeypatch.setattr(profiles, "LEAST_NEW_FACTS", 3)
     at_once = Settings(observe_delay=0.0, background=False)
     with (
         ScriptedServer(Reader(TAUGHT)) as server,

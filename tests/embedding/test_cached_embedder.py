@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from max_wait import MAX_WAIT
-from vmemo.embedding.cached_embedder import CachedEmbedder
-from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
+from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
@@ -349,7 +348,7 @@ def test_processes_share_one_disk_cache(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     script = (
         "import sys, numpy as np\n"
-        "from vmemo.embedding.disk_cache import EmbeddingCache, cache_key\n"
+        "from vmemo.embedding.cache import EmbeddingCache, cache_key\n"
         "disk = EmbeddingCache(sys.argv[1])\n"
         "sys.stdin.readline()\n"
         "for turn in range(50):\n"

@@ -13,8 +13,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
-from vmemo.embedding.cached_embedder import CachedEmbedder, CachedTokenEmbedder, cache_embedder
-from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
+from vmemo.embedding.cache import CachedEmbedder, CachedTokenEmbedder, EmbeddingCache, cache_embedder, cache_key
 from vmemo.errors import EmbeddingFailed, Unsupported
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, TextKind, TokenEmbedder

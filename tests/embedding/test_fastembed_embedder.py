@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from vmemo import Memory
-from vmemo.embedding.fastembed_embedder import FastEmbedEmbedder
+from vmemo.embedding.named_embedders import FastEmbedEmbedder
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vector
 from vmemo.testing import HashEmbedder

@@ -13,9 +13,14 @@ import pytest
 from pydantic import JsonValue
 
 from max_wait import MAX_WAIT
-from vmemo.embedding.cached_embedder import CachedEmbedder
-from vmemo.embedding.resolve import EMBEDDING_SERVICES, resolve_embedder
-from vmemo.embedding.service_embedder import EmbedderOptions, RequestLimits, ServiceEmbedder
+from vmemo.embedding.cache import CachedEmbedder
+from vmemo.embedding.named_embedders import (
+    EMBEDDING_SERVICES,
+    EmbedderOptions,
+    RequestLimits,
+    ServiceEmbedder,
+    resolve_embedder,
+)
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from max_wait import MAX_WAIT
-from vmemo.embedding import shared_passes
-from vmemo.embedding.shared_passes import EncoderRow, PassFunctions, SharedPasses
+from vmemo.embedding import packaged
+from vmemo.embedding.packaged import EncoderRow, PassFunctions, SharedPasses
 from vmemo.errors import EmbeddingFailed
 from vmemo.models.search import Encoding
 
@@ -104,7 +104,7 @@ def test_a_query_that_is_cancelled_while_it_waits_is_not_run() -> None:
 
 
 def test_too_many_waiting_queries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_passes, "MAX_WAITING", 2)
+    monkeypatch.setattr(packaged, "MAX_WAITING", 2)
     encoder = Encoder()
     encoder.start_one()
     waiting = [encoder.shared.submit([text]) for text in ("a", "b")]

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from vmemo.embedding.cached_embedder import CachedTokenEmbedder
-from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
+from vmemo.embedding.cache import CachedTokenEmbedder, EmbeddingCache, cache_key
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput

@@ -12,7 +12,7 @@ from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.models import records
-from vmemo.reflect import entity_profiles, profile_prompt
+from vmemo.reflect import profiles
 from vmemo.testing import RawText, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
@@ -29,7 +29,7 @@ def early(**more: Any) -> dict[str, Any]:
 def three_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three facts make a profile."""
     monkeypatch.setattr(records, "PERSON_FACTS", 3)
-    monkeypatch.setattr(entity_profiles, "LEAST_NEW_FACTS", 3)
+    monkeypatch.setattr(profiles, "LEAST_NEW_FACTS", 3)
 
 
 def a_model() -> ScriptedModel:
@@ -153,7 +153,7 @@ def observed(server: ScriptedServer) -> list[str]:
 def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entity_profiles, "NEW_FACTS", 20)
+    monkeypatch.setattr(profiles, "NEW_FACTS", 20)
     with scripted_memory(sqlite_url, items(50), **early()) as (memory, server):
         for n in range(50):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
@@ -172,7 +172,7 @@ def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(
 def test_a_large_backlog_is_divided_into_prompts_of_limited_size(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profile_prompt, "PROMPT_CHARACTERS", 8_000)
+    monkeypatch.setattr(profiles, "PROMPT_CHARACTERS", 8_000)
     with scripted_memory(sqlite_url, items(60, length=30), **early()) as (memory, server):
         for n in range(60):
             memory.add_message_sync(said(f"I have item {n}.", days(n)))

@@ -15,9 +15,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
-from vmemo.llm.openai import OpenAICompatible
-from vmemo.llm.openai_request import strict_schema
+from vmemo.llm.openai import OpenAICompatible, strict_schema
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm import (
@@ -184,15 +182,15 @@ def test_a_persistent_rejection_is_a_denial_and_is_not_remembered(server: Script
         (StatusResponse(307), LLMDenied, "a redirect, which is not followed"),
         (Refusal("No grey cat."), LLMRefused, "declined"),
         (CutOff(), LLMUnusable, "cut off at 100 tokens"),
-        (EmptyBody(), LLMInvalidResponse, "something other than a chat completion"),
-        (HtmlPage(), LLMInvalidResponse, "something other than a chat completion"),
-        (RawText(""), LLMInvalidResponse, "empty answer"),
-        (RawText("  \n"), LLMInvalidResponse, "empty answer"),
-        (StatusResponse(204), LLMInvalidResponse, "status 204"),
-        (StatusResponse(200, '{"choices": [], "x": "grey cat"}'), LLMInvalidResponse, "choices is invalid"),
-        (StatusResponse(200, '{"choices": "grey cat"}'), LLMInvalidResponse, "choices is invalid"),
-        (StatusResponse(200, '{"error": "grey cat"}'), LLMInvalidResponse, "choices is invalid"),
-        (StatusResponse(200, "[1"), LLMInvalidResponse, "the body is invalid"),
+        (EmptyBody(), LLMUnavailable, "something other than a chat completion"),
+        (HtmlPage(), LLMUnavailable, "something other than a chat completion"),
+        (RawText(""), LLMUnavailable, "empty answer"),
+        (RawText("  \n"), LLMUnavailable, "empty answer"),
+        (StatusResponse(204), LLMUnavailable, "status 204"),
+        (StatusResponse(200, '{"choices": [], "x": "grey cat"}'), LLMUnavailable, "choices is invalid"),
+        (StatusResponse(200, '{"choices": "grey cat"}'), LLMUnavailable, "choices is invalid"),
+        (StatusResponse(200, '{"error": "grey cat"}'), LLMUnavailable, "choices is invalid"),
+        (StatusResponse(200, "[1"), LLMUnavailable, "the body is invalid"),
         (
             StatusResponse(200, '{"choices": [{"finish_reason": "content_filter", "message": {}}]}'),
             LLMRefused,
@@ -218,14 +216,14 @@ def test_silent_and_slow_responses_end_at_the_deadline(server: ScriptedServer, f
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_seconds_are_reported(server: ScriptedServer, status: int) -> None:
     caught = failure(server, StatusResponse(status, retry_after=2.5))
-    assert isinstance(caught, LLMBusy)
+    assert isinstance(caught, LLMUnavailable)
     assert caught.retry_after == 2.5
 
 
 def test_a_retry_after_date_is_reported_in_seconds(server: ScriptedServer) -> None:
     moment = datetime.now(UTC) + timedelta(hours=1)
     caught = failure(server, StatusResponse(429, retry_after=format_datetime(moment, usegmt=True)))
-    assert isinstance(caught, LLMBusy)
+    assert isinstance(caught, LLMUnavailable)
     assert caught.retry_after == pytest.approx(3600, abs=60)
 
 
@@ -235,7 +233,7 @@ def test_a_retry_after_date_is_reported_in_seconds(server: ScriptedServer) -> No
 )
 def test_past_and_invalid_retry_after_values(server: ScriptedServer, text: str, seconds: float | None) -> None:
     caught = failure(server, StatusResponse(429, retry_after=text))
-    assert isinstance(caught, LLMBusy)
+    assert isinstance(caught, LLMUnavailable)
     assert caught.retry_after == seconds
 
 

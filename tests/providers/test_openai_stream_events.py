@@ -12,7 +12,6 @@ from streams import DONE, REQUEST, STOP, CollectedStream, PacketServer, collect,
 
 from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion
 
@@ -93,27 +92,27 @@ def test_a_finish_reason_or_the_end_marker_completes_a_stream(end: bytes, close:
 def test_a_stream_that_ends_early_is_an_error(end: bytes, close: bool) -> None:
     streamed = sent(sse_event(content_chunk("a")), end or b": \n", close=close)
     assert streamed.deltas == ["a"]
-    assert isinstance(streamed.error, LLMBusy)
+    assert isinstance(streamed.error, LLMUnavailable)
     assert "broke off in the middle" in str(streamed.error)
 
 
 ERROR_CHUNKS: list[tuple[JsonValue, type[LLMFailed]]] = [
-    ({"error": {"code": 502, "message": "grey cat"}}, LLMBusy),
-    ({"error": {"code": "429", "message": "grey cat"}}, LLMBusy),
+    ({"error": {"code": 502, "message": "grey cat"}}, LLMUnavailable),
+    ({"error": {"code": "429", "message": "grey cat"}}, LLMUnavailable),
     ({"error": {"code": 400, "message": "grey cat"}}, LLMDenied),
     ({"error": {"code": "context_length_exceeded", "type": "invalid_request_error"}}, LLMDenied),
     ({"error": {"code": "insufficient_quota", "type": None}}, LLMDenied),
-    ({"error": {"code": None, "type": "overloaded_error"}}, LLMBusy),
+    ({"error": {"code": None, "type": "overloaded_error"}}, LLMUnavailable),
     ({"error": {"code": "content_filter"}}, LLMRefused),
-    ({"error": "grey cat"}, LLMBusy),
+    ({"error": "grey cat"}, LLMUnavailable),
     ({"object": "error", "message": "grey cat", "type": "BadRequestError", "code": 400}, LLMDenied),
-    ({"error": {"code": 502}, "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]}, LLMBusy),
+    ({"error": {"code": 502}, "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]}, LLMUnavailable),
     ({"choices": [{"delta": {"refusal": "No"}}]}, LLMRefused),
     ({"choices": [{"delta": {}, "finish_reason": "content_filter"}]}, LLMRefused),
     ({"choices": [{"delta": {}, "finish_reason": "length"}]}, LLMUnusable),
-    ({"choices": "grey cat"}, LLMInvalidResponse),
-    ({"choices": [{"delta": {"content": 7}}]}, LLMInvalidResponse),
-    ([], LLMInvalidResponse),
+    ({"choices": "grey cat"}, LLMUnavailable),
+    ({"choices": [{"delta": {"content": 7}}]}, LLMUnavailable),
+    ([], LLMUnavailable),
 ]
 
 
@@ -126,7 +125,7 @@ def test_an_error_chunk_maps_to_an_llm_error(error: JsonValue, kind: type[LLMFai
 
 
 def test_broken_json_and_an_oversized_stream_are_errors() -> None:
-    assert isinstance(sent(sse_event(content_chunk("a")), b'data: {"choices": [\n\n', DONE).error, LLMInvalidResponse)
+    assert isinstance(sent(sse_event(content_chunk("a")), b'data: {"choices": [\n\n', DONE).error, LLMUnavailable)
     flood = sent(sse_event(content_chunk("a")), *([b":" * 1024 * 1024] * 65), sse_event(STOP))
     assert isinstance(flood.error, LLMUnusable)
     assert "more than" in str(flood.error)

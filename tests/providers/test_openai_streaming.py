@@ -12,8 +12,7 @@ import pytest
 from pydantic import JsonValue
 from streams import KEY, REQUEST, CollectedStream, collect, openai_llm
 
-from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnusable
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
+from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, StreamingLLM
 from vmemo.testing import (
@@ -119,21 +118,21 @@ def test_features_rejected_in_a_stream_are_left_out_of_whole_requests_too(server
 @pytest.mark.parametrize(
     ("fault", "error", "words"),
     [
-        (StatusResponse(500, "I have a grey cat."), LLMBusy, "status 500"),
-        (StatusResponse(429), LLMBusy, "status 429"),
+        (StatusResponse(500, "I have a grey cat."), LLMUnavailable, "status 500"),
+        (StatusResponse(429), LLMUnavailable, "status 429"),
         (StatusResponse(401, f"wrong key {KEY}"), LLMDenied, "check the API key"),
         (StatusResponse(400, "I have a grey cat."), LLMDenied, "status 400"),
-        (StatusResponse(204), LLMInvalidResponse, "status 204"),
-        (StatusResponse(200, "[1"), LLMInvalidResponse, "the body is invalid"),
-        (ConnectionReset(), LLMBusy, "broke the connection"),
+        (StatusResponse(204), LLMUnavailable, "status 204"),
+        (StatusResponse(200, "[1"), LLMUnavailable, "the body is invalid"),
+        (ConnectionReset(), LLMUnavailable, "broke the connection"),
         (Refusal("No grey cat."), LLMRefused, "declined"),
         (CutOff(), LLMUnusable, "cut off at 100 tokens"),
-        (ConnectionDropped("I have a grey cat."), LLMBusy, "broke the connection"),
-        (ConnectionDropped("I have a grey cat.", keep=0), LLMBusy, "broke the connection"),
-        (EmptyBody(), LLMInvalidResponse, "something other than a chat completion"),
-        (HtmlPage(), LLMInvalidResponse, "something other than a chat completion"),
-        (RawText(""), LLMInvalidResponse, "empty answer"),
-        (RawText("  \n" * 9), LLMInvalidResponse, "empty answer"),
+        (ConnectionDropped("I have a grey cat."), LLMUnavailable, "broke the connection"),
+        (ConnectionDropped("I have a grey cat.", keep=0), LLMUnavailable, "broke the connection"),
+        (EmptyBody(), LLMUnavailable, "something other than a chat completion"),
+        (HtmlPage(), LLMUnavailable, "something other than a chat completion"),
+        (RawText(""), LLMUnavailable, "empty answer"),
+        (RawText("  \n" * 9), LLMUnavailable, "empty answer"),
     ],
 )
 def test_each_fault_maps_to_an_llm_error(
@@ -158,7 +157,7 @@ def test_silent_and_slow_responses_end_at_the_deadline(server: ScriptedServer, f
 def test_retry_after_seconds_are_reported(server: ScriptedServer) -> None:
     server.faults("reflect", [StatusResponse(429, retry_after=2.5)])
     caught = stream(server.url).error
-    assert isinstance(caught, LLMBusy)
+    assert isinstance(caught, LLMUnavailable)
     assert caught.retry_after == 2.5
 
 

@@ -20,7 +20,6 @@ from streams import CollectedStream, PacketServer, collect, content_chunk, servi
 
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
-from vmemo.llm.errors import LLMBusy
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
@@ -213,7 +212,7 @@ def test_silent_and_slow_responses_end_at_the_deadline(server: ScriptedServer, m
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_seconds_are_reported(server: ScriptedServer, make: Maker, status: int) -> None:
     server.faults("extract", [StatusResponse(status, retry_after=7)])
-    with pytest.raises(LLMBusy) as caught:
+    with pytest.raises(LLMUnavailable) as caught:
         complete(make(server.url, 30))
     assert caught.value.retry_after == 7
 
@@ -260,7 +259,7 @@ def test_pydantic_ai_accepts_a_stream_without_finish_reason_only_if_its_json_is_
     server.faults("extract", [StatusResponse(200, sse_event(content_chunk(text)).decode())])
     streamed = stream(by_pydantic_ai(server.url, 30))
     assert streamed.deltas == [text]
-    assert (streamed.completion is not None, isinstance(streamed.error, LLMBusy)) == (whole, not whole)
+    assert (streamed.completion is not None, isinstance(streamed.error, LLMUnavailable)) == (whole, not whole)
 
 
 def test_pydantic_ai_releases_the_connection_of_a_stream_closed_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ import pytest
 from streams import ManualClock
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.llm.openai import OpenAICompatible
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
@@ -121,7 +120,7 @@ def test_denials_and_refusals_are_not_retried(fault: Fault, error: type[LLMFaile
 
 
 def test_an_unusable_answer_is_not_retried() -> None:
-    inner, clock = FailingLLM([LLMUnusable("cut off at 100 tokens"), LLMInvalidResponse("never seen")]), ManualClock()
+    inner, clock = FailingLLM([LLMUnusable("cut off at 100 tokens"), LLMUnavailable("never seen")]), ManualClock()
     with pytest.raises(LLMUnusable, match="cut off"):
         run(lambda: resilient(inner, clock).complete(REQUEST))
     assert len(inner.errors) == 1
@@ -137,7 +136,7 @@ def test_retry_after_is_honoured() -> None:
 def test_a_long_retry_after_is_raised_immediately_with_its_end() -> None:
     inner, clock = fake(), ManualClock()
     inner.faults("extract", [StatusResponse(429, retry_after=1e12)])
-    with pytest.raises(LLMBusy, match=r"not to be called until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC") as caught:
+    with pytest.raises(LLMUnavailable, match=r"not to be called until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC") as caught:
         run(lambda: resilient(inner, clock).complete(REQUEST))
     assert caught.value.retry_after == 1e12
     assert (len(inner.received), clock.pauses) == (1, [])

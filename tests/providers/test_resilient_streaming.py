@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 from streams import ManualClock, collect, openai_llm
 
-from vmemo.errors import LLMDenied, LLMFailed, LLMRefused
-from vmemo.llm.errors import LLMBusy
+from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
@@ -65,7 +64,7 @@ class CompleteOnlyLLM:
     async def complete(self, request: LLMRequest) -> Completion:
         self.calls += 1
         if self.calls == 1:
-            raise LLMBusy("come again")
+            raise LLMUnavailable("come again")
         return Completion(text="".join(DELTAS), usage=USAGE)
 
 

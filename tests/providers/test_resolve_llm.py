@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.endpoints import SERVICES
+from vmemo.llm.connections import SERVICES
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.llm.resolve import LLMOptions, resolve_llm
 from vmemo.ports.providers import LLM, Completion, LLMRequest

@@ -12,7 +12,7 @@ from reflect_fixtures import character, citing, memory_with_model, retain_lines,
 from syrupy.assertion import SnapshotAssertion
 
 from vmemo import Disposition, Profile
-from vmemo.reflect.disposition import describe_bias, describe_character, describe_disposition
+from vmemo.reflect.answer_prompt import describe_bias, describe_character, describe_disposition
 
 ALL = [Disposition(skepticism=a, literalism=b, empathy=c) for a, b, c in product(range(1, 6), repeat=3)]
 BIASES = [0.0, 0.05, 0.2, 0.3, 0.5, 0.7, 0.8, 0.95, 1.0]

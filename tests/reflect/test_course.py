@@ -10,8 +10,7 @@ from reflect_fixtures import NOON, answers_in_turn, lookup_request, memory_with_
 from vmemo import Message
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import QueryType
-from vmemo.reflect.condense import asks_back, condense, condense_outline, without_requests
-from vmemo.reflect.outline import advice, outline, resolution
+from vmemo.reflect.condense import advice, asks_back, condense, condense_outline, outline, resolution, without_requests
 from vmemo.text.questions.types import answer_type, asks_for_former_state
 
 REPLY = """Certainly! Here are some ideas for your stall:

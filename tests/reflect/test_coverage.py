@@ -15,9 +15,8 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import FactId, MessageId, Role
 from vmemo.reflect.condense import condense
 from vmemo.reflect.coverage import asked_speaker, by_speaker, cover_course, cover_items, cover_sessions, interleave
-from vmemo.reflect.date_math import describe_differences, wrong_length
-from vmemo.reflect.fact_times import times_of
-from vmemo.reflect.sources import Source
+from vmemo.reflect.date_math import describe_differences, times_of, wrong_length
+from vmemo.reflect.evidence import Source
 from vmemo.text.questions.subqueries import opposite_statements
 
 count_tokens(" ")  # The counter is loaded once, before examples are timed.

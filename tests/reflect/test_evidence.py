@@ -10,9 +10,8 @@ import pytest
 from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import HitStatus, Role
-from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.extractive import extractive_answer
-from vmemo.reflect.sources import Source
+from vmemo.reflect.evidence import Evidence, Source
+from vmemo.reflect.pipeline import extractive_answer
 
 ASKED = datetime(2024, 6, 1, 12, tzinfo=UTC)
 MORNING = datetime(2024, 5, 8, 9, 30, tzinfo=UTC)

@@ -10,7 +10,7 @@ from reflect_fixtures import memory_with_model, retain_lines, says
 
 from vmemo import InvalidInput
 from vmemo.llm.caller_schema import CallerSchema
-from vmemo.llm.openai_request import strict_schema
+from vmemo.llm.openai import strict_schema
 
 
 class Person(BaseModel):

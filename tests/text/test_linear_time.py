@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 from linear_time import Rule, grows_too_fast, texts
 
-from vmemo.llm import answer_parsing
-from vmemo.reflect import citations, condense, coverage, date_math, outline
+from vmemo.llm import structured
+from vmemo.reflect import citations, condense, coverage, date_math
 from vmemo.text import (
     change_features,
     claims,
@@ -46,15 +46,15 @@ def _questions(text: str) -> list[str]:
 
 def _json(text: str) -> object:
     try:
-        return answer_parsing.find_json(text)
-    except answer_parsing.InvalidAnswer:
+        return structured.find_json(text)
+    except structured.InvalidAnswer:
         return None
 
 
 def _parsed(text: str) -> object:
     try:
-        return answer_parsing.parse_answer(text, answer_parsing.AnswerSchema)
-    except answer_parsing.InvalidAnswer:
+        return structured.parse_answer(text, structured.AnswerSchema)
+    except structured.InvalidAnswer:
         return None
 
 
@@ -171,13 +171,13 @@ RULES: dict[str, Rule] = {
     "reflect.condense.condense_sentences": lambda text: condense.condense_sentences(text, 40, len),
     "reflect.date_math.asks_for_length": date_math.asks_for_length,
     "reflect.date_math.asks_for_order": date_math.asks_for_order,
-    "reflect.outline.advice": outline.advice,
-    "reflect.outline.outline": outline.outline,
-    "reflect.outline.resolution": outline.resolution,
+    "reflect.condense.advice": condense.advice,
+    "reflect.condense.outline": condense.outline,
+    "reflect.condense.resolution": condense.resolution,
     "text.questions.subqueries.trait_queries": subqueries.trait_queries,
     "text.questions.types.asks_for_profile": types.asks_for_profile,
-    "llm.answer_parsing.find_json": _json,
-    "llm.answer_parsing.parse_answer": _parsed,
+    "llm.structured.find_json": _json,
+    "llm.structured.parse_answer": _parsed,
 }
 """Every rule as a function of a text."""
 NOT_RULES = {
@@ -194,6 +194,7 @@ NOT_RULES = {
     "reflect.coverage.cover_course": "selects facts",
     "reflect.coverage.cover_items": "selects facts",
     "reflect.coverage.cover_sessions": "selects facts",
+    "reflect.coverage.gather_by_session": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""
 
@@ -202,7 +203,7 @@ def _modules() -> Iterator[ModuleType]:
     package = importlib.import_module("vmemo.text")
     for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
         yield importlib.import_module(module.name)
-    yield from (citations, condense, coverage, date_math, outline, answer_parsing)
+    yield from (citations, condense, coverage, date_math, structured)
 
 
 def _functions_of_texts() -> Iterator[str]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, Problem, RetryPolicy, path_of, raised
 from vmemo.client.routes import ROUTES, Page, parse, route_of
 from vmemo.errors import InvalidInput, NotFound, ServerFailed
-from vmemo.llm.streaming import sse_events
+from vmemo.llm.connections import sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from vmemo import errors
 from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError
-from vmemo.llm.endpoints import check_api_key, default_certificates, parse_url
+from vmemo.llm.connections import check_api_key, default_certificates, parse_url
 from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models.base import is_placeholder
 

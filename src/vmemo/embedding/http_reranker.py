@@ -15,7 +15,7 @@ from urllib.request import HTTPErrorProcessor, OpenerDirector, Request, build_op
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput, RerankFailed
-from vmemo.llm.endpoints import check_api_key, parse_url
+from vmemo.llm.connections import check_api_key, parse_url
 
 _RETRY_SECONDS = (0.2, 0.4)
 """Seconds before the second and the third attempt."""

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from vmemo.embedding.disk_cache import EmbeddingCache, cache_key, unpack_tokens
+from vmemo.embedding.cache import EmbeddingCache, cache_key, unpack_tokens
 from vmemo.errors import InvalidInput
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.ports import TextKind

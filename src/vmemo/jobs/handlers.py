@@ -18,8 +18,8 @@ from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.models.select import MessageSelect
-from vmemo.reflect.observations import ObservationJob, update_observations
 from vmemo.reflect.opinions import update_opinions
+from vmemo.reflect.profiles import ObservationJob, update_observations
 from vmemo.retain.context import RetainContext
 from vmemo.retain.llm_pipeline import GROUPING_BATCH, ExtractionJob, LeaseLost, extract_episode, group_pending
 from vmemo.retain.pipeline import embedder_changed, error_text, process

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult
 import httpx2
 
 from vmemo.errors import VmemoError
-from vmemo.llm.endpoints import default_certificates
+from vmemo.llm.connections import default_certificates
 from vmemo.models import Fact, FactId, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job

@@ -16,9 +16,8 @@ from pydantic import Field
 
 from vmemo.errors import LLMFailed
 from vmemo.lifecycle.forget import clear_cache, forget
-from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import StructuredLLM
+from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, RetentionScore, utc_now
 from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob

@@ -17,8 +17,7 @@ from pydantic import BaseModel, JsonValue, PydanticInvalidForJsonSchema, Pydanti
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.answer_parsing import InvalidAnswer, find_json
-from vmemo.llm.structured import ParseResult
+from vmemo.llm.structured import InvalidAnswer, ParseResult, find_json
 
 MAX_SCHEMA_LENGTH = 50_000
 """Characters of a schema as JSON."""

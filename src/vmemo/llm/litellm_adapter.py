@@ -9,11 +9,17 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
-from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable, MissingExtra
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
-from vmemo.llm.openai_request import response_schema, schema_name, system_with_schema
-from vmemo.llm.openai_response import Prices, error_for_status, retry_after_seconds, token_cost
-from vmemo.llm.streaming import stream_whole
+from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
+from vmemo.llm.connections import stream_whole
+from vmemo.llm.openai import (
+    Prices,
+    error_for_status,
+    response_schema,
+    retry_after_seconds,
+    schema_name,
+    system_with_schema,
+    token_cost,
+)
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 
@@ -108,7 +114,9 @@ class LiteLLM:
             async with asyncio.timeout(self._timeout):
                 response = await self._litellm.acompletion(**self._request(request))
         except (TimeoutError, self._litellm.Timeout) as error:
-            raise LLMBusy(self._describe(f"did not finish its answer within {self._timeout:g} seconds")) from error
+            raise LLMUnavailable(
+                self._describe(f"did not finish its answer within {self._timeout:g} seconds")
+            ) from error
         except (self._openai.OpenAIError, self._litellm.BudgetExceededError) as error:
             # The message may quote the request.
             raise self._error(error) from None
@@ -143,14 +151,14 @@ class LiteLLM:
 
     def _completion(self, response: _LiteLLMResponse, request: LLMRequest) -> Completion:
         if not response.choices:
-            raise LLMInvalidResponse(self._describe("returned no answer"))
+            raise LLMUnavailable(self._describe("returned no answer"))
         choice = response.choices[0]
         if getattr(choice.message, "refusal", None) or choice.finish_reason == "content_filter":
             raise LLMRefused(self._describe("declined to answer"))
         if choice.finish_reason == "length":
             raise LLMUnusable(self._describe(f"returned an answer that was cut off at {request.max_tokens} tokens"))
         if not (text := choice.message.content or "").strip():
-            raise LLMInvalidResponse(self._describe("returned an empty answer"))
+            raise LLMUnavailable(self._describe("returned an empty answer"))
         return Completion(text=text, usage=self._usage(response))
 
     def _usage(self, response: _LiteLLMResponse) -> Usage:
@@ -169,12 +177,12 @@ class LiteLLM:
         if isinstance(error, litellm.ContentPolicyViolationError):
             return LLMRefused(self._describe("declined to answer"))
         if isinstance(error, litellm.APIResponseValidationError):
-            return LLMInvalidResponse(self._describe("returned something other than an answer"))
+            return LLMUnavailable(self._describe("returned something other than an answer"))
         if isinstance(error, litellm.APIConnectionError) or not isinstance(status, int):
-            return LLMBusy(self._describe(f"can't be reached ({type(error).__name__})"))
+            return LLMUnavailable(self._describe(f"can't be reached ({type(error).__name__})"))
         if status >= 500:
             # LiteLLM uses 500 for unknown errors, so the status is not shown.
-            return LLMBusy(
+            return LLMUnavailable(
                 self._describe(f"failed or can't be reached ({type(error).__name__})"), retry_after=_retry_after(error)
             )
         return error_for_status(status, self._describe("answered with status"), retry_after=_retry_after(error))

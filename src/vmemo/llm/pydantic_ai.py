@@ -13,11 +13,10 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable, MissingExtra
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
+from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
+from vmemo.llm.connections import with_deadline
 from vmemo.llm.event_loops import PerEventLoop
-from vmemo.llm.openai_request import schema_name, strict_schema
-from vmemo.llm.openai_response import Prices, error_for_status, token_cost
+from vmemo.llm.openai import Prices, error_for_status, schema_name, strict_schema, token_cost
 from vmemo.llm.pydantic_ai_types import (
     DirectModule,
     ErrorsModule,
@@ -30,7 +29,6 @@ from vmemo.llm.pydantic_ai_types import (
     ServiceError,
     StreamEvent,
 )
-from vmemo.llm.streaming import with_deadline
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 
@@ -147,13 +145,13 @@ class PydanticAI:
                 if delta := collector.add(event):
                     yield delta
         except stream.get_stream_cancel_errors():
-            raise LLMBusy(self._describe("broke the connection")) from None
+            raise LLMUnavailable(self._describe("broke the connection")) from None
         response = stream.get()
         completion = self._completion(response, request)
         text = collector.text or completion.text
         # PydanticAI reports any ended stream as finished, so an answer without the provider's finish reason is checked.
         if "finish_reason" not in (response.provider_details or {}) and not _is_json(text):
-            raise LLMBusy(self._describe("broke off in the middle of its answer"))
+            raise LLMUnavailable(self._describe("broke off in the middle of its answer"))
         if not collector.text:
             yield text
         yield replace(completion, text=text)
@@ -186,7 +184,7 @@ class PydanticAI:
         called = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
         text = called[0] if called else "".join(part.content for part in response.parts if part.part_kind == "text")
         if not text.strip():
-            raise LLMInvalidResponse(self._describe("returned an empty answer"))
+            raise LLMUnavailable(self._describe("returned an empty answer"))
         input_tokens, output_tokens = response.usage.input_tokens, response.usage.output_tokens
         cost = token_cost(input_tokens, output_tokens, self._prices) if self._prices else _estimated_cost(response)
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
@@ -203,10 +201,12 @@ class PydanticAI:
         if isinstance(error, errors.ModelRequestRejectedError | errors.UserError):
             return LLMDenied(self._describe(f"does not accept the request ({type(error).__name__})"))
         if isinstance(error, errors.ModelAPIError):
-            return LLMBusy(self._describe(f"can't be reached ({type(error).__name__})"), retry_after=known.retry_after)
+            return LLMUnavailable(
+                self._describe(f"can't be reached ({type(error).__name__})"), retry_after=known.retry_after
+            )
         if isinstance(error, errors.ContentFilterError):
             return LLMRefused(self._describe("declined to answer"))
-        return LLMInvalidResponse(self._describe(f"returned something other than an answer ({type(error).__name__})"))
+        return LLMUnavailable(self._describe(f"returned something other than an answer ({type(error).__name__})"))
 
     def _infer(self, model: str, api_key: str | None) -> PydanticAIModel:
         models = cast("ModelsModule", import_module("pydantic_ai.models"))
@@ -224,8 +224,8 @@ class PydanticAI:
         except ImportError as error:
             raise MissingExtra(f"The model {model!r} needs another package: {error}") from error
 
-    def _timed_out(self) -> LLMBusy:
-        return LLMBusy(self._describe(f"did not finish its answer within {self._timeout:g} seconds"))
+    def _timed_out(self) -> LLMUnavailable:
+        return LLMUnavailable(self._describe(f"did not finish its answer within {self._timeout:g} seconds"))
 
     def _describe(self, event: str) -> str:
         return f"The model {self._name} {event}"

@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol, cast, runtime_checkable
 
 from vmemo.errors import InvalidInput, LLMUnavailable
-from vmemo.llm.errors import LLMBusy
+from vmemo.llm.connections import stream_whole
 from vmemo.llm.event_loops import PerEventLoop
-from vmemo.llm.streaming import stream_whole
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 
@@ -168,10 +167,10 @@ class ResilientLLM:
                             yield delta
                         return
                 except LLMUnavailable as error:
-                    retry_after = error.retry_after if isinstance(error, LLMBusy) else None
+                    retry_after = error.retry_after
                     if retry_after is not None and retry_after > MAX_RETRY_AFTER and not yielded:
                         message = f"{error}. It asks not to be called {_until(retry_after)}"
-                        raise LLMBusy(message, retry_after=retry_after) from error
+                        raise LLMUnavailable(message, retry_after=retry_after) from error
                     if yielded or not retries_left:
                         raise
             if retry_after is None:

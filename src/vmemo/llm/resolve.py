@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.endpoints import SERVICES, ServiceEndpoint, find_api_key, missing_key, parse_url
+from vmemo.llm.connections import SERVICES, ServiceEndpoint, find_api_key, missing_key, parse_url
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI

@@ -21,7 +21,7 @@ from vmemo.recall.query import NODES, Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.gather import Recaller, RecallOutcome
+from vmemo.reflect.coverage import Recaller, RecallOutcome
 from vmemo.reflect.pipeline import ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
 from vmemo.retain.pipeline import redact_text

@@ -12,9 +12,8 @@ from datetime import date, datetime, time as clock_time
 from pathlib import Path
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, named
-from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import StructuredLLM
+from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, Interval
 from vmemo.models.results import Spending
 from vmemo.ports import LLM

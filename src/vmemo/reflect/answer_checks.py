@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vmemo.models import QueryType
+from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.reflect.citations import BACKGROUND, cited_marks, parse_marks, unknown_marks, without_citations
 from vmemo.reflect.date_math import wrong_length
 from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.llm_schemas import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
 from vmemo.text.temporal.vocabulary import FAMILIES
 from vmemo.text.tokens import STOP_WORDS, terms

@@ -8,21 +8,126 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.models import Profile, QueryType
+from vmemo.llm.structured import AnswerSchema
+from vmemo.models import Disposition, Profile, QueryType, Stance
 from vmemo.models.results import MemoryLookup
 from vmemo.ports import LLMRequest
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.date_math import question_date
-from vmemo.reflect.disposition import describe_character
-from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.llm_schemas import GeneratedAnswer
-from vmemo.reflect.sources import asker
+from vmemo.reflect.evidence import Evidence, asker
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.questions.types import asks_for_former_state
+
+ShortText = Annotated[str, Field(max_length=2000)]
+LooseText = Annotated[str, Field(max_length=100_000)]
+"""A secondary text, truncated or dropped later, so that its length does not make the whole answer invalid."""
+
+
+class OpinionAssessment(AnswerSchema):
+    """The effect of new facts on one opinion."""
+
+    opinion: str = Field(description="O number of the opinion")
+    stance: Stance
+    evidence: list[str] = Field(default_factory=list[str], description="F numbers of the facts that matter")
+    reason: ShortText = ""
+
+
+class FormedOpinion(AnswerSchema):
+    """An opinion in the answer."""
+
+    text: LooseText = Field(
+        description="one sentence in the first person that can be understood on its own and includes the reason"
+    )
+    confidence: float | None = Field(default=None, description="from 0 to 1")
+    facts: list[str] = Field(default_factory=list[str], description="F and S numbers that support it")
+    instead_of: str = Field(default="", description="O number of the held opinion that it replaces")
+
+
+class DateRange(AnswerSchema):
+    """The first and the last date of a length of time."""
+
+    start: str = Field(description="YYYY-MM-DD")
+    end: str = Field(description="YYYY-MM-DD")
+
+
+class GeneratedAnswer(AnswerSchema):
+    """An answer from memory, or the lookups needed first."""
+
+    look_for: list[LooseText] = Field(default_factory=list[LooseText])
+    steps: list[LooseText] = Field(default_factory=list[LooseText])
+    found: bool = True
+    spans: list[DateRange] = Field(default_factory=list[DateRange])
+    text: Annotated[str, Field(max_length=20_000)]
+    opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
+    revised: list[OpinionAssessment] = Field(default_factory=list[OpinionAssessment])
+
+
+_SKEPTICISM: Mapping[int, str] = {
+    1: "You trust people: what you hear counts as true unless something clearly contradicts it.",
+    2: "You are rather trusting: you give claims the benefit of the doubt unless the stakes are high.",
+    3: "You weigh claims: you accept plain reports, and want support for bold ones.",
+    4: "You are rather skeptical: you ask who said it, how they know and what else supports it, and you separate "
+    "claims from findings.",
+    5: "You are deeply skeptical: one source settles nothing, you look for gaps and contrary evidence, and you state "
+    "every doubt.",
+}
+_LITERALISM: Mapping[int, str] = {
+    1: "You read freely between the lines: intention matters far more than the exact words.",
+    2: "You interpret words loosely: you follow the likely intention, and use hints and context.",
+    3: "You take words in their usual sense, and add only what the context makes clear.",
+    4: "You stay close to the wording: you rely on what was said, and say clearly when you go beyond it.",
+    5: "You take words literally: you add no implied meaning, and answer exactly what was asked.",
+}
+_EMPATHY: Mapping[int, str] = {
+    1: "You are detached: feelings do not affect your judgement, and you are blunt and brief.",
+    2: "You are matter-of-fact: the task comes first, and you mention feelings only if they change the outcome.",
+    3: "You balance the subject matter with what it means to the people involved.",
+    4: "You are considerate: you think about how the people involved feel, and choose your words with care.",
+    5: "You are deeply empathetic: people's feelings and needs weigh heavily, and you speak warmly and spare them "
+    "embarrassment.",
+}
+_BIAS: tuple[tuple[float, str], ...] = (
+    (0.2, "Show this character in your tone only; base your judgement on the facts alone."),
+    (0.4, "Let this character influence your judgement slightly, where the facts leave a choice."),
+    (0.6, "Let this character and the facts share your judgement: it decides what matters to you, they decide what is "
+     "true."),
+    (0.8, "Let this character shape your judgement clearly: say what you think, and why it matters to you."),
+    (1.0, "Be openly opinionated, as this character would be: take a position, and state it strongly."),
+)  # fmt: skip
+"""Instructions by the highest bias they apply to."""
+_FACTS_ONLY = (
+    "Answer with facts only, and with what follows from them: no opinions, no preferences and no personal tone, even "
+    "if the question invites them."
+)
+
+
+def describe_disposition(disposition: Disposition) -> str:
+    """Return the instructions for a disposition's three traits."""
+    traits = (
+        _SKEPTICISM[disposition.skepticism],
+        _LITERALISM[disposition.literalism],
+        _EMPATHY[disposition.empathy],
+    )
+    return " ".join(traits)
+
+
+def describe_bias(bias: float) -> str:
+    """Return the instructions for a bias from 0, facts only, to 1, openly opinionated."""
+    return _FACTS_ONLY if bias <= 0 else next(words for highest, words in _BIAS if bias <= highest)
+
+
+def describe_character(profile: Profile) -> str:
+    """Return the instructions for a profile. Without bias, its disposition has no effect and is left out."""
+    if profile.bias <= 0:
+        return describe_bias(0)
+    limit = "Your character affects what you think of the facts, never the facts themselves."
+    return f"{describe_disposition(profile.disposition)}\n{describe_bias(profile.bias)} {limit}"
+
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"

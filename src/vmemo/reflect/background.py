@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from vmemo.errors import InvalidInput
 from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import StructuredLLM
+from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, Profile
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import BankNotFound, Store
-from vmemo.reflect.llm_schemas import MergedBackground
 from vmemo.text.wording import (
     contains_sentences,
     content_overlap,
@@ -27,6 +29,15 @@ MAX_SNIPPET = 2000
 _MIN_KEPT = 0.5
 """Share of a snippet's words that must be kept; polite words around the information need not be."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class MergedBackground(AnswerSchema):
+    """A background with the new text merged into it."""
+
+    background: Annotated[str, Field(max_length=4000)]
+    replaced: list[Annotated[str, Field(max_length=1000)]] = Field(
+        default_factory=list[str], description="passages of the old background that the new text contradicts"
+    )
 
 
 async def merge_background(

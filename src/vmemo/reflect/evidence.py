@@ -1,31 +1,85 @@
-"""The recalled facts that an answer is generated from, each under its citation mark."""
+"""The evidence of an answer: recalled facts with their sources, as lines of the prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
 from vmemo.llm.prompt_files import quote
-from vmemo.models import Fact, FactId, Hit, Network
+from vmemo.models import Fact, FactId, Hit, Message, MessageId, Network, Role
 from vmemo.models.recalled import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.condense import says_nothing
 from vmemo.reflect.date_math import (
     MIN_SHARED,
+    VERBATIM_ENGINES,
     asks_from_now,
     describe_dates,
     describe_differences,
     describe_times,
+    local_time,
     needs_durations,
+    times_of,
 )
-from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time, times_of
-from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import terms
+
+LoadMessages = Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
+_FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
+_MATCHED = 60
+"""Characters of a part of a message that find its place in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The first message that states a fact."""
+
+    place: tuple[datetime, datetime, int]
+    """The time and the record of the message, and the offset of the fact's words in it: the order of what was said."""
+    message: MessageId | None = None
+    role: Role | None = None
+    speaker: str | None = None
+    content: str = ""
+    """The whole message."""
+
+
+async def load_sources(hits: Sequence[Hit], load: LoadMessages) -> Mapping[FactId, Source]:
+    """Return the source of each hit."""
+    ids = list(dict.fromkeys(id for hit in hits for id in hit.fact.messages))
+    messages = {message.id: message for message in await load(ids)} if ids else {}
+    return {hit.id: _source(hit.fact, messages) for hit in hits}
+
+
+def _source(fact: Fact, messages: Mapping[MessageId, Message]) -> Source:
+    stated = [messages[id] for id in fact.messages if id in messages]
+    if not stated:
+        return source_of(fact)
+    first = min(stated, key=lambda message: (message.timestamp, message.recorded_at))
+    body = fact.text.partition(": ")[2] if fact.engine == "local" else ""
+    offset = max(0, first.content.find(body[:_MATCHED])) if body else 0
+    return Source((first.timestamp, first.recorded_at, offset), first.id, first.role, first.speaker, first.content)
+
+
+def source_of(fact: Fact) -> Source:
+    """Return the source of a fact whose messages are not known."""
+    return Source((fact.mentioned_at, fact.recorded_at, 0))
+
+
+def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str | None]) -> str | None:
+    """Return the name of who says "I" in a question, or "User" if users have no names.
+
+    Return None if there is no "I", or if it is not known whose: `users` are names of users known otherwise.
+    """
+    if _FIRST_PERSON.search(question) is None:
+        return None
+    names = {*users, *(source.speaker for source in sources.values() if source.role == "user")}
+    return None if len(names) > 1 else next(iter(names), None) or "User"
+
 
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letter of a mark by network, so that facts, summaries and opinions are not confused."""

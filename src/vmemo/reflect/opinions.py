@@ -1,21 +1,37 @@
-"""Opinion updates: assess the held opinions that new facts affect, and change their confidence in fixed steps."""
+"""Opinions: how answers form them, and how new facts change their confidence in fixed steps."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, utc_now
-from vmemo.models.changes import Changes, Lease
-from vmemo.models.select import FactSelect
-from vmemo.ports import Context
-from vmemo.reflect.llm_schemas import OpinionAssessments
+from vmemo.llm.structured import AnswerSchema, StructuredLLM
+from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
+from vmemo.models.changes import Changes, FactClosure, Lease, NewFact
+from vmemo.models.records import first_expiry
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+from vmemo.ports import Context, Embedder, encodings
+from vmemo.reflect.answer_checks import AnswerChecks
+from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment, engine_label
+from vmemo.reflect.citations import parse_marks, without_citations
+from vmemo.reflect.evidence import Evidence
+from vmemo.text.fact_text import embedded_text
+from vmemo.text.names import find_names
+from vmemo.text.names.fold import fold_name, folded_names
+
+
+async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
+    """Return the facts with their vectors, ready to be written."""
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+    found = await encodings(embedder, texts, "document")
+    return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
+
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = 0.15
@@ -24,6 +40,12 @@ AFFECTING_COSINE = 0.6
 """Least cosine of a fact that affects an opinion without sharing an entity."""
 _STEPS: Mapping[Stance, int] = {"reinforce": 1, "weaken": -1, "contradict": -2, "neutral": 0}
 """Steps by which an assessment changes the confidence of an opinion."""
+
+
+class OpinionAssessments(AnswerSchema):
+    """The effect of new facts on each opinion."""
+
+    assessments: list[OpinionAssessment]
 
 
 def changed_confidence(confidence: float, stance: Stance) -> float:
@@ -160,3 +182,212 @@ def confidence_change(
         reason=reason,
         at=at,
     )
+
+
+MAX_OPINIONS = 5
+"""Opinions that one answer may form."""
+_FILLER_WORDS = frozenset("i a an the that think believe feel find really very quite".split())
+"""Words that do not distinguish two opinions."""
+
+
+@dataclass(frozen=True)
+class OpinionChanges:
+    """The opinions that an answer formed, and the confidence changes of held ones."""
+
+    opinions: tuple[Fact, ...] = ()
+    confidence_changes: tuple[ConfidenceChange, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Revision:
+    """An assessment of a held opinion with its evidence."""
+
+    opinion: FactId
+    stance: Stance
+    evidence: tuple[FactId, ...]
+    reason: str = ""
+
+
+async def form_opinions(
+    bank: BankId,
+    answer: GeneratedAnswer,
+    checks: AnswerChecks,
+    asked_at: datetime,
+    context: Context,
+) -> OpinionChanges:
+    """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
+
+    If the bank changes meanwhile, they are compared again with the opinions held then.
+    """
+    usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
+    facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
+    formed = await embed_facts(facts, context.embedder)
+    revisions = _revisions(answer, checks)
+    while formed or revisions:
+        revision = await context.store.revision(bank)
+        update = await _OpinionUpdate.load(bank, formed, revisions, context)
+        update.apply(formed, revisions, asked_at)
+        if not update.new and not update.changes:
+            break
+        made = OpinionChanges(tuple(each.fact for each in update.new), tuple(update.changes))
+        changes = Changes(
+            bank=bank,
+            facts=update.new,
+            closures=update.closings,
+            confidence=update.changes,
+            revision=revision,
+            embedder=context.embedder.name,
+        )
+        if await context.store.commit(changes):
+            return made
+    return OpinionChanges()
+
+
+async def _opinion(
+    bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: datetime, context: Context
+) -> Fact:
+    supporting = evidence.facts(mark for mark in parse_marks(formed.facts) if mark[0] in "FS")
+    messages = (id for fact in supporting if fact.engine == "verbatim" for id in fact.messages)
+    text = _storable(formed.text)
+    return Fact(
+        id=FactId(new_fact_id()),
+        bank=bank,
+        network="opinion",
+        text=text,
+        tokens=context.counter(text),
+        mentioned_at=asked_at,
+        valid_at=asked_at,
+        confidence=formed.confidence or 0.0,
+        entities=await _entities(bank, text, supporting, context),
+        messages=tuple(dict.fromkeys(messages)),
+        basis=tuple(dict.fromkeys(id for fact in supporting for id in _basis(fact))),
+        supersedes=next(map(evidence.fact_id, parse_marks([formed.instead_of])), None),
+        engine=engine_label(context.engine),
+    )
+
+
+def _storable(text: str) -> str:
+    """Remove citation marks, which have no meaning later, and control characters, which stores reject."""
+    return " ".join(without_citations(text).split())
+
+
+def _basis(fact: Fact) -> tuple[FactId, ...]:
+    """Return the facts that a cited fact stands for; an observation stands for the facts it summarizes."""
+    if fact.engine == "verbatim":
+        return ()
+    return fact.basis if fact.network == "observation" else (fact.id,)
+
+
+async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Context) -> tuple[Mention, ...]:
+    """Return the entities that an opinion is about; later facts about them change its confidence.
+
+    If its evidence has none, such as a verbatim message, the known entities are those of the names in its text.
+    """
+    found = entities_in(text, facts)
+    if all(fact.entities for fact in facts):
+        return found
+    named = await _entities_named_in(bank, text, context)
+    return tuple({mention.id: mention for mention in (*named, *found)}.values())
+
+
+async def _entities_named_in(bank: BankId, text: str, context: Context) -> list[Mention]:
+    """Return the entities of the names in a text; a name that several entities have is left out."""
+    names = [each.name for each in find_names(text)]
+    entities = await context.store.entities(bank, EntitySelect(names=names)) if names else []
+    by_name = (
+        [each for each in entities if fold_name(name) in folded_names(each.name, each.aliases)] for name in names
+    )
+    certain = {found[0].id: found[0] for found in by_name if len(found) == 1}
+    return [Mention(id=each.id, name=each.name, type=each.type) for each in certain.values()]
+
+
+def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]:
+    evidence = checks.evidence
+    return [
+        _Revision(
+            opinion=evidence.facts(parse_marks([each.opinion]))[0].id,
+            stance=each.stance,
+            evidence=tuple(fact.id for fact in evidence.facts(parse_marks(each.evidence)) if fact.engine != "verbatim"),
+            reason=_storable(each.reason),
+        )
+        for each in answer.revised
+        if checks.assessment_problem(each) is None and each.stance != "neutral"
+    ]
+
+
+@dataclass(frozen=True)
+class _OpinionUpdate:
+    """The currently held opinions with the evidence they used, and the changes to write."""
+
+    held: dict[FactId, Fact]
+    used: dict[FactId, set[FactId]]
+    existing: Mapping[str, datetime | None]
+    """The expiry, by id, of the facts and messages that were not forgotten meanwhile."""
+    new: list[NewFact] = field(default_factory=list[NewFact])
+    closings: list[FactClosure] = field(default_factory=list[FactClosure])
+    changes: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
+
+    @staticmethod
+    async def load(
+        bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], context: Context
+    ) -> _OpinionUpdate:
+        store = context.store
+        held = await store.facts(bank, FactSelect.believed("opinion"))
+        fact_ids = {id for each in formed for id in each.fact.basis} | {
+            id for each in revisions for id in each.evidence
+        }
+        message_ids = {id for each in formed for id in each.fact.messages}
+        facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
+        messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
+        existing = {str(each.id): each.expires_at for each in (*facts, *messages)}
+        used = evidence_by_opinion(held, await store.confidence_changes(bank))
+        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing)
+
+    def apply(self, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime) -> None:
+        """Add the new opinions; one that is already held reinforces the held one."""
+        repeated = [revision for each in formed if (revision := self._add(each, asked_at)) is not None]
+        for revision in (*revisions, *repeated):
+            self._revise(revision)
+
+    def _add(self, formed: NewFact, asked_at: datetime) -> _Revision | None:
+        fact = formed.fact
+        basis = tuple(id for id in fact.basis if id in self.existing)
+        messages = tuple(id for id in fact.messages if id in self.existing)
+        if not basis and not messages:
+            return None
+        replaced = fact.supersedes if fact.supersedes in self.held else None
+        if any(_same_words(fact, new.fact) for new in self.new):
+            return None
+        same = next((id for id, held in self.held.items() if id != replaced and _same_words(fact, held)), None)
+        if same is not None:
+            return _Revision(
+                opinion=same, stance="reinforce", evidence=basis, reason="The same opinion was formed again."
+            )
+        expiry = first_expiry(self.existing[id] for id in (*basis, *messages))
+        update = {"basis": basis, "messages": messages, "supersedes": replaced, "expires_at": expiry}
+        kept = fact.model_copy(update=update)
+        self.new.append(NewFact(fact=kept, embedding=formed.embedding, tokens=formed.tokens))
+        if replaced is not None:
+            # A question asked as of an earlier date must not close the opinion before it started.
+            closed_at = max(asked_at, self.held.pop(replaced).valid_at or asked_at)
+            self.closings.append(FactClosure(fact=replaced, invalid_at=closed_at, expired_at=utc_now()))
+        return None
+
+    def _revise(self, revision: _Revision) -> None:
+        """Change an opinion's confidence once, and only by evidence that has not counted yet."""
+        opinion = self.held.get(revision.opinion)
+        used = self.used.get(revision.opinion, set())
+        evidence = tuple(id for id in revision.evidence if id in self.existing and id not in used)
+        if opinion is None or not evidence or any(change.opinion == opinion.id for change in self.changes):
+            return
+        change = confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now())
+        self.changes.append(change)
+
+
+def _same_words(one: Fact, other: Fact) -> bool:
+    """Compare by words: by embedding, an opinion and its opposite are similar."""
+    return _significant_words(one.text) == _significant_words(other.text)
+
+
+def _significant_words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.casefold()) if word not in _FILLER_WORDS]

@@ -3,39 +3,118 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
+
+from pydantic import JsonValue
 
 from vmemo.llm.caller_schema import CallerSchema
-from vmemo.llm.prompt_files import quote
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Hit, QueryType, QuestionTense
-from vmemo.models.results import Answer, MemoryLookup
-from vmemo.ports import LLM, Context, TokenCounter
+from vmemo.models import BankId, Fact, Hit, QueryType, QuestionTense
+from vmemo.models.results import Answer, Citation, MemoryLookup
+from vmemo.ports import LLM, Context, LLMRequest, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
-from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
+from vmemo.reflect.answer_prompt import MAX_QUERIES, GeneratedAnswer, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
-from vmemo.reflect.date_math import question_date
-from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.extractive import (
-    IN_ORDER,
-    MAX_QUOTED_TOKENS,
-    MIN_GATHERED_SHARE,
-    citation_of,
-    extractive_answer,
-    facts_in,
-)
-from vmemo.reflect.fill_schema import fill_schema
-from vmemo.reflect.gather import FACTS, GATHERED, Recaller, RecallOutcome, gather_by_session
-from vmemo.reflect.llm_schemas import GeneratedAnswer
-from vmemo.reflect.opinion_formation import form_opinions
-from vmemo.reflect.sources import load_sources
+from vmemo.reflect.coverage import FACTS, GATHERED, Recaller, RecallOutcome, gather_by_session
+from vmemo.reflect.date_math import describe_times, question_date
+from vmemo.reflect.evidence import Evidence, load_sources
+from vmemo.reflect.opinions import form_opinions
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
 from vmemo.text.questions.types import answer_type
+
+MAX_FACTS = 5
+MIN_SCORE_SHARE = 0.6
+"""Share of the best fact's score that a fact must reach to be quoted."""
+MIN_GATHERED_SHARE = 0.25
+"""The same for facts that are quoted in the order in which they were said, which should be complete."""
+MAX_QUOTED_TOKENS = 576
+"""Tokens of those facts: twelve short lines, or six longer ones."""
+NO_LLM = "no language model is configured"
+_CLOSEST = "The closest facts in memory"
+_SAID_IN_ORDER = "What was said about this, in the order in which it was said"
+IN_ORDER: Mapping[QueryType, str] = {
+    "ordering": _SAID_IN_ORDER,
+    "summary": _SAID_IN_ORDER,
+    "change": _SAID_IN_ORDER,
+    "contradiction": f"{_SAID_IN_ORDER}; statements may contradict each other",
+}
+"""Headings by the types of questions whose facts are quoted in the order in which they were said."""
+
+
+def extractive_answer(
+    query: str,
+    hits: Sequence[Hit],
+    *,
+    reason: str = NO_LLM,
+    asked_at: datetime | None = None,
+    type: QueryType = "general",
+) -> Answer:
+    """Return the best facts as an answer that gives the `reason` for quoting them, or all facts of a type in order.
+
+    With `asked_at`, for questions about time, each fact shows its distance from that date.
+    """
+    if not hits:
+        text = f"Memory holds nothing about this. (Extractive answer: {reason}.)"
+        return Answer(query=query, text=text, extractive=True, found=False)
+    best = [hit for hit in hits[:MAX_FACTS] if hit.score >= MIN_SCORE_SHARE * hits[0].score]
+    quoted = hits if type in IN_ORDER else best
+    facts = [hit.fact for hit in quoted]
+    heading = f"{IN_ORDER.get(type, _CLOSEST)} (extractive: {reason}, so nothing is inferred and no opinion is formed):"
+    marks = (f"{n}." if type == "ordering" else "-" for n in range(1, len(quoted) + 1))
+    lines = (f"{mark} {_quote(hit, asked_at)}" for mark, hit in zip(marks, quoted, strict=True))
+    return Answer(
+        query=query,
+        text="\n".join([heading, *lines]),
+        citations=tuple(map(citation_of, facts)),
+        facts=facts_in(facts, "world", "experience"),
+        observations=facts_in(facts, "observation"),
+        opinions=facts_in(facts, "opinion"),
+        extractive=True,
+    )
+
+
+def citation_of(fact: Fact) -> Citation:
+    """Return the citation of a fact."""
+    return Citation(fact=fact.id, network=fact.network, text=fact.text, mentioned_at=fact.mentioned_at)
+
+
+def facts_in(facts: Sequence[Fact], *networks: str) -> tuple[Fact, ...]:
+    """Return the facts of these networks."""
+    return tuple(fact for fact in facts if fact.network in networks)
+
+
+def _quote(hit: Hit, asked_at: datetime | None) -> str:
+    fact, note = hit.fact, f" ({hit.status_note})" if hit.status_note else ""
+    network = f"[{fact.network}] " if fact.network in ("opinion", "observation") else ""
+    day = f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}"
+    return f"{day if asked_at is None else describe_times(fact, asked_at)}{note}: {network}{fact.text} [{fact.id}]"
+
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+
+async def fill_schema(
+    schema: CallerSchema, answer: str, facts: Sequence[Fact], llm: StructuredLLM, **values: str
+) -> dict[str, JsonValue]:
+    """Return the answer in the caller's schema; `values` are the prompt's `question` and `today`."""
+    prompt = load_prompt(PROMPTS, "structure")
+    lines = [f"{fact.mentioned_at:%d %B %Y} | {fact.text}" for fact in facts]
+    values |= {"answer": quote([answer]), "facts": quote(lines) if lines else "(none)"}
+    ask = LLMRequest(
+        step=prompt.step,
+        system=prompt.system.safe_substitute(values),
+        user=prompt.user.substitute(values),
+        schema=schema.schema,
+    )
+    return await llm.ask_text(ask, schema.parse)
+
 
 MAX_LOOKUPS = 3
 """Rounds of further recalls that the LLM may request."""

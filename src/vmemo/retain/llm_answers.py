@@ -16,7 +16,7 @@ from dateutil.relativedelta import relativedelta
 from pydantic import BeforeValidator, Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
-from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.structured import AnswerSchema
 from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdict
 from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.text.injection import overrides_rules

@@ -13,7 +13,6 @@ from typing import TypeAlias, cast
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 
@@ -257,7 +256,7 @@ class FakeLLM:
             case Hang() | ConnectionReset() | StatusResponse() | Refusal() | EmptyBody() | HtmlPage() | Drip() as fault:
                 return "", _error(fault)
             case ToolCall(name):
-                return "", LLMInvalidResponse(f"FakeLLM fails on purpose: it calls the tool {name!r}")
+                return "", LLMUnavailable(f"FakeLLM fails on purpose: it calls the tool {name!r}")
             case RawText(text):
                 return text, _completion(request, text)
             case value:
@@ -277,11 +276,13 @@ def _error(
         case StatusResponse(code) if code not in (408, 429) and code < 500:
             return LLMDenied(f"{text}: status {code}")
         case StatusResponse(code, _, retry_after):
-            return LLMBusy(f"{text}: status {code}", retry_after=None if isinstance(retry_after, str) else retry_after)
+            return LLMUnavailable(
+                f"{text}: status {code}", retry_after=None if isinstance(retry_after, str) else retry_after
+            )
         case Refusal():
             return LLMRefused(f"{text}: refusal")
         case EmptyBody() | HtmlPage():
-            return LLMInvalidResponse(f"{text}: the response is not a chat completion")
+            return LLMUnavailable(f"{text}: the response is not a chat completion")
         case CutOff():
             return LLMUnusable(f"{text}: the answer is cut off")
         case Hang() | ConnectionReset() | Drip() | ConnectionDropped():

@@ -1,4 +1,4 @@
-"""Embedders behind OpenAI's embeddings protocol, which hosted services and local servers support."""
+"""Embedders that are given by name: OpenAI-compatible services, and models that fastembed runs on this machine."""
 
 from __future__ import annotations
 
@@ -7,23 +7,56 @@ import base64
 import binascii
 import json
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NoReturn
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn, Protocol, cast
 
 import httpx2
 import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from vmemo.embedding.text_prefixes import NO_PREFIXES, prefixes_of
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.errors import EmbeddingFailed, InvalidInput
-from vmemo.llm.endpoints import check_api_key, default_certificates, parse_url
-from vmemo.llm.errors import LLMBusy
+from vmemo.errors import EmbeddingFailed, InvalidInput, LLMUnavailable, MissingExtra
+from vmemo.llm.connections import (
+    SERVICES,
+    ServiceEndpoint,
+    check_api_key,
+    default_certificates,
+    find_api_key,
+    missing_key,
+    parse_url,
+)
 from vmemo.llm.event_loops import PerEventLoop
-from vmemo.llm.openai_response import error_for_status, retry_after_seconds
+from vmemo.llm.openai import error_for_status, retry_after_seconds
 from vmemo.models.search import Vector, Vectors
-from vmemo.ports import TextKind
+from vmemo.ports import Embedder, TextKind
+
+Prefixes = Mapping[TextKind, str]
+NO_PREFIXES: Prefixes = {}
+_E5: Prefixes = {"query": "query: ", "document": "passage: "}
+_ARCTIC_2: Prefixes = {"query": "query: "}
+_SEARCH: Prefixes = {"query": "Represent this sentence for searching relevant passages: "}
+_FAMILIES: Mapping[str, Prefixes] = {
+    "nomic-embed-text": {"query": "search_query: ", "document": "search_document: "},
+    # The large E5 models with "instruct" in their names take a task description.
+    "instruct": NO_PREFIXES,
+    **dict.fromkeys(("e5-small", "e5-base", "e5-large"), _E5),
+    **dict.fromkeys(("bge-small-en", "bge-base-en", "bge-large-en", "mxbai-embed-large"), _SEARCH),
+    **dict.fromkeys(("arctic-embed2", "arctic-embed-m-v2", "arctic-embed-l-v2"), _ARCTIC_2),
+    "arctic-embed": _SEARCH,
+}
+"""The first family whose name a model's name contains applies."""
+
+
+def prefixes_of(model: str) -> Prefixes:
+    """Return the prefixes of a model's queries and documents; empty for a model of an unknown family."""
+    folded = model.casefold()
+    return next((prefixes for family, prefixes in _FAMILIES.items() if family in folded), NO_PREFIXES)
+
 
 _MAX_BYTES = 32 * 1024 * 1024
 """Size of a response; a hundred vectors of 4,096 numbers as text take about 10 MB."""
@@ -228,7 +261,7 @@ class ServiceEmbedder:
         status = response.status_code
         after = retry_after_seconds(response.headers)
         error = error_for_status(status, self._describe("answered with status"), retry_after=after)
-        if isinstance(error, LLMBusy) or 200 < status < 300:
+        if isinstance(error, LLMUnavailable):
             raise _TransientFailure(str(error), after)
         longest = max(map(count_tokens, texts))
         hint = f" (its longest text has {longest} tokens; the model's context must hold it)"
@@ -280,3 +313,162 @@ def _within(text: str, max_tokens: int) -> tuple[str, int]:
     while (tokens := count_tokens(text)) > max_tokens:
         text = text[: int(len(text) * max_tokens / tokens * 0.98)]
     return text, tokens
+
+
+class _Model(Protocol):
+    def embed(self, documents: Sequence[str]) -> Iterable[Vector]: ...
+
+
+class _ModelClass(Protocol):
+    def __call__(self, model_name: str, **options: object) -> _Model: ...
+    def list_supported_models(self) -> list[dict[str, object]]: ...
+
+
+class FastEmbedEmbedder:
+    """A model that fastembed supports, by its name or as a folder; loaded at first use. Threads may share it.
+
+    A named model is downloaded at first use unless fastembed's cache has it. A folder, whose name must be that of the
+    model, is used as it is: nothing is downloaded.
+    """
+
+    def __init__(self, model: str) -> None:
+        if find_spec("fastembed") is None:
+            raise MissingExtra(f"The embedder 'fastembed:{model}' needs the extra: pip install 'vmemo[fastembed]'")
+        path = Path(model).expanduser()
+        self._folder = path if path.is_absolute() or model.startswith(".") else None
+        if self._folder is not None and not self._folder.is_dir():
+            raise InvalidInput(f"There is no folder {self._folder} with a model for fastembed.")
+        self._model = model
+        self._prefixes: Mapping[TextKind, str] = {}
+        self._dimension = 0
+        self._lock = threading.Lock()
+        self._loaded: _Model | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the vector space; that of a folder does not depend on where the folder is."""
+        return f"fastembed:{self._model if self._folder is None else self._folder.name}"
+
+    @property
+    def dimension(self) -> int:
+        """The dimension, or 0 before the first use."""
+        return self._dimension
+
+    def expect_dimension(self, dimension: int) -> None:
+        """Require the dimension of a bank that this embedder wrote earlier."""
+        self._dimension = self._dimension or dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Return one vector per text."""
+        return await asyncio.to_thread(self._embed, texts, kind)
+
+    def _embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+        prefix = self._prefixes.get(kind, "")
+        vectors = np.asarray(list(self._loaded.embed([prefix + text for text in texts])), np.float32)
+        if len(texts):
+            self._dimension = self._dimension or vectors.shape[1]
+        return vectors.reshape(len(texts), -1) if len(texts) else np.zeros((0, self._dimension), np.float32)
+
+    def _load(self) -> _Model:
+        model_class = cast("_ModelClass", import_module("fastembed").TextEmbedding)
+        known = {str(model["model"]): _repository(model) for model in model_class.list_supported_models()}
+        model = self._model if self._folder is None else _model_of(self._folder, known)
+        by_name = {name.casefold(): name for name in known}
+        if model is None or model.casefold() not in by_name:
+            raise InvalidInput(
+                f"fastembed has no model {self._model!r}. Use one of its names, or a folder with such a name: "
+                f"{', '.join(sorted(known))}"
+            )
+        self._prefixes = prefixes_of(model)
+        local = {} if self._folder is None else {"specific_model_path": str(self._folder), "local_files_only": True}
+        try:
+            return model_class(by_name[model.casefold()], **local)
+        # fastembed raises many kinds of errors, of its own, of the download and of onnxruntime.
+        except Exception as error:
+            raise EmbeddingFailed(
+                f"The embedder {self.name!r} was not loaded: {error}. Without a network, give the folder of its files: "
+                "fastembed:/path/to/bge-small-en-v1.5"
+            ) from error
+
+
+def _repository(model: Mapping[str, object]) -> str:
+    """Return the repository that a supported model is downloaded from."""
+    sources = model.get("sources")
+    return str(cast("Mapping[str, object]", sources).get("hf") or "") if isinstance(sources, Mapping) else ""
+
+
+def _model_of(folder: Path, known: Mapping[str, str]) -> str | None:
+    """Return the supported model whose name, or whose repository's, is that of the folder."""
+    names = {folder.name.casefold()}
+    return next(
+        (
+            model
+            for model, repository in known.items()
+            if names & {model.rpartition("/")[2].casefold(), repository.rpartition("/")[2].casefold()}
+        ),
+        None,
+    )
+
+
+EMBEDDING_SERVICES: Mapping[str, ServiceEndpoint] = {
+    **{prefix: SERVICES[prefix] for prefix in ("openai", "gemini", "mistral", "together", "openrouter")},
+    "voyage": ServiceEndpoint("https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
+    **{prefix: SERVICES[prefix] for prefix in ("ollama", "vllm", "llamacpp", "lmstudio")},
+}
+"""Services with OpenAI's embeddings protocol, by the prefix of a name."""
+_LIMITS: Mapping[str, RequestLimits] = {
+    "openai": RequestLimits(tokens=250_000, base64=True),
+    "voyage": RequestLimits(text_tokens=30_000, input_type=True, base64=True),
+}
+_FORMS = (
+    "small",
+    *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES),
+    "fastembed:MODEL",
+    "http://HOST:PORT/v1#MODEL",
+)
+
+
+def resolve_embedder(text: str, *, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:
+    """Return the named embedder; `keys` holds variables such as OPENAI_API_KEY. Opens and loads nothing."""
+    if text.startswith(("http://", "https://")):
+        return _at_url(text, options)
+    prefix, _, model = text.partition(":")
+    if not model.strip() or model != model.strip():
+        raise _unknown(text)
+    if prefix == "fastembed":
+        return FastEmbedEmbedder(model)
+    if prefix not in EMBEDDING_SERVICES:
+        raise _unknown(text)
+    return _at_service(text, prefix, keys, options)
+
+
+def _at_url(text: str, options: EmbedderOptions) -> Embedder:
+    url, _, model = text.partition("#")
+    host = parse_url(url, "The embedder's base URL").netloc
+    if not model:
+        raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#bge-m3")
+    return ServiceEmbedder(model, name=f"{host}#{model}", base_url=url, options=options)
+
+
+def _at_service(text: str, prefix: str, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:
+    service, model = EMBEDDING_SERVICES[prefix], text.partition(":")[2]
+    other_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
+    key = find_api_key(service.key_variables, keys, options.api_key)
+    # A self-hosted server behind a known prefix may need no key.
+    if key is None and service.key_variables and not other_url:
+        raise missing_key(f"The embedder {text!r}", service.key_variables[0], setting="embedder_key")
+    limits = _LIMITS.get(prefix, RequestLimits())
+    # Whether such a server packs numbers is unknown.
+    limits = replace(limits, base64=limits.base64 and not other_url)
+    return ServiceEmbedder(
+        model, name=text, base_url=other_url or service.base_url, options=replace(options, api_key=key), limits=limits
+    )
+
+
+def _unknown(text: str) -> InvalidInput:
+    # Only the prefix is shown: the text may be a key that was pasted into the wrong setting.
+    shown = f"{text.partition(':')[0]}:…" if ":" in text else "This text"
+    return InvalidInput(f"{shown} is not an embedder. Use one of: {', '.join(_FORMS)}")

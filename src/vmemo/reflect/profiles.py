@@ -1,0 +1,521 @@
+"""Entity profiles: which are due, the prompt that updates them, and the observations that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.structured import AnswerSchema, StructuredLLM
+from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
+from vmemo.models.changes import Changes, FactClosure, Lease
+from vmemo.models.recalled import TRUNCATED
+from vmemo.models.records import first_expiry, is_supported, is_true, least_facts
+from vmemo.models.select import EntitySelect, FactSelect
+from vmemo.ports import Context, LLMRequest, Store
+from vmemo.reflect.opinions import embed_facts
+
+PAGE = 200
+"""New facts of an entity that are read at a time."""
+LEAST_NEW_FACTS = 16
+"""New facts about an entity below which the model is not called for it; half of it if a statement lost support."""
+NEW_FACTS = 30
+"""New facts from which a profile is updated; a young one already when the facts about its entity have doubled."""
+MAX_OUTDATED = 5
+"""Statements without support that are shown to the model: the latest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityProfile:
+    """An entity with its profile, and the current facts that the profile does not cover yet, oldest first."""
+
+    entity: Entity
+    statements: Sequence[Fact]
+    outdated: Sequence[Fact]
+    """The latest statements that lost their support since the last update."""
+    unsupported: Sequence[Fact]
+    """All statements that lost their support and are still stored as current."""
+    support: Mapping[FactId, Sequence[FactId]]
+    """The facts behind each of these that are still true."""
+    seen: int
+    """Facts that the profile covers."""
+    facts: Sequence[Fact]
+    cursor: FactId | None
+    """The last of these facts in the order they were stored."""
+    more: bool = False
+    """There may be further new facts."""
+    rebuilt: bool = False
+    """The profile is made again: `facts` are all that no statement cites, the most important first."""
+
+    def is_due(self, *, early: bool = False) -> bool:
+        """Return True if the entity matters and enough about it is new to call the model.
+
+        With `early` a call is made anyway: then half as much is enough, as for a profile with outdated statements, and
+        for a first profile the least number of facts.
+        """
+        least = least_facts(self.entity.type)
+        if least is None or not (self.facts or self.outdated):
+            return False
+        if self.rebuilt:
+            return bool(self.statements) or len(self.facts) >= least
+        needed = min(NEW_FACTS, max(LEAST_NEW_FACTS, self.seen))
+        if self.outdated or (early and self.seen):
+            needed = max(1, needed // 2)
+        return len(self.facts) >= (needed if self.seen else least if early else max(least, needed))
+
+
+async def load_profiles(bank: BankId, jobs: Mapping[EntityId, bool], store: Store) -> list[EntityProfile]:
+    """Return the profiles of the entities that exist; True stands for a profile that is rebuilt."""
+    observations = await store.facts(bank, FactSelect(entities=list(jobs), networks=("observation",)))
+    loader = _Loader(bank, store, await facts_behind(bank, observations, store), utc_now())
+    return [
+        await loader.load(entity, [each for each in observations if _is_about(each, entity.id)], force=jobs[entity.id])
+        for entity in await store.entities(bank, EntitySelect(ids=list(jobs)))
+    ]
+
+
+async def facts_behind(bank: BankId, observations: Sequence[Fact], store: Store) -> dict[FactId, Fact]:
+    """Return the stored facts that observations rest on."""
+    ids = dict.fromkeys(id for each in observations for id in each.basis)
+    return {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=list(ids)))}
+
+
+@dataclass(frozen=True)
+class _Loader:
+    bank: BankId
+    store: Store
+    basis: Mapping[FactId, Fact]
+    now: datetime
+
+    async def load(self, entity: Entity, observations: Sequence[Fact], *, force: bool) -> EntityProfile:
+        """Return the profile of an entity with the given observations, current and closed."""
+        last = max(observations, key=lambda each: each.recorded_at, default=None)
+        supported = {each.id for each in observations if is_supported(each, self.basis, self.now)}
+        statements = [each for each in observations if each.id in supported and is_true(each, self.now)]
+        # A statement that an update closed ended at the time of that update, which recorded others.
+        outdated = [
+            each
+            for each in observations
+            if each.id not in supported and (each.expired_at is None or (last and each.expired_at > last.recorded_at))
+        ]
+        newest = None if last is None else await self._cursor(last)
+        rebuilt = force or (last is not None and newest is None)
+        cited = {id for each in statements for id in each.basis} if rebuilt else set[FactId]()
+        facts = await self._facts(entity.id, None if rebuilt else newest, limit=None if rebuilt else PAGE)
+        new = [fact for fact in facts if fact.id not in cited]
+        return EntityProfile(
+            entity=entity,
+            statements=statements,
+            outdated=outdated[-MAX_OUTDATED:],
+            unsupported=[each for each in outdated if each.expired_at is None],
+            support={
+                each.id: [id for id in each.basis if is_true(self.basis.get(id), self.now)]
+                for each in (*statements, *outdated)
+            },
+            seen=len(facts) - len(new) if rebuilt or last is None else _seen(last),
+            facts=sorted(new, key=lambda fact: -fact.importance) if rebuilt else new,
+            cursor=facts[-1].id if facts else newest,
+            more=not rebuilt and len(facts) == PAGE,
+            rebuilt=rebuilt,
+        )
+
+    async def _cursor(self, last: Fact) -> FactId | None:
+        """Return the last fact that the profile covers; None if it was forgotten."""
+        found = await self.store.facts(self.bank, FactSelect(ids=[FactId(str(last.metadata.get("newest")))]))
+        return found[0].id if found else None
+
+    async def _facts(self, entity: EntityId, after: FactId | None, *, limit: int | None) -> list[Fact]:
+        networks = ("world", "experience")
+        select = FactSelect(entities=[entity], networks=networks, current=True, after=after, limit=limit)
+        return list(await self.store.facts(self.bank, select))
+
+
+def _is_about(fact: Fact, entity: EntityId) -> bool:
+    return any(mention.id == entity for mention in fact.entities)
+
+
+def _seen(last: Fact) -> int:
+    """Return the number of facts that a profile covers, which release 0.1.0 did not record."""
+    seen = last.metadata.get("seen")
+    return seen if isinstance(seen, int) else len(last.basis)
+
+
+PROMPTS = Path(__file__).parent / "prompts"
+PROMPT_CHARACTERS = 12_000
+"""Characters of profiles and facts in one prompt; more are divided among several calls."""
+MAX_PROFILES = 8
+"""Profiles in one prompt; their length bounds the answer."""
+MAX_STATEMENTS = 5
+MAX_BASIS = 8
+"""Facts behind a statement, the latest."""
+LINE_CHARACTERS = 300
+"""Characters of a fact or statement that are shown."""
+LABEL_CHARACTERS = 20
+"""Characters that stand before a fact, and those of a day, at most."""
+
+
+class ProfileStatement(AnswerSchema):
+    """A new sentence of a profile."""
+
+    text: Annotated[str, Field(min_length=1, max_length=600)]
+    facts: list[str] = Field(description="F numbers that support it, S numbers whose content it retains")
+    instead_of: list[str] = Field(default_factory=list[str], description="S numbers that it replaces")
+
+
+class ProfileRevision(AnswerSchema):
+    """The changes to one profile."""
+
+    entity: str = Field(description="E number")
+    keep: list[str] = Field(default_factory=list[str], description="S numbers")
+    drop: list[str] = Field(default_factory=list[str], description="S numbers")
+    write: list[ProfileStatement] = Field(default_factory=list[ProfileStatement])
+
+
+class EntityProfiles(AnswerSchema):
+    """The changes to the given profiles."""
+
+    profiles: list[ProfileRevision]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewStatement:
+    """A statement of a profile to write, the facts that it rests on, and the statements that it replaces."""
+
+    text: str
+    basis: tuple[FactId, ...]
+    replaces: Sequence[Fact] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileChanges:
+    """Statements of one profile to write, and others to close."""
+
+    written: Sequence[NewStatement] = ()
+    dropped: Sequence[Fact] = ()
+
+
+@dataclass
+class ProfilePrompt:
+    """Profiles and facts that fit into one prompt, by their numbers in it."""
+
+    profiles: dict[str, EntityProfile] = field(default_factory=dict[str, EntityProfile])
+    shown: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
+    """New facts of each entity that are shown."""
+    statements: dict[str, Fact] = field(default_factory=dict[str, Fact])
+    facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
+
+    @staticmethod
+    def of(profiles: Sequence[EntityProfile]) -> ProfilePrompt:
+        """Return a prompt of the first profiles and as many of their facts as fit; at least one fact of the first."""
+        prompt, left = ProfilePrompt(), PROMPT_CHARACTERS
+        chosen: dict[FactId, Fact] = {}
+        for profile in profiles[:MAX_PROFILES]:
+            left -= sum(len(_shortened(each.text)) + LABEL_CHARACTERS for each in _numbered(profile))
+            fitting, left = _fitting(profile.facts, chosen, left - LABEL_CHARACTERS - len(profile.entity.name))
+            if not fitting and profile.facts and prompt.profiles:
+                break
+            prompt._add(profile, len(fitting))
+            chosen |= {fact.id: fact for fact in fitting}
+        ordered = sorted(chosen.values(), key=lambda fact: (fact.mentioned_at, fact.recorded_at))
+        prompt.facts = {f"F{n}": fact for n, fact in enumerate(ordered, start=1)}
+        return prompt
+
+    def _add(self, profile: EntityProfile, shown: int) -> None:
+        self.profiles[f"E{len(self.profiles) + 1}"] = profile
+        self.shown[profile.entity.id] = shown
+        for each in _numbered(profile):
+            self.statements[f"S{len(self.statements) + 1}"] = each
+
+    def is_complete(self, profile: EntityProfile) -> bool:
+        """Return True if no new fact of a profile is left for another prompt."""
+        shown = self.shown[profile.entity.id]
+        return profile.rebuilt or not shown or (shown == len(profile.facts) and not profile.more)
+
+    def cursor(self, profile: EntityProfile) -> FactId | None:
+        """Return the last fact that a profile covers after the update."""
+        shown = self.shown[profile.entity.id]
+        return profile.cursor if profile.rebuilt or not shown else profile.facts[shown - 1].id
+
+    def request(self) -> LLMRequest:
+        """Return the request for the changes to the profiles."""
+        profiles, facts = quote(self._profile_lines()), quote(self._fact_lines())
+        return load_prompt(PROMPTS, "observe").request(EntityProfiles, profiles=profiles, facts=facts)
+
+    def _profile_lines(self) -> list[str]:
+        numbers = {each.id: number for number, each in self.statements.items()}
+        lines: list[str] = []
+        for number, profile in self.profiles.items():
+            lines.append(f"{number} | {profile.entity.name} ({profile.entity.type.lower()})")
+            lines += [f"{numbers[each.id]} | {_shortened(each.text)}" for each in profile.statements]
+            lines += [f"{numbers[each.id]} outdated | {_shortened(each.text)}" for each in profile.outdated]
+        return lines
+
+    def _fact_lines(self) -> list[str]:
+        numbers = {profile.entity.id: number for number, profile in self.profiles.items()}
+        lines: list[str] = []
+        day = ""
+        for number, fact in self.facts.items():
+            if (said := f"{fact.mentioned_at:%d %B %Y}:") != day:
+                day = said
+                lines.append(day)
+            about = " ".join(numbers[mention.id] for mention in fact.entities if mention.id in numbers)
+            lines.append(f"{number} {about} | {_shortened(fact.text)}")
+        return lines or ["none"]
+
+    def feedback(self, answer: EntityProfiles) -> str | None:
+        """Return what the model must correct, or None."""
+        given = [each.entity for each in answer.profiles]
+        if not self.profiles.keys() >= set(given) or len(set(given)) != len(given):
+            return f"update only these profiles, once each: {', '.join(self.profiles)}"
+        updates = {each.entity: each for each in answer.profiles}
+        problems = (self._problem(number, updates.get(number)) for number in self.profiles)
+        return next((problem for problem in problems if problem is not None), None)
+
+    def _problem(self, number: str, update: ProfileRevision | None) -> str | None:
+        profile, chosen = self.profiles[number], update or ProfileRevision(entity=number)
+        own = {label for label, each in self.statements.items() if each.id in profile.support}
+        named = {*chosen.keep, *chosen.drop, *(label for each in chosen.write for label in each.instead_of)}
+        if not own >= named:
+            return f"{', '.join(sorted(named - own))}: no statement of {number}"
+        citable = own | self.facts.keys()
+        if any(not each.facts or not citable >= set(each.facts) for each in chosen.write):
+            return f"a sentence about {number} names no fact, or a fact that was not shown"
+        after = len(profile.statements) - len(self._removed(chosen, profile)) + len(self._written(chosen, profile))
+        if after > MAX_STATEMENTS:
+            return f"the profile of {number} would have {after} statements; keep at most {MAX_STATEMENTS}"
+        return None if after or profile.outdated else f"{number} has no statement"
+
+    def changes(self, answer: EntityProfiles) -> dict[EntityId, ProfileChanges]:
+        """Return the changes to each profile. What the answer does not mention stays."""
+        found = {self.profiles[each.entity].entity.id: each for each in answer.profiles}
+        return {
+            profile.entity.id: ProfileChanges(
+                written=self._written(found[profile.entity.id], profile),
+                dropped=[self.statements[label] for label in found[profile.entity.id].drop],
+            )
+            if profile.entity.id in found
+            else ProfileChanges()
+            for profile in self.profiles.values()
+        }
+
+    def _removed(self, update: ProfileRevision, profile: EntityProfile) -> set[FactId]:
+        """Return the statements that an update drops or replaces, without those that are outdated anyway."""
+        labels = {*update.drop, *(label for each in update.write for label in each.instead_of)}
+        return {self.statements[label].id for label in labels} & {each.id for each in profile.statements}
+
+    def _written(self, update: ProfileRevision, profile: EntityProfile) -> list[NewStatement]:
+        """Return the statements to write: new ones, and outdated ones that the model keeps for the rest of their facts.
+
+        A sentence that repeats a statement is none, unless it replaces that one.
+        """
+        known = {each.text for each in profile.statements} - {
+            self.statements[label].text for each in update.write for label in (*each.instead_of, *update.drop)
+        }
+        new = [
+            NewStatement(
+                text=each.text.strip(),
+                basis=self._basis(each.facts, profile.support),
+                replaces=[self.statements[label] for label in each.instead_of],
+            )
+            for each in update.write
+            if each.text.strip() not in known
+        ]
+        outdated = {each.id for each in profile.outdated}
+        renewed = [
+            NewStatement(text=each.text, basis=tuple(profile.support[each.id]), replaces=[each])
+            for label in dict.fromkeys(update.keep)
+            if (each := self.statements[label]).id in outdated
+        ]
+        return [each for each in (*new, *renewed) if each.basis]
+
+    def _basis(self, labels: Sequence[str], support: Mapping[FactId, Sequence[FactId]]) -> tuple[FactId, ...]:
+        """Return the facts of F numbers and those behind S numbers, at most a few."""
+        behind = [id for label in labels if label in self.statements for id in support[self.statements[label].id]]
+        cited = [self.facts[label].id for label in labels if label in self.facts]
+        return tuple(dict.fromkeys((*behind, *cited)))[-MAX_BASIS:]
+
+
+def _numbered(profile: EntityProfile) -> list[Fact]:
+    return [*profile.statements, *profile.outdated]
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - len(TRUNCATED)] + TRUNCATED
+
+
+def _fitting(facts: Sequence[Fact], chosen: Mapping[FactId, Fact], left: int) -> tuple[list[Fact], int]:
+    """Return the first facts that fit into the characters that are left, and those that remain."""
+    fitting: list[Fact] = []
+    days = {fact.mentioned_at.date() for fact in chosen.values()}
+    for fact in facts:
+        cost = 4 if fact.id in chosen else len(_shortened(fact.text)) + LABEL_CHARACTERS
+        cost += 0 if fact.mentioned_at.date() in days else LABEL_CHARACTERS
+        if cost > left:
+            break
+        days.add(fact.mentioned_at.date())
+        fitting.append(fact)
+        left -= cost
+    return fitting, left
+
+
+@dataclass(frozen=True)
+class ObservationJob:
+    """A leased job to update the profile of one entity; `force` rebuilds the profile even if nothing is new."""
+
+    lease: Lease
+    force: bool = False
+
+
+async def update_observations(
+    bank: BankId, jobs: Mapping[EntityId, ObservationJob], context: Context, llm: StructuredLLM
+) -> int:
+    """Update the profiles that are due, with one call for as many as fit, and return the number of new statements.
+
+    Statements that lost their support are closed in any case. Each job is completed in the transaction of its
+    profile; one whose new facts do not fit into a prompt is held until a later call has seen them all.
+    """
+    writer, waiting, written = _ProfileWriter(bank, context, llm), dict(jobs), 0
+    begun = set[EntityId]()
+    while waiting:
+        profiles = await load_profiles(bank, {id: job.force for id, job in waiting.items()}, context.store)
+        due = [each for each in profiles if each.is_due() or (each.entity.id in begun and each.facts)]
+        if due:
+            # Profiles that will be due soon share the call, and the facts that are about several entities.
+            due = [each for each in profiles if each in due or each.is_due(early=True)]
+        others = waiting.keys() - {each.entity.id for each in due}
+        unsupported = {each.entity.id: each.unsupported for each in profiles if each.entity.id in others}
+        await writer.finish({id: waiting.pop(id).lease for id in others}, unsupported)
+        if not due:
+            break
+        due.sort(key=lambda each: -len(each.facts))
+        prompt = ProfilePrompt.of(due)
+        answer = await llm.ask(prompt.request(), EntityProfiles, prompt.feedback)
+        for id, changes in prompt.changes(answer).items():
+            profile = next(each for each in due if each.entity.id == id)
+            job = waiting.pop(id)
+            finished = prompt.is_complete(profile)
+            update = _Update(profile, changes, prompt.cursor(profile), prompt.shown[id])
+            count = await writer.write(update, job.lease, finished=finished)
+            written += count or 0
+            if count is not None and not finished:
+                waiting[id] = job
+                begun.add(id)
+    return written
+
+
+@dataclass(frozen=True)
+class _Update:
+    """The changes to a profile, the last fact that it covers afterwards, and the number of facts it covers more."""
+
+    profile: EntityProfile
+    changes: ProfileChanges
+    cursor: FactId | None
+    shown: int
+
+
+@dataclass(frozen=True)
+class _ProfileWriter:
+    """Commits profiles, each with its job."""
+
+    bank: BankId
+    context: Context
+    llm: StructuredLLM
+
+    async def finish(self, leases: Mapping[EntityId, Lease], unsupported: Mapping[EntityId, Sequence[Fact]]) -> None:
+        """Close the unsupported statements of profiles that are not due, and complete their jobs."""
+        if not leases:
+            return
+        closed = [fact for facts in unsupported.values() for fact in facts]
+        changes = Changes(bank=self.bank, closures=_closures(closed, utc_now()), finished=list(leases.values()))
+        if not await self.context.store.commit(changes) and len(leases) > 1:
+            # A job was lost to another worker, which must not keep the others from being completed.
+            for id, lease in leases.items():
+                await self.finish({id: lease}, {id: unsupported.get(id, ())})
+
+    async def write(self, update: _Update, lease: Lease, *, finished: bool) -> int | None:
+        """Close the statements that are dropped or replaced and write the new ones; None if the lease was lost."""
+        store = self.context.store
+        while True:
+            revision, now = await store.revision(self.bank), utc_now()
+            new, closed = await self._planned(update, now)
+            changes = Changes(
+                bank=self.bank,
+                facts=await embed_facts(new, self.context.embedder),
+                closures=_closures(closed, now, [*new, *update.profile.facts]),
+                spending=self.llm.spending,
+                lease=None if finished else lease,
+                finished=[lease] if finished else (),
+                revision=revision,
+                embedder=self.context.embedder.name,
+            )
+            if await store.commit(changes):
+                self.llm.take_usage()
+                return len(new)
+            if not await store.renew([lease], lease.seconds):
+                return None
+
+    async def _planned(self, update: _Update, now: datetime) -> tuple[list[Fact], list[Fact]]:
+        """Return the statements to write and to close, by the facts as they are now.
+
+        A sentence that rests on a fact that was closed or forgotten while the model worked is not written, and what
+        it was to replace stays.
+        """
+        written, profile = update.changes.written, update.profile
+        ids = dict.fromkeys(id for each in written for id in each.basis)
+        facts = {fact.id: fact for fact in await self.context.store.facts(self.bank, FactSelect(ids=list(ids)))}
+        holding = [each for each in written if all(is_true(facts.get(id), now) for id in each.basis)]
+        replaced = [*update.changes.dropped, *(old for each in holding for old in each.replaces), *profile.unsupported]
+        closed = {each.id: each for each in replaced}
+        kept = [each for each in profile.statements if each.id not in closed]
+        if not holding and kept:
+            # The latest statement records what the profile covers, so one is written again.
+            last = kept[-1]
+            closed[last.id] = last
+            new = [_renewed(last, update, now)]
+        else:
+            new = [self._observation(each, facts, update, now) for each in holding]
+        current = await self.context.store.facts(self.bank, FactSelect(ids=list(closed)))
+        return new, [each for each in current if each.expired_at is None]
+
+    def _observation(
+        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: _Update, now: datetime
+    ) -> Fact:
+        entity = update.profile.entity
+        latest = max(facts[id].mentioned_at for id in statement.basis)
+        return Fact(
+            id=FactId(new_fact_id()),
+            bank=self.bank,
+            network="observation",
+            text=statement.text,
+            tokens=self.context.counter(statement.text),
+            mentioned_at=latest,
+            valid_at=latest,
+            recorded_at=now,
+            entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
+            basis=statement.basis,
+            expires_at=first_expiry(facts[id].expires_at for id in statement.basis),
+            metadata=_coverage(update),
+            engine=f"{self.llm.name}/{load_prompt(PROMPTS, 'observe').label}",
+        )
+
+
+def _renewed(statement: Fact, update: _Update, now: datetime) -> Fact:
+    changed = {"id": FactId(new_fact_id()), "recorded_at": now, "metadata": _coverage(update)}
+    return statement.model_copy(update=changed)
+
+
+def _coverage(update: _Update) -> dict[str, str | int | None]:
+    return {"newest": update.cursor, "seen": update.profile.seen + update.shown}
+
+
+def _closures(statements: Sequence[Fact], now: datetime, newer: Sequence[Fact] = ()) -> list[FactClosure]:
+    """Close statements at the time of the newest fact that led to it, which is not the time of processing."""
+    ended = max((fact.mentioned_at for fact in newer), default=None)
+    starts = {each.id: each.valid_at or each.mentioned_at for each in statements}
+    return [FactClosure(fact=id, invalid_at=max(start, ended or start), expired_at=now) for id, start in starts.items()]
