@@ -49,8 +49,7 @@ from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retra
 from vmemo.settings import Settings
 from vmemo.sync import Task
 from vmemo.text.redact import redact_secrets
-from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
-from vmemo.transfer.migrate import migrate, migrate_sync
+from vmemo.transfer.migrate import MigrationProgress, MigrationReport, MovedBank, migrate, migrate_sync
 from vmemo.transfer.rekey import rekey, rekey_sync
 
 __all__ = [

@@ -136,7 +136,7 @@ PAUSING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from vmemo.cli import main
-from vmemo.transfer import bank_migration
+from vmemo.transfer import migrate as bank_migration
 
 receive = bank_migration.receive
 

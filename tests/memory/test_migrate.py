@@ -41,9 +41,9 @@ from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.transfer.bank_migration import TRIES, move
 from vmemo.transfer.files import export, read
 from vmemo.transfer.incoming import incoming_banks, load_bank
+from vmemo.transfer.migrate import TRIES, move
 from vmemo_conformance.samples import BANK, EMBEDDER, OTHER, a_bank, matches, near, snapshot, store_fact, store_messages
 
 PAGE, UP_TO_MERGES = 7, 37

@@ -23,7 +23,7 @@ from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
-from vmemo.transfer.importers.records import ForeignFormat
+from vmemo.transfer.importers.foreign import ForeignFormat
 
 R = TypeVar("R")
 Handler: TypeAlias = Callable[[MemorySession, Any], Awaitable[R]]

@@ -33,7 +33,7 @@ from vmemo.retain.pipeline import prepare, redact_messages, retained_by, store_m
 from vmemo.retain.write_plan import encode_drafts, plan_stated
 from vmemo.text.names import find_names, merge_names
 from vmemo.transfer.importers.detect import read_foreign
-from vmemo.transfer.importers.records import ForeignFormat, ForeignRecords, StatedFact
+from vmemo.transfer.importers.foreign import ForeignFormat, ForeignRecords, StatedFact
 
 OWN_TIME = timedelta(seconds=5)
 """Time in which a call that waits for facts derives them itself, before a worker also tries."""

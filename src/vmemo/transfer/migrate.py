@@ -1,19 +1,43 @@
-"""Moving banks from one database to another."""
+"""Copy banks into another database: page by page, resumable after an interruption, and verified.
+
+A bank is hidden in the target until it was compared with its source line by line. Every page is committed with a
+digest of all lines so far; a later run reads the source up to there, and loads only what is missing if the digest is
+the same. The source is read twice, once to load and once to verify. If its digest has changed between the two, the bank
+was written to in between and is loaded again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
-from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId
+from pydantic import Field
+
+from vmemo.errors import InvalidInput, NotFound, StoreBusy, StoreError
+from vmemo.models import Bank, BankId, JobKind
+from vmemo.models.base import Record
+from vmemo.models.changes import RestoreRecord
 from vmemo.ports import Store
 from vmemo.settings import Settings, build_store, database_url
 from vmemo.sync import portal
-from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
-from vmemo.transfer.incoming import incoming_banks
+from vmemo.transfer.export_format import Kind, head, kind_of, line_of, records
+from vmemo.transfer.incoming import (
+    PAGE,
+    IncomingBank,
+    activate,
+    begin,
+    find_incoming,
+    fits,
+    hidden_name,
+    incoming_banks,
+    receive,
+)
 
 
 async def migrate(
@@ -99,3 +123,298 @@ async def _chosen(source: Store, wanted: Sequence[str] | None) -> list[BankId]:
             known = ", ".join(map(repr, existing)) or "none"
             raise NotFound(f"There is no bank {bank!r} in the source; there is {known}. Nothing was changed.")
     return existing if wanted is None else [bank for bank in existing if bank in wanted]
+
+
+STEP = 500
+"""Records between two reports of progress."""
+
+
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+@dataclass
+class Tally:
+    """The number of lines of an export by kind, and the digest of the file up to here."""
+
+    bank: Bank
+    counts: Counter[Kind] = field(default_factory=Counter[Kind])
+    records: int = 0
+    """The number of records counterparts the head."""
+    _sum: _Digest = field(default_factory=sha256)
+
+    def __post_init__(self) -> None:
+        self._line(head(self.bank))
+
+    def add(self, record: RestoreRecord) -> str:
+        """Count a record and return its line."""
+        line = line_of(record)
+        self._line(line)
+        self.counts[kind_of(record)] += 1
+        self.records += 1
+        return line
+
+    def _line(self, line: str) -> None:
+        self._sum.update(f"{line}\n".encode())
+
+    @property
+    def digest(self) -> str:
+        """The digest of all lines."""
+        return self._sum.hexdigest()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of two exports: a numbered record of a kind, or the head."""
+
+    kind: Kind | None = None
+    number: int = 0
+
+    def __str__(self) -> str:
+        return "its profile, age or embedder" if self.kind is None else f"{self.kind} {self.number:,}"
+
+
+@dataclass(frozen=True)
+class StoredBank:
+    """A bank and its store."""
+
+    store: Store
+    bank: Bank
+
+
+async def compare_banks(
+    one: StoredBank, other: StoredBank, on_progress: Callable[[int], None] = lambda _: None
+) -> tuple[Tally, Difference | None]:
+    """Return the tally of the first bank, and the first difference of the second, whose name may be another."""
+    tally = Tally(one.bank)
+    named = other.bank.model_copy(update={"id": one.bank.id})
+    differs = None if named == one.bank else Difference()
+    ours, theirs = (records(stored.store, BankId(stored.bank.id)) for stored in (one, other))
+    async with aclosing(ours), aclosing(theirs):
+        async for record in ours:
+            line = tally.add(record)
+            if tally.records % STEP == 0:
+                on_progress(tally.records)
+            if differs is None:
+                counterpart = await anext(theirs, None)
+                if counterpart is None or line_of(counterpart) != line:
+                    differs = Difference(kind_of(record), tally.counts[kind_of(record)])
+        extra = await anext(theirs, None) if differs is None else None
+    if extra is not None:
+        differs = Difference(kind_of(extra), tally.counts[kind_of(extra)] + 1)
+    return tally, differs
+
+
+async def is_empty(stored: StoredBank) -> bool:
+    """Return True if a bank is empty."""
+    async with aclosing(records(stored.store, BankId(stored.bank.id))) as exported:
+        return await anext(exported, None) is None
+
+
+TRIES = 3
+"""Attempts for a bank that is written to during its migration."""
+_REQUEUED: tuple[JobKind, ...] = ("process", "extract")
+"""Jobs that are queued in the target because messages are pending there."""
+Step = Literal["load", "verify"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigrationProgress:
+    """The number of records of all banks that are loaded, or verified, by now."""
+
+    bank: str
+    step: Step
+    done: int
+    total: int
+
+
+class MovedBank(Record):
+    """The result for one bank: moved, or already in the target and identical.
+
+    `resumed` records were loaded by an earlier attempt. `sha256` is the digest of the bank's export. `pending` messages
+    are queued in the target; `left` are jobs of other kinds, which stay in the source.
+    """
+
+    bank: str
+    state: Literal["moved", "identical"]
+    records: Mapping[Kind, int]
+    resumed: int = 0
+    sha256: str
+    pending: int = 0
+    left: Mapping[JobKind, int] = Field(default_factory=dict[JobKind, int])
+
+
+class MigrationReport(Record):
+    """The results of a migration. `unfinished` are banks of other migrations that can be resumed in the target."""
+
+    banks: tuple[MovedBank, ...]
+    unfinished: tuple[str, ...] = ()
+
+
+OnProgress = Callable[[MigrationProgress], None]
+
+
+async def move(
+    source: Store, target: Store, names: Sequence[BankId], *, on_progress: OnProgress | None = None, page: int = PAGE
+) -> MigrationReport:
+    """Copy banks between open stores, `page` records at a time; all are compared before anything is written."""
+    found = {name: await _in_target(source, target, name) for name in names}
+    progress = _Progress(on_progress, {name: await _size(source, name) for name in names})
+    done: list[MovedBank] = []
+    for name in names:
+        existing = found[name]
+        if existing is None:
+            done.append(await _BankMigration(source, target, name, progress, page).run())
+        else:
+            done.append(MovedBank(bank=name, state="identical", records=existing.counts, sha256=existing.digest))
+        progress.finish(name)
+    unfinished = tuple(incoming.bank for incoming in await incoming_banks(target))
+    return MigrationReport(banks=tuple(done), unfinished=unfinished)
+
+
+@dataclass
+class _Progress:
+    """Records done of all banks, bank after bank."""
+
+    report: OnProgress | None
+    sizes: Mapping[BankId, int]
+    before: int = 0
+
+    def show(self, bank: BankId, step: Step, done: int) -> None:
+        """Report how many records of a bank are done."""
+        if self.report is not None:
+            total = self.before + min(done, self.sizes[bank])
+            self.report(MigrationProgress(bank=bank, step=step, done=total, total=sum(self.sizes.values())))
+
+    def finish(self, bank: BankId) -> None:
+        """Report that a bank is complete."""
+        self.show(bank, "load", self.sizes[bank])
+        self.show(bank, "verify", self.sizes[bank])
+        self.before += self.sizes[bank]
+
+
+async def _size(store: Store, bank: BankId) -> int:
+    """Return the number of a bank's records, including episodes of pending messages, which are not moved."""
+    status = await store.status(bank)
+    many = status.messages + status.entities + status.episodes + status.facts + status.links + len(status.spending)
+    return many + sum(
+        map(len, (await store.former_profiles(bank), await store.confidence_changes(bank), await store.merges(bank)))
+    )
+
+
+async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None:
+    """Return the tally of a bank that the target already has; None if its name is free there."""
+    ours, theirs = await source.bank(name), await target.bank(name)
+    if theirs is None or ours is None:
+        return None
+    tally, differs = await compare_banks(StoredBank(source, ours), StoredBank(target, theirs))
+    if differs is None:
+        return tally
+    if await is_empty(StoredBank(target, theirs)):
+        return None
+    raise InvalidInput(
+        f"Bank {name!r} is already in the target and differs from the source's, first in {differs}. "
+        "Nothing was changed. Forget it in the target first, or name the banks to move without it."
+    )
+
+
+@dataclass(frozen=True)
+class _BankMigration:
+    """The migration of one bank."""
+
+    source: Store
+    target: Store
+    name: BankId
+    progress: _Progress
+    page: int
+
+    async def run(self) -> MovedBank:
+        """Load and verify the bank, then give it its name; start over if the source changes."""
+        left = await self._jobs_left()
+        for _ in range(TRIES):
+            begun = await find_incoming(self.target, self.name)
+            tally = await self._load(await self._bank(), begun)
+            if tally is not None and await self._same(tally):
+                await activate(self.target, self._incoming(tally))
+                return MovedBank(
+                    bank=self.name,
+                    state="moved",
+                    records=tally.counts,
+                    resumed=0 if begun is None else begun.records,
+                    sha256=tally.digest,
+                    pending=(await self.target.status(self.name)).pending,
+                    left=left,
+                )
+            await self.target.drop_bank(hidden_name(self.name))
+        raise StoreBusy(
+            f"Bank {self.name!r} changed in the source during each of {TRIES} attempts. It is not in the target; the "
+            "source is unchanged. Stop the processes that use the bank, and migrate again."
+        )
+
+    async def _bank(self) -> Bank:
+        bank = await self.source.bank(self.name)
+        if bank is None:
+            raise NotFound(f"Bank {self.name!r} is no longer in the source. It was not moved.")
+        return bank
+
+    def _incoming(self, loaded: Tally) -> IncomingBank:
+        return IncomingBank(bank=self.name, hidden=hidden_name(self.name), records=loaded.records, digest=loaded.digest)
+
+    async def _jobs_left(self) -> dict[JobKind, int]:
+        backlog = (await self.source.status(self.name)).backlog
+        return {job.kind: job.waiting + job.running + job.failed for job in backlog if job.kind not in _REQUEUED}
+
+    async def _load(self, bank: Bank, begun: IncomingBank | None) -> Tally | None:
+        """Load the records that the target lacks; return None if it has others than the source."""
+        tally = Tally(bank)
+        incoming = begun or await begin(self.target, bank, digest=tally.digest)
+        async with aclosing(records(self.source, self.name)) as exported:
+            if not await self._resumes(exported, tally, incoming):
+                return None
+            async for page in _pages(exported, self.page):
+                for record in page:
+                    tally.add(record)
+                incoming = await receive(self.target, incoming, page, digest=tally.digest)
+                self.progress.show(self.name, "load", tally.records)
+        return tally
+
+    async def _resumes(self, exported: AsyncGenerator[RestoreRecord], tally: Tally, incoming: IncomingBank) -> bool:
+        """Skip the records that the target has; return False if it has others."""
+        while tally.records < incoming.records:
+            record = await anext(exported, None)
+            if record is None:
+                return False
+            tally.add(record)
+            if tally.records % STEP == 0:
+                self.progress.show(self.name, "load", tally.records)
+        return tally.digest == incoming.digest
+
+    async def _same(self, loaded: Tally) -> bool:
+        """Compare the source with what was loaded; return False if the source has changed since."""
+        hidden = await self.target.bank(hidden_name(self.name))
+        if hidden is None:
+            raise StoreBusy(f"Another process has removed what was loaded of bank {self.name!r}. Migrate again.")
+        ours, theirs = StoredBank(self.source, await self._bank()), StoredBank(self.target, hidden)
+        tally, differs = await compare_banks(ours, theirs, lambda done: self.progress.show(self.name, "verify", done))
+        if tally.digest != loaded.digest:
+            return False
+        if differs is not None:
+            await self.target.drop_bank(hidden_name(self.name))
+            raise StoreError(
+                f"Bank {self.name!r} differs in the target after loading, first in {differs}. Its records were removed "
+                "from the target, and the source is unchanged. Migrate again; if it happens twice, report it."
+            )
+        return True
+
+
+async def _pages(exported: AsyncGenerator[RestoreRecord], size: int) -> AsyncGenerator[list[RestoreRecord]]:
+    """Yield the records in pages."""
+    page: list[RestoreRecord] = []
+    async for record in exported:
+        if not fits(page, record, size):
+            yield page
+            page = []
+        page.append(record)
+    if page:
+        yield page

@@ -8,17 +8,17 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.transfer.importers import chat, chatgpt, claude, hindsight, mem0, zep
-from vmemo.transfer.importers.reading import ForeignFile, read_file
-from vmemo.transfer.importers.records import NOTHING_IMPORTED, ForeignFormat, ForeignRecords
+from vmemo.transfer.importers.chats import read_chat, read_chatgpt, read_claude
+from vmemo.transfer.importers.foreign import NOTHING_IMPORTED, ForeignFile, ForeignFormat, ForeignRecords, read_file
+from vmemo.transfer.importers.memories import HINDSIGHT_MANIFEST, read_hindsight, read_mem0, read_zep
 
 IMPORTERS: Mapping[ForeignFormat, Callable[[ForeignFile], ForeignRecords]] = {
-    "mem0": mem0.read,
-    "zep": zep.read,
-    "hindsight": hindsight.read,
-    "chatgpt": chatgpt.read,
-    "claude": claude.read,
-    "chat": chat.read,
+    "mem0": read_mem0,
+    "zep": read_zep,
+    "hindsight": read_hindsight,
+    "chatgpt": read_chatgpt,
+    "claude": read_claude,
+    "chat": read_chat,
 }
 _CHAT_KEYS = ("role", "content")
 
@@ -37,7 +37,7 @@ def read_foreign(path: Path, format: ForeignFormat | None = None) -> tuple[Forei
 
 def detect(file: ForeignFile) -> ForeignFormat | None:
     """Return the format of a file, by the keys of its first records; None if they fit none."""
-    if hindsight.MANIFEST in file.members:
+    if HINDSIGHT_MANIFEST in file.members:
         return "hindsight"
     value = next((each for name, each in file.members.items() if "conversations" in name), None)
     return _of(value if file.members else file.values[0][1])
