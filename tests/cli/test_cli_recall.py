@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from vmemo import Memory, Provenance
-from vmemo.cli.why import tree
+from vmemo.cli.inspect import tree
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import NewerFact
 from vmemo_conformance.samples import a_fact

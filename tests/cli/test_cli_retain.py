@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo.cli.content import CHUNK, split_text
+from vmemo.cli.retain import CHUNK, split_text
 
 Run = Callable[..., Result]
 

@@ -7,26 +7,15 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import bank, entity, fact, webhook
+from vmemo.cli.banks import bank, profile
 from vmemo.cli.command import Command, CommandGroup, command
-from vmemo.cli.context import context
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
-from vmemo.cli.forget import forget
-from vmemo.cli.inspect import inspect
-from vmemo.cli.jobs import jobs
-from vmemo.cli.migrate import migrate
-from vmemo.cli.opinions import observations, opinions
-from vmemo.cli.process import maintain, process, reprocess
-from vmemo.cli.profile import profile
-from vmemo.cli.recall import recall
-from vmemo.cli.reembed import reembed
-from vmemo.cli.reflect import reflect
-from vmemo.cli.rekey import rekey
-from vmemo.cli.retain import retain
-from vmemo.cli.transfer import export, import_
-from vmemo.cli.why import why
-from vmemo.cli.worker import worker
+from vmemo.cli.inspect import entity, fact, inspect, observations, opinions, why
+from vmemo.cli.recall import context, recall, reflect
+from vmemo.cli.retain import forget, maintain, process, reprocess, retain
+from vmemo.cli.transfer import export, import_, migrate, reembed, rekey
+from vmemo.cli.worker import jobs, webhook, worker
 from vmemo.errors import MissingExtra
 
 EXTENSIONS = "vmemo.commands"
@@ -38,28 +27,7 @@ OTHERS = {
     "benchmark": ("vmemo-bench", "Measure retrieval quality, question answering, speed and cost."),
 }
 """Commands of other distributions: what installs each, and its help."""
-_GROUPS = (
-    CommandGroup(
-        "bank",
-        "List, create, show, configure and delete banks.",
-        (bank.list_banks, bank.create, bank.show, bank.set_profile, bank.delete),
-    ),
-    CommandGroup(
-        "entity",
-        "List, merge and separate entities.",
-        (entity.entities, entity.merges, entity.merge, entity.undo),
-    ),
-    CommandGroup(
-        "fact",
-        "Read, edit, pin and delete one fact.",
-        (fact.get, fact.history, fact.update, fact.delete, fact.pin, fact.unpin),
-    ),
-    CommandGroup(
-        "webhook",
-        "Add, list and delete webhooks: addresses that are notified of changed facts.",
-        (webhook.add, webhook.list_webhooks, webhook.delete),
-    ),
-)
+_GROUPS = (bank, entity, fact, webhook)
 _COMMANDS = (
     *(demo, retain, process, recall, context, reflect, inspect, why, opinions, observations, profile),
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),

@@ -1,20 +1,40 @@
-"""Definition of a command: its name, examples in its help, and errors printed without a traceback."""
+"""Definition of a command: its options, the examples in its help, its output, and errors without a traceback."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import NoReturn, ParamSpec
+from typing import Any, NoReturn
 
 import typer
+from pydantic_core import to_jsonable_python
+from rich.console import RenderableType
 from rich.text import Text
 
-from vmemo.cli.output import plain, stderr
+from vmemo.cli.options import option_group
+from vmemo.cli.output import plain, print_json, stderr, stdout
 from vmemo.errors import LLMFailed, VmemoError, public_name
 
-P = ParamSpec("P")
+
+@dataclass(frozen=True)
+class Output:
+    """The result of a command: a value of JSON and records for --json, and text or a table for people."""
+
+    value: object
+    shown: RenderableType
+    exit_code: int = 0
+
+    def print(self, *, as_json: bool) -> None:
+        """Print the result on stdout. Lines of text are not wrapped."""
+        if as_json:
+            print_json(to_jsonable_python(self.value, by_alias=False))
+        elif isinstance(self.shown, str):
+            typer.echo(plain(self.shown))
+        else:
+            stdout().print(self.shown, soft_wrap=isinstance(self.shown, Text))
 
 
 @dataclass(frozen=True)
@@ -42,22 +62,42 @@ class CommandGroup:
 
 def command(
     *examples: str, name: str | None = None, resume: str = "vmemo process"
-) -> Callable[[Callable[P, None]], Command]:
+) -> Callable[[Callable[..., Output | None]], Command]:
     """Turn a function into a command: its docstring is the help text, followed by the examples.
 
+    A parameter whose annotation is an `OptionGroup`, such as `target: OnBank`, stands for all options of the group.
     `resume` is the command that completes the work after a model failed; empty if there is none.
     """
 
-    def wrap(run: Callable[P, None]) -> Command:
+    def wrap(run: Callable[..., Output | None]) -> Command:
+        own = inspect.signature(run, eval_str=True).parameters
+        groups = {name: group for name, each in own.items() if (group := option_group(each.annotation)) is not None}
+        grouped = {name for group in groups.values() for name in group.options}
+        parameters = [
+            option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, each in own.items()
+            if name not in grouped
+            for option in (groups[name].options.values() if name in groups else [each])
+        ]
+
         @wraps(run)
-        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        def guarded(**given: Any) -> None:
+            as_json = given.get("as_json") is True
+            arguments = {name: given[name] for name in own if name in given}
+            for name, group in groups.items():
+                arguments[name] = group.build(**{option: given[option] for option in group.options})
             try:
-                run(*args, **kwargs)
+                output = run(**arguments)
+                if output is not None:
+                    output.print(as_json=as_json)
+                    raise typer.Exit(output.exit_code)
             except BrokenPipeError:
                 raise
             except (VmemoError, OSError) as error:
-                _fail(error, resume, as_json=kwargs.get("as_json") is True)
+                _fail(error, resume, as_json=as_json)
 
+        guarded.__dict__["__signature__"] = inspect.Signature(parameters)
+        guarded.__annotations__ = {each.name: each.annotation for each in parameters}
         return Command(name or run.__name__, guarded, examples)
 
     return wrap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import entry_points
@@ -19,14 +19,13 @@ from rich.rule import Rule
 from rich.text import Text
 
 from vmemo import Answer, Fact, Memory, Message, Provenance, Recalled, Retained
-from vmemo.cli.command import command
-from vmemo.cli.content import parse_lines
+from vmemo.cli.command import Output, command
+from vmemo.cli.inspect import tree
 from vmemo.cli.options import AsJson, BankName
-from vmemo.cli.output import day, occurred, one_line, print_json, stderr, stdout, table, when
+from vmemo.cli.output import day, marked_hit, occurred, one_line, stderr, table, when
 from vmemo.cli.recall import summary
-from vmemo.cli.tables import marked_hit
+from vmemo.cli.retain import parse_lines
 from vmemo.cli.target import Target, run
-from vmemo.cli.why import tree
 from vmemo.errors import MissingExtra
 from vmemo.models.base import Record
 
@@ -65,20 +64,18 @@ def demo(
     ] = False,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the console.")] = 8000,
     as_json: AsJson = False,
-) -> None:
+) -> Output | None:
     """Run vmemo on a sample conversation of one year. Needs no API key, server or download."""
     with tempfile.TemporaryDirectory(prefix="vmemo-demo-", ignore_cleanup_errors=True) as folder:
         target = Target(db or str(Path(folder) / "demo.db"), bank)
         if console:
             memory = Memory(target.url, target.bank, settings=target.settings())
             _console()(memory, conversation(), port)
-            return
+            return None
         with stderr().status("processing the conversation"):
             shown = run(target, _tour, requires="nothing")
-    if as_json:
-        print_json(shown.model_dump(mode="json"))
-    else:
-        _show(shown, target if db else None)
+    where = f"--db {shlex.quote(db or 'demo.db')} --bank {shlex.quote(bank)}"
+    return Output(shown, Group(*_sections(shown, where, [] if db else ["vmemo demo --db demo.db"])))
 
 
 def _console() -> Callable[[Memory, Sequence[Message], int], None]:
@@ -112,26 +109,27 @@ def conversation() -> list[Message]:
     return parse_lines(text, "demo.jsonl")
 
 
-def _show(shown: DemoResult, kept: Target | None) -> None:
-    """Print all sections; `kept` is the database, if the demo keeps it."""
-    console = stdout()
-    for number, (title, part) in enumerate(_parts(shown, kept), start=1):
-        console.print()
-        console.print(Rule(f"{number}. {title}", align="left", style="cyan"))
-        console.print(part)
-    console.print()
-
-
-def _parts(shown: DemoResult, kept: Target | None) -> Iterable[tuple[str, RenderableType]]:
-    yield "Retain: messages become dated facts", _retained(shown)
-    yield "Recall: the current value first", Group(*map(_recalled, shown.recalled))
-    yield (
-        "Time travel: the same question at two points in time",
-        Columns(map(_moment, (shown.then, shown.now)), equal=True, expand=True),
-    )
-    yield "Reflect: an answer with citations", _reflected(shown.answer)
-    yield "Why: the provenance of a fact", tree(shown.why)
-    yield "Try next", Text("\n".join(_next(shown, kept)), no_wrap=True, overflow="ignore")
+def _sections(shown: DemoResult, where: str, first: Sequence[str]) -> Iterator[RenderableType]:
+    """Yield all sections; `where` are the options of the database, and `first` the commands that create it."""
+    suggestions = [
+        *first,
+        f'vmemo recall "Which city does Maya live in?" --at-time 2024-05-01T00:00Z {where}',
+        f'vmemo context "What shall we cook tonight?" {where}',
+        f"vmemo why {shown.why.fact.short_id} {where}",
+        f'vmemo forget --entity "Priya" {where}',
+    ]
+    moments = Columns(map(_moment, (shown.then, shown.now)), equal=True, expand=True)
+    parts: list[tuple[str, RenderableType]] = [
+        ("Retain: messages become dated facts", _retained(shown)),
+        ("Recall: the current value first", Group(*map(_recalled, shown.recalled))),
+        ("Time travel: the same question at two points in time", moments),
+        ("Reflect: an answer with citations", _reflected(shown.answer)),
+        ("Why: the provenance of a fact", tree(shown.why)),
+        ("Try next", Text("\n".join(suggestions), no_wrap=True, overflow="ignore")),
+    ]
+    for number, (title, part) in enumerate(parts, start=1):
+        yield from ("", Rule(f"{number}. {title}", align="left", style="cyan"), part)
+    yield ""
 
 
 def _retained(shown: DemoResult) -> RenderableType:
@@ -160,18 +158,3 @@ def _moment(found: Recalled) -> Panel:
 def _reflected(answer: Answer) -> RenderableType:
     cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
     return Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)
-
-
-def _next(shown: DemoResult, kept: Target | None) -> list[str]:
-    if kept is None:
-        first, where = ["vmemo demo --db demo.db"], "--db demo.db --bank demo"
-    else:
-        first, where = [], f"--db {shlex.quote(kept.db)} --bank {shlex.quote(kept.bank)}"
-    return [
-        *first,
-        f'vmemo recall "Which city does Maya live in?" --at-time 2024-05-01T00:00Z {where}',
-        f'vmemo recall "Ines" --prompt {where}',
-        f"vmemo why {shown.why.fact.short_id} {where}",
-        f'vmemo forget --entity "Priya" {where}',
-        "vmemo benchmark sample",
-    ]

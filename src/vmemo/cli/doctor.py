@@ -1,22 +1,65 @@
-"""`vmemo doctor`."""
+"""`vmemo doctor`. A check reports a problem and never raises it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated
+import platform
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import typer
-from pydantic import JsonValue
 from rich.text import Text
 
-from vmemo.cli.checks import Check, database, embedder_answers, installation, model_answers, models
-from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
-from vmemo.cli.output import one_line, print_json, stdout
+from vmemo.cli.command import Output, command
+from vmemo.cli.options import DatabaseWithModels
+from vmemo.cli.output import counted, one_line, size, timestamp
 from vmemo.cli.target import Target
+from vmemo.errors import VmemoError
+from vmemo.models import Bank, BankId
+from vmemo.models.records import reembed_command
+from vmemo.models.results import Backlog, Status
+from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore, Store, TokenCounter
+from vmemo.stores.sqlite.rekey import leftovers
 
+State = Literal["ok", "warn", "fail"]
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+_OLDEST_PYTHON = (3, 11)
+_ASK = LLMRequest(
+    step="check",
+    system="You are being tested. Answer with JSON and nothing else.",
+    user='Answer {"ready": true}',
+    schema={"type": "object", "properties": {"ready": {"type": "boolean"}}, "required": ["ready"]},
+    max_tokens=1024,
+)
+_SENTENCE, _SENTENCE_TOKENS = "Memory holds what was said.", 6
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of one check."""
+
+    name: str
+    state: State
+    detail: str
+
+
+@runtime_checkable
+class _Checkable(Protocol):
+    """A store that can verify and scrub its database."""
+
+    async def schema_version(self) -> str: ...
+    async def damage(self) -> list[str]: ...
+    async def scrub(self, *, patient: bool = False) -> bool: ...
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    """A model that holds connections."""
+
+    async def close(self) -> None: ...
 
 
 @command(
@@ -31,34 +74,183 @@ def doctor(
     embedder_check: Annotated[
         bool, typer.Option("--embedder-check", help="Send one short text to a named embedder.")
     ] = False,
-    db: Db = DEFAULT_DB,
-    llm: Model = None,
-    embedder: EmbedderName = None,
-    as_json: AsJson = False,
-) -> None:
+    *,
+    target: DatabaseWithModels,
+) -> Output:
     """Check the installation, the engine and the database; complete an interrupted forget."""
-    checks = asyncio.run(_all(Target(db, "", llm, embedder), llm_check, embedder_check))
-    if as_json:
-        print_json({"ok": _sound(checks), "checks": [_line(check) for check in checks]})
-    else:
-        for check in checks:
-            state = (f"{check.state:>4}", _STYLES[check.state])
-            stdout().print(Text.assemble(state, f"  {check.name:<12} {one_line(check.detail)}"), soft_wrap=True)
-    if not _sound(checks):
-        raise typer.Exit(1)
+    checks = asyncio.run(_checks(target, llm_check=llm_check, embedder_check=embedder_check))
+    sound = all(check.state != "fail" for check in checks)
+    listed = [{"check": check.name, "state": check.state, "detail": check.detail} for check in checks]
+    lines = [
+        Text.assemble((f"{check.state:>4}", _STYLES[check.state]), f"  {check.name:<12} {one_line(check.detail)}")
+        for check in checks
+    ]
+    return Output({"ok": sound, "checks": listed}, Text("\n").join(lines), exit_code=0 if sound else 1)
 
 
-async def _all(target: Target, llm_check: bool, embedder_check: bool) -> list[Check]:
-    configured, context = models(target)
-    answering = [await model_answers(context.llm)] if llm_check and context.llm is not None else []
+async def _checks(target: Target, *, llm_check: bool, embedder_check: bool) -> list[Check]:
+    configured, context = _models(target)
+    answering = [await _model_answers(context.llm)] if llm_check and context.llm is not None else []
     if embedder_check and context.owns_embedder:
-        answering.append(await embedder_answers(context.embedder))
-    return [*await installation(context), *configured, *answering, *await database(target, context)]
+        answering.append(await _embedder_answers(context.embedder))
+    # The packaged model is checked where it is used; loading it verifies the hash of each of its files.
+    packaged = [] if context.owns_embedder else [await _packaged_model(context.embedder)]
+    installed = [_python(), _sqlite(), *packaged, _tokens(context.counter)]
+    return [*installed, *configured, *answering, *await _database(target, context)]
 
 
-def _line(check: Check) -> JsonValue:
-    return {"check": check.name, "state": check.state, "detail": check.detail}
+def _python() -> Check:
+    recent = sys.version_info >= _OLDEST_PYTHON
+    return Check("python", "ok" if recent else "fail", f"{platform.python_version()} at {sys.executable}")
 
 
-def _sound(checks: Sequence[Check]) -> bool:
-    return all(check.state != "fail" for check in checks)
+def _sqlite() -> Check:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+    except sqlite3.OperationalError as error:
+        return Check("sqlite", "fail", f"{sqlite3.sqlite_version} without FTS5: {error}")
+    finally:
+        connection.close()
+    return Check("sqlite", "ok", f"{sqlite3.sqlite_version} with FTS5")
+
+
+async def _packaged_model(embedder: Embedder) -> Check:
+    check = await _embedder_answers(embedder)
+    return replace(check, name="model", detail=check.detail.replace("answers", "files as released"))
+
+
+async def _embedder_answers(embedder: Embedder) -> Check:
+    """Embed one sentence."""
+    try:
+        vectors = await embedder.embed([_SENTENCE], "document")
+    except VmemoError as error:
+        return Check("embedder", "fail", str(error))
+    finally:
+        if isinstance(embedder, _Closable):
+            await embedder.close()
+    return Check("embedder", "ok", f"{embedder.name} answers, {vectors.shape[1]} dimensions")
+
+
+def _tokens(counter: TokenCounter) -> Check:
+    count = counter(_SENTENCE)
+    state: State = "ok" if count == _SENTENCE_TOKENS else "fail"
+    return Check("tokens", state, f"cl100k works offline: counted {count} tokens, expected {_SENTENCE_TOKENS}")
+
+
+def _models(target: Target) -> tuple[list[Check], Context]:
+    """Check the engine and a named embedder; return the context too, without those that cannot be constructed."""
+    settings, failed = target.settings(), dict[str, Check]()
+    for name, other in (("engine", "embedder"), ("embedder", "llm")):
+        try:
+            target.context(settings.model_copy(update={other: None}))
+        except VmemoError as error:
+            # The message names what is wrong: the model's name, its key or a missing extra.
+            failed[name] = Check(name, "fail", str(error))
+    without = {"llm" if name == "engine" else name: None for name in failed}
+    context = target.context(settings.model_copy(update=without))
+    checks = [failed.get("engine") or _engine(context.llm)]
+    if "embedder" in failed:
+        checks.append(failed["embedder"])
+    elif context.owns_embedder:
+        checks.append(Check("embedder", "ok", f"{context.embedder.name}, configured; --embedder-check sends one text"))
+    return checks, context
+
+
+def _engine(llm: LLM | None) -> Check:
+    if llm is None:
+        return Check("engine", "ok", "local (no language model; set --llm or VMEMO_LLM to use one)")
+    return Check("engine", "ok", f"{llm.name}, installed; --llm-check sends one request")
+
+
+async def _model_answers(llm: LLM) -> Check:
+    """Send one small request to the model."""
+    try:
+        usage = (await llm.complete(_ASK)).usage
+    except VmemoError as error:
+        return Check("llm", "fail", str(error))
+    finally:
+        if isinstance(llm, _Closable):
+            await llm.close()
+    spent = f"{counted(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
+    return Check("llm", "ok", f"{llm.name} answers ({spent})")
+
+
+async def _database(target: Target, context: Context) -> list[Check]:
+    """Check the database and its banks; a missing file is not created."""
+    if target.file is not None and not target.file.exists():
+        return [Check("database", "warn", f"{target.file} does not exist yet; vmemo retain creates it")]
+    try:
+        await context.store.open()
+        checks = [Check("database", "ok", _opens(target)), *_interrupted_rekey(target)]
+        return [*checks, *[check async for check in _opened(context)]]
+    except VmemoError as error:
+        return [Check("database", "fail", str(error))]
+    finally:
+        await context.store.close()
+
+
+def _opens(target: Target) -> str:
+    settings = target.settings()
+    encrypted = target.file is not None and bool(settings.encryption_key or settings.encryption_key_file)
+    return f"{target.safe_url} opens{', encrypted with SQLCipher' if encrypted else ''}"
+
+
+def _interrupted_rekey(target: Target) -> list[Check]:
+    left = [] if target.file is None else leftovers(target.file)
+    return [Check("rekey", "warn", f"{file} is left by an interrupted rekey; run it again") for file in left]
+
+
+async def _opened(context: Context) -> AsyncIterator[Check]:
+    store = context.store
+    if isinstance(store, _Checkable):
+        yield Check("schema", "ok", f"version {await store.schema_version()}")
+        yield _integrity(await store.damage())
+    if isinstance(store, ReplicatedStore) and store.replica is not None:
+        await store.replica.banks()
+        yield Check("replica", "ok", "answers")
+    banks = await store.banks()
+    statuses = [await store.status(BankId(bank.id)) for bank in banks]
+    for bank, status in zip(banks, statuses, strict=True):
+        yield _bank(bank, status, context.embedder)
+    yield await _scrub(store, any(status.scrub_pending for status in statuses))
+    used = max((status.bytes for status in statuses), default=0)
+    # Neo4j does not tell clients how large its files are.
+    if used:
+        yield Check("size", "ok", size(used))
+
+
+def _integrity(damage: list[str]) -> Check:
+    if damage:
+        return Check(
+            "integrity", "fail", f"The database reports {counted(len(damage), 'error')}: {damage[0]}. Restore a backup."
+        )
+    return Check("integrity", "ok", "no errors found")
+
+
+def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
+    name = f"bank {bank.id}"
+    if bank.embedder != embedder.name:
+        return Check(name, "warn", f"written with {bank.embedder}; run: {reembed_command(bank.id, embedder.name)}")
+    resume = f"vmemo process --bank {bank.id}"
+    if status.problems:
+        pending = f"{counted(status.pending, 'message')} pending"
+        return Check(name, "warn", f"{pending}, last error: {status.problems[-1].error}; {resume} retries")
+    if failed := [each for each in status.backlog if each.failed]:
+        return Check(name, "warn", "; ".join(map(_failed, failed)))
+    if status.pending:
+        return Check(name, "warn", f"{counted(status.pending, 'message')} pending; {resume} processes them")
+    return Check(name, "ok", f"{counted(status.messages, 'message')}, {counted(status.facts, 'fact')}, none pending")
+
+
+def _failed(work: Backlog) -> str:
+    again = "" if work.next_at is None else f", next attempt {timestamp(work.next_at)}"
+    return f"{counted(work.failed, f'{work.kind} job')} failed, last error: {work.error}{again}"
+
+
+async def _scrub(store: Store, pending: bool) -> Check:
+    if not (pending and isinstance(store, _Checkable)):
+        return Check("scrub", "ok", "no deleted text is left in the file")
+    if not await store.scrub(patient=True):
+        return Check("scrub", "warn", "deleted text is left in the file: close its other readers, then run this again")
+    return Check("scrub", "ok", "deleted text was left in the file and is removed now")

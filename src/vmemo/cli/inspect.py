@@ -1,26 +1,29 @@
-"""`vmemo inspect`: the contents of a bank."""
+"""Commands that show and edit records: `inspect`, `why`, `opinions`, `observations`, `fact` and `entity`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Literal, assert_never
 
 import typer
-from pydantic import JsonValue
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
-from vmemo import Memory
-from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
-from vmemo.cli.output import plain, print_json, stdout
-from vmemo.cli.tables import banks_table, entity_table, episode_table, fact_table, message_table, status_table
+from vmemo import Fact, Memory, Provenance
+from vmemo.cli.command import CommandGroup, Output, command
+from vmemo.cli.options import OnBank, WithModel, Yes, parse_time
+from vmemo.cli.output import day, occurred, one_line, page, plain, status_table, table, with_id
+from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import Target, run
-from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.errors import NotFound
+from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, FactId, Message, MessageId
 
 Listed = Literal["facts", "instructions", "pinned", "episodes", "entities", "messages"]
 What = Literal["status", "banks", "facts", "instructions", "pinned", "episodes", "entities", "messages"]
-Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
+FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id or short id.")]
 
 
 @command(
@@ -31,74 +34,307 @@ Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
     "vmemo inspect messages --document chat-2024-05 --json",
     "vmemo inspect facts --after 6d0c1f7e-…   the page after this id",
 )
-def inspect(  # noqa: PLR0913 - each is an option of the command line
+def inspect(
     what: Annotated[What, typer.Argument(help="What to show.")] = "status",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Records on a page.")] = 20,
     after: Annotated[str | None, typer.Option(metavar="ID", help="Start after this record.")] = None,
     document: Annotated[str | None, typer.Option(metavar="NAME", help="Only messages of this document.")] = None,
-    db: Db = DEFAULT_DB,
-    bank: BankName = DEFAULT_BANK,
-    llm: Model = None,
-    as_json: AsJson = False,
-) -> None:
+    *,
+    target: WithModel,
+) -> Output:
     """Show a bank's status, or a page of its records."""
     if document is not None and what != "messages":
         raise typer.BadParameter("Only messages belong to a document.", param_hint="--document")
-    target = Target(db, bank, llm)
-    match what:
-        case "status":
-            status = run(target, lambda memory: memory.status(), embeds=False)
-            _show(as_json, status.model_dump(mode="json"), status_table(status))
-        case "banks":
-            names = run(target, lambda memory: memory.banks(), requires="database")
-            _show(as_json, {"banks": [*names]}, banks_table(names))
-        case "facts" | "instructions" | "pinned" | "episodes" | "entities" | "messages":
-            page = run(target, lambda memory: _page(memory, what, limit, after, document), embeds=False)
-            _show_page(as_json, what, page, limit)
+    if what == "status":
+        status = run(target, lambda memory: memory.status(), embeds=False)
+        return Output(status, status_table(status))
+    if what == "banks":
+        names = run(target, lambda memory: memory.banks(), requires="database")
+        return Output({"banks": names}, "\n".join(map(one_line, names)))
+    return _list(target, what, limit=limit, after=after, document=document)
 
 
-async def _page(memory: Memory, what: Listed, limit: int, after: str | None, document: str | None) -> Page:
+def _list(target: Target, what: Listed, *, limit: int, after: str | None, document: str | None = None) -> Output:
+    found, rows = run(target, lambda memory: _read(memory, what, limit, after, document), embeds=False)
+    more = found[-1].id if len(found) == limit else None
+    return Output({what: found, "next": more}, page(rows if found else "Nothing here.", more))
+
+
+async def _read(
+    memory: Memory, what: Listed, limit: int, after: str | None, document: str | None
+) -> tuple[Sequence[Fact | Episode | Entity | Message], Table]:
     match what:
         case "facts" | "instructions" | "pinned":
-            return await memory.facts(
+            facts = await memory.facts(
                 after=FactId(after) if after else None,
                 limit=limit,
                 instructions=what == "instructions",
                 pinned=what == "pinned",
             )
+            return facts, fact_table(facts)
         case "episodes":
-            return await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
+            episodes = await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
+            return episodes, episode_table(episodes)
         case "entities":
-            return await memory.entities(after=EntityId(after) if after else None, limit=limit)
+            entities = await memory.entities(after=EntityId(after) if after else None, limit=limit)
+            return entities, entity_table(entities)
         case "messages":
-            return await memory.messages(document=document, after=MessageId(after) if after else None, limit=limit)
+            messages = await memory.messages(document=document, after=MessageId(after) if after else None, limit=limit)
+            return messages, message_table(messages)
         case _:
             assert_never(what)
 
 
-def _show_page(as_json: bool, what: Listed, page: Page, limit: int) -> None:
-    more = page[-1].id if len(page) == limit else None
-    _show(as_json, {what: [item.model_dump(mode="json") for item in page], "next": more}, _table(page))
-    if more and not as_json:
-        stdout().print(Text(f"For the next page add --after {plain(more)}", style="dim"))
+def fact_table(facts: Sequence[Fact]) -> Table:
+    """Return a table of facts with their mention and occurrence dates."""
+    rows = table("mentioned", "occurred", "network", "fact and id")
+    for fact in facts:
+        rows.add_row(day(fact.mentioned_at), occurred(fact), fact.network, with_id(_marked(fact), fact.id))
+    return rows
 
 
-def _table(page: Page) -> RenderableType:
-    match page[0] if page else None:
-        case Fact():
-            return fact_table([item for item in page if isinstance(item, Fact)])
-        case Episode():
-            return episode_table([item for item in page if isinstance(item, Episode)])
-        case Entity():
-            return entity_table([item for item in page if isinstance(item, Entity)])
-        case Message():
-            return message_table([item for item in page if isinstance(item, Message)])
-        case None:
-            return "Nothing here."
+def _marked(fact: Fact) -> str:
+    if fact.invalid_at is not None:
+        return f"(until {day(fact.invalid_at)}) {fact.text}"
+    return f"(no longer believed) {fact.text}" if fact.expired_at is not None else fact.text
 
 
-def _show(as_json: bool, value: JsonValue, shown: RenderableType) -> None:
-    if as_json:
-        print_json(value)
-    else:
-        stdout().print(shown)
+def episode_table(episodes: Sequence[Episode]) -> Table:
+    """Return a table of episodes."""
+    rows = table("started", "messages>", "title and id")
+    for episode in episodes:
+        rows.add_row(day(episode.started_at), str(len(episode.messages)), with_id(episode.title, episode.id))
+    return rows
+
+
+def entity_table(entities: Sequence[Entity]) -> Table:
+    """Return a table of entities with their aliases."""
+    rows = table("type", "mentions>", "last seen", "name, aliases and id")
+    for entity in entities:
+        names = ", ".join((entity.name, *(alias for alias in entity.aliases if alias != entity.name)))
+        rows.add_row(entity.type, str(entity.mentions), day(entity.last_seen), with_id(names, entity.id))
+    return rows
+
+
+def message_table(messages: Sequence[Message]) -> Table:
+    """Return a table of messages."""
+    rows = table("timestamp", "state", "document", "message and id")
+    for message in messages:
+        said = with_id(f"{message.voice}: {message.content}", message.id)
+        rows.add_row(day(message.timestamp), message.state, Text(one_line(message.document or "")), said)
+    return rows
+
+
+@command(
+    "vmemo why 0f9a3c52                               a short id from recall, reflect or a prompt",
+    "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d --json",
+)
+def why(fact: FactArgument, *, target: OnBank) -> Output:
+    """Show the provenance of a fact: episode, source messages, and what replaced it."""
+    chain = run(target, lambda memory: memory.why(fact), embeds=False)
+    return Output(chain, tree(chain))
+
+
+def tree(chain: Provenance) -> Tree:
+    """Return the provenance as a tree with the fact at its root."""
+    fact = chain.fact
+    root = Tree(Text.assemble((one_line(fact.text), "bold"), f"\n{fact.network}, {fact.engine} engine, {fact.id}"))
+    if fact.reason:
+        root.add(Text(f"edited: {one_line(fact.reason)}", style="yellow"))
+    for episode in chain.episodes:
+        root.add(Text(f"episode of {day(episode.started_at)}: {one_line(episode.title)}", style="cyan"))
+    for message in chain.messages:
+        said = Text.assemble((f"message of {day(message.timestamp)}, {plain(message.id)}", "green"), "\n")
+        root.add(said.append(f"{one_line(message.voice)}: {one_line(message.content)}"))
+    for behind in chain.basis:
+        root.add(tree(behind))
+    for move in chain.confidence_changes:
+        step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {one_line(move.reason)}"
+        root.add(Text(step, style="magenta"))
+    judged = {found.fact: f", revision model {found.probability:.2f}" for found in chain.newer}
+    for newer in chain.superseded_by:
+        reason = f" ({one_line(newer.reason)})" if newer.reason else judged.get(newer.id, "")
+        judged.pop(newer.id, None)
+        root.add(Text(f"replaced by {newer.id}{reason}: {one_line(newer.text)}", style="yellow"))
+    for fact, probability in judged.items():
+        root.add(Text(f"maybe outdated by {fact}{probability}", style="yellow"))
+    return root
+
+
+@command(
+    "vmemo opinions",
+    "vmemo opinions --why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id from the list",
+    "vmemo opinions --bank alice --json",
+)
+def opinions(
+    why: Annotated[str | None, typer.Option(metavar="ID", help="Show how this opinion's confidence changed.")] = None,
+    *,
+    target: OnBank,
+) -> Output:
+    """List current opinions with their confidence, or the confidence history of one."""
+    if why is not None:
+        opinion, moves = run(target, lambda memory: _history(memory, why), embeds=False)
+        return Output({"opinion": opinion, "moves": moves}, _trajectory(opinion, moves))
+    held = run(target, lambda memory: memory.opinions(), embeds=False)
+    rows = table("confidence>", "formed", "opinion and id")
+    for opinion in held:
+        rows.add_row(f"{opinion.confidence or 0:.2f}", day(opinion.mentioned_at), with_id(opinion.text, opinion.id))
+    return Output({"opinions": held}, rows if held else "There are no opinions.")
+
+
+async def _history(memory: Memory, id: str) -> tuple[Fact, list[ConfidenceChange]]:
+    opinion = (await memory.why(id)).fact
+    if opinion.network != "opinion":
+        raise NotFound(f"{id!r} is not an opinion. `vmemo opinions` lists opinions; use `vmemo why` for other facts.")
+    return opinion, await memory.trajectory(id)
+
+
+def _trajectory(opinion: Fact, moves: Sequence[ConfidenceChange]) -> RenderableType:
+    head = Text.assemble((one_line(opinion.text), "bold"), f"\nconfidence {opinion.confidence or 0:.2f}, {opinion.id}")
+    if not moves:
+        return Group(head, "Its confidence has not changed.")
+    rows = table("when", "stance", "confidence>", "reason and evidence")
+    for move in moves:
+        reason = Text.assemble(one_line(move.reason), *(("\n" + id, "dim") for id in move.evidence))
+        rows.add_row(day(move.at), move.stance, f"{move.before:.2f} → {move.after:.2f}", reason)
+    return Group(head, rows)
+
+
+@command("vmemo observations", 'vmemo observations "Alice" --json', "vmemo observations Alice --bank team")
+def observations(
+    entity: Annotated[
+        str | None, typer.Argument(metavar="ENTITY", help="An entity by name or id. Default: all.")
+    ] = None,
+    *,
+    target: OnBank,
+) -> Output:
+    """List observations of an entity, or of all; `vmemo why` shows the facts behind one."""
+    found = run(target, lambda memory: memory.observations(entity), embeds=False)
+    return Output({"observations": found}, fact_table(found) if found else "There are no observations.")
+
+
+@command("vmemo fact get 0f9a3c52", "vmemo fact get 0f9a3c52 --json", name="fact get")
+def get_fact(fact: FactArgument, *, target: OnBank) -> Output:
+    """Show one fact."""
+    return _fact(run(target, lambda memory: memory.get(fact), embeds=False))
+
+
+def _fact(fact: Fact) -> Output:
+    marks = ", pinned" if fact.pinned else ""
+    return Output(fact, f"{one_line(fact.text)}\n{fact.network}, {fact.engine} engine{marks}, {fact.id}")
+
+
+@command("vmemo fact history 0f9a3c52", "vmemo fact history 0f9a3c52 --json", name="fact history")
+def fact_history(fact: FactArgument, *, target: OnBank) -> Output:
+    """Show all versions of a fact, oldest first."""
+    found = run(target, lambda memory: memory.history(fact), embeds=False)
+    rows = table("recorded", "true", "fact and id")
+    for each in found:
+        rows.add_row(day(each.recorded_at), each.validity, with_id(each.text, each.id))
+    return Output({"facts": found}, rows)
+
+
+@command(
+    'vmemo fact update 0f9a3c52 "Ana lives in Porto."',
+    'vmemo fact update 0f9a3c52 "Ana lives in Porto." --valid-at 2024-03-01 --reason "She moved." --json',
+    name="fact update",
+)
+def update_fact(
+    fact: FactArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which `vmemo why` shows.")] = "",
+    valid_at: Annotated[
+        datetime | None,
+        typer.Option(
+            parser=parse_time,
+            metavar="TIME",
+            help="Since when it is true: a date, or a time with a time zone. Default: now.",
+        ),
+    ] = None,
+    *,
+    target: OnBank,
+) -> Output:
+    """Write a new version of a fact; the old one is closed and stays in its history."""
+    return _fact(run(target, lambda memory: memory.update(fact, text, reason, valid_at=valid_at)))
+
+
+@command("vmemo fact delete 0f9a3c52", "vmemo fact delete 0f9a3c52 --yes --json", name="fact delete")
+def delete_fact(fact: FactArgument, yes: Yes = False, *, target: WithModel) -> Output:
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+    confirm_deletion(f"fact {one_line(fact)} from bank {one_line(target.bank)!r}", yes=yes)
+    return deleted(run(target, lambda memory: memory.delete(fact)))
+
+
+@command("vmemo fact pin 0f9a3c52", "vmemo fact pin 0f9a3c52 --json", name="fact pin")
+def pin_fact(fact: FactArgument, *, target: OnBank) -> Output:
+    """Pin a current fact, so that maintenance never closes it."""
+    return _fact(run(target, lambda memory: memory.pin(fact)))
+
+
+@command("vmemo fact unpin 0f9a3c52", "vmemo fact unpin 0f9a3c52 --json", name="fact unpin")
+def unpin_fact(fact: FactArgument, *, target: OnBank) -> Output:
+    """Unpin a fact."""
+    return _fact(run(target, lambda memory: memory.unpin(fact)))
+
+
+@command("vmemo entity list", "vmemo entity list --limit 100 --bank alice --json", name="entity list")
+def list_entities(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Entities on a page.")] = 20,
+    after: Annotated[str | None, typer.Option(metavar="ID", help="Start after this entity.")] = None,
+    *,
+    target: OnBank,
+) -> Output:
+    """List entities with their aliases."""
+    return _list(target, "entities", limit=limit, after=after)
+
+
+@command("vmemo entity merges", "vmemo entity merges --bank alice --json", name="entity merges")
+def list_merges(*, target: OnBank) -> Output:
+    """List merges of entities and their reasons; `vmemo entity undo` reverts one."""
+    found = run(target, lambda memory: memory.merges(), embeds=False)
+    rows = table("when", "reason", "names and the merge's id")
+    for each in found:
+        undone = f"(undone {day(each.undone_at)}) " if each.undone_at is not None else ""
+        rows.add_row(day(each.at), Text(one_line(each.reason)), with_id(undone + ", ".join(each.names), each.id))
+    return Output({"merges": found}, rows if found else "There are no merges.")
+
+
+@command(
+    'vmemo entity merge "Robert Hale" "Bob Hale"',
+    'vmemo entity merge Robert Bob --reason "she said so" --json',
+    name="entity merge",
+)
+def merge_entities(
+    keep: Annotated[str, typer.Argument(metavar="KEEP", help="The entity to keep, by name or id.")],
+    absorb: Annotated[str, typer.Argument(metavar="ABSORB", help="The entity to merge into it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown in the list of merges.")] = "",
+    *,
+    target: OnBank,
+) -> Output:
+    """Merge two entities; all names stay as aliases, and the merge can be undone."""
+    done = run(target, lambda memory: memory.merge_entities(keep, absorb, reason), embeds=False)
+    merged = f"Merged {one_line(', '.join(done.names))} into {one_line(keep)}."
+    return Output(done, f"{merged}\nTo undo: vmemo entity undo {done.id}")
+
+
+@command(
+    "vmemo entity undo 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id as `vmemo entity merges` shows it",
+    "vmemo entity undo 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d --json",
+    name="entity undo",
+)
+def undo_merge(
+    merge: Annotated[str, typer.Argument(metavar="MERGE", help="A merge's id.")], *, target: OnBank
+) -> Output:
+    """Undo a merge; the two entities are not merged again automatically."""
+    apart = run(target, lambda memory: memory.undo_merge(merge), embeds=False)
+    return Output({"merge": merge, "entity": apart}, f"Merge undone; entity {apart} is separate again.")
+
+
+entity = CommandGroup(
+    "entity", "List, merge and separate entities.", (list_entities, list_merges, merge_entities, undo_merge)
+)
+fact = CommandGroup(
+    "fact",
+    "Read, edit, pin and delete one fact.",
+    (get_fact, fact_history, update_fact, delete_fact, pin_fact, unpin_fact),
+)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from pydantic import JsonValue
+from pydantic import AwareDatetime, JsonValue
+from pydantic.fields import FieldInfo
 
-from vmemo.models import Budget, base
+from vmemo.cli.target import Target
+from vmemo.errors import InvalidInput
+from vmemo.models import Budget, Interval, Network, base
+from vmemo.models.requests import RecallFilters, RecallOptions
 from vmemo.settings import Settings
 
-DEFAULT_DB = str(Settings.model_fields["url"].default)
-DEFAULT_BANK = "default"
-_COMMON = "Common options"
+_COMMON_PANEL = "Common options"
+_FILTER_PANEL = "Filters and time travel"
 
 
 def parse_time(text: str) -> datetime:
@@ -36,16 +41,20 @@ def parse_metadata(given: Sequence[str]) -> dict[str, JsonValue]:
         key, found, value = pair.partition("=")
         if not (key and found):
             raise typer.BadParameter(f"{pair!r} is not of the form KEY=VALUE.", param_hint="--meta")
-        read[key] = _value(value)
+        try:
+            read[key] = json.loads(value)
+        except ValueError:
+            read[key] = value
     return read
 
 
-def _value(text: str) -> JsonValue:
-    try:
-        value: JsonValue = json.loads(text)
-    except ValueError:
+def parse_budget(text: str) -> Budget:
+    """Parse a budget: its name or a number of nodes."""
+    if text in ("low", "mid", "high"):
         return text
-    return value
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is not low, mid, high or a number of nodes.", param_hint="--budget")
+    return int(text)
 
 
 Db = Annotated[
@@ -55,10 +64,10 @@ Db = Annotated[
         envvar="VMEMO_URL",
         metavar="URL|FILE",
         help="The database: a URL such as sqlite:///memory.db, or a file path.",
-        rich_help_panel=_COMMON,
+        rich_help_panel=_COMMON_PANEL,
     ),
 ]
-BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON)]
+BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON_PANEL)]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +75,7 @@ Model = Annotated[
         envvar="VMEMO_LLM",
         metavar="MODEL",
         help="The language model, such as openai:gpt-5-mini or http://host:8000/v1#name. Default: the local engine.",
-        rich_help_panel=_COMMON,
+        rich_help_panel=_COMMON_PANEL,
     ),
 ]
 EmbedderName = Annotated[
@@ -77,17 +86,135 @@ EmbedderName = Annotated[
         metavar="NAME",
         help="The embedder, such as small, openai:text-embedding-3-small, ollama:nomic-embed-text or "
         "http://host:8000/v1#name. Default: the packaged one.",
-        rich_help_panel=_COMMON,
+        rich_help_panel=_COMMON_PANEL,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.", rich_help_panel=_COMMON)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.", rich_help_panel=_COMMON_PANEL)]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+SomeBanks = Annotated[list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")]
+MaintainEvery = Annotated[
+    float, typer.Option(min=0.0, metavar="HOURS", help="Hours between maintenance runs; 0 disables them.")
+]
 
 
-def parse_budget(text: str) -> Budget:
-    """Parse a budget: its name or a number of nodes."""
-    if text in ("low", "mid", "high"):
-        return text
-    if not text.isdecimal():
-        raise typer.BadParameter(f"{text!r} is not low, mid, high or a number of nodes.", param_hint="--budget")
-    return int(text)
+@dataclass(frozen=True)
+class OptionGroup:
+    """Options that a command receives as one value, which `build` makes of them."""
+
+    options: Mapping[str, inspect.Parameter]
+    build: Callable[..., object]
+
+
+def option_group(annotation: object) -> OptionGroup | None:
+    """Return the group that an annotation names."""
+    named: tuple[object, ...] = getattr(annotation, "__metadata__", ())
+    return next((each for each in named if isinstance(each, OptionGroup)), None)
+
+
+def option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
+    """Return an option of a group."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_TARGET_OPTIONS = {
+    "db": option("db", Db, str(Settings.model_fields["url"].default)),
+    "bank": option("bank", BankName, "default"),
+    "llm": option("llm", Model),
+    "embedder": option("embedder", EmbedderName),
+    "as_json": option("as_json", AsJson, default=False),
+}
+
+
+def _target_options(*names: str) -> OptionGroup:
+    """Return the options of a target, and --json, which every command with a target has."""
+
+    def build(as_json: bool, **options: Any) -> Target:
+        return Target(**options)
+
+    return OptionGroup({name: _TARGET_OPTIONS[name] for name in (*names, "as_json")}, build)
+
+
+OnDatabase = Annotated[Target, _target_options("db")]
+OnBank = Annotated[Target, _target_options("db", "bank")]
+WithModel = Annotated[Target, _target_options("db", "bank", "llm")]
+WithEmbedder = Annotated[Target, _target_options("db", "bank", "embedder")]
+WithModels = Annotated[Target, _target_options("db", "bank", "llm", "embedder")]
+DatabaseWithModel = Annotated[Target, _target_options("db", "llm")]
+DatabaseWithEmbedder = Annotated[Target, _target_options("db", "embedder")]
+DatabaseWithModels = Annotated[Target, _target_options("db", "llm", "embedder")]
+
+_REPEATED = {
+    "networks": ("--network", "|".join(get_args(Network))),
+    "tags": ("--tag", "TAG"),
+    "entities": ("--entity", "NAME"),
+    "metadata": ("--meta", "KEY=VALUE"),
+}
+"""Filters that can be given several times, by field, with the form of their values."""
+_OWN_OPTION = frozenset({"explain", "now"})
+"""Fields that commands declare themselves, because not every command has them or their help differs."""
+
+
+def _filter_options(name: str, field: FieldInfo) -> list[inspect.Parameter]:
+    if name == "occurred":
+        return [
+            _filter("after", datetime, "--after", help="Occurred at this time or later.", parser=parse_time),
+            _filter("before", datetime, "--before", help="Occurred before this time.", parser=parse_time),
+        ]
+    help, flag, kinds = field.description or "", f"--{name.replace('_', '-')}", _types(field.annotation)
+    if name in _REPEATED:
+        flag, metavar = _REPEATED[name]
+        return [_filter(name, list[str], flag, help=f"{help} Repeatable.", metavar=metavar)]
+    if bool in kinds:
+        return [_filter(name, bool, flag, default=False, help=help)]
+    if datetime in kinds:
+        return [_filter(name, datetime, flag, help=help, parser=parse_time)]
+    if timedelta in kinds:
+        return [_filter(name, str, flag, help=help, metavar="DURATION")]
+    if float in kinds:
+        return [_filter(name, float, flag, help=help, min=0, max=1)]
+    return [_filter(name, field.annotation, flag, help=help)]
+
+
+def _types(annotation: object) -> set[object]:
+    """Return the plain types within an annotation."""
+    inner = get_args(annotation)
+    own = {AwareDatetime: datetime}.get(annotation, annotation) if isinstance(annotation, type) else annotation
+    return {own}.union(*map(_types, inner[:1] if get_origin(annotation) is Annotated else inner))
+
+
+def _filter(name: str, kind: Any, flag: str, *, default: object = None, **settings: Any) -> inspect.Parameter:
+    if settings.get("parser") is parse_time:
+        settings["metavar"] = "TIME"
+    declared = typer.Option(flag, rich_help_panel=_FILTER_PANEL, **settings)
+    optional = kind if default is not None else kind | None
+    return option(name, Annotated[optional, declared], default)
+
+
+def _read_filters(**values: Any) -> RecallOptions:
+    """Return the given filter options as keyword arguments of the verbs, validated."""
+    given: dict[str, object] = {name: value for name, value in values.items() if value is not None and value != []}
+    after, before = given.pop("after", None), given.pop("before", None)
+    try:
+        if after is not None or before is not None:
+            given["occurred"] = Interval.of({"start": after, "end": before})
+        if metadata := values.get("metadata"):
+            given["metadata"] = parse_metadata(metadata)
+        filters = RecallFilters.of(given)
+    except InvalidInput as error:
+        raise typer.BadParameter(str(error)) from error
+    validated: Any = {name: getattr(filters, name) for name in given}
+    return validated
+
+
+_FILTERS = [
+    each
+    for name, field in RecallFilters.model_fields.items()
+    if name not in _OWN_OPTION
+    for each in _filter_options(name, field)
+]
+Filters = Annotated[RecallOptions, OptionGroup({each.name: each for each in _FILTERS}, _read_filters)]
+"""The filters of recall and reflect.
+
+A field that is added to `RecallFilters` becomes an option without a change here, unless it has a type of its own.
+"""

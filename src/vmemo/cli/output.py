@@ -1,26 +1,33 @@
-"""Console output: tables, dates, and text from memory made safe for a terminal."""
+"""Console output: JSON, tables, dates, progress, and text from memory made safe for a terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import typer
 from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.models import Fact, Interval
+from vmemo.errors import VmemoError
+from vmemo.models import Fact, Hit, Interval
+from vmemo.models.results import Backlog, Spending, Status
 from vmemo.text.temporal import format_interval
 
+R = TypeVar("R")
 WIDTH = 100
 """Columns when the output is not a terminal."""
+_POLL = 0.2
+"""Seconds between two queries of the remaining count."""
 
 
 def stdout() -> Console:
@@ -106,6 +113,19 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
+def page(rows: RenderableType, after: str | None) -> RenderableType:
+    """Return a page of a list with a hint at the next one, which follows the record `after`."""
+    return rows if after is None else Group(rows, Text(f"For the next page add --after {plain(after)}", style="dim"))
+
+
+def fields(*named: tuple[str, str]) -> Table:
+    """Return names and values as a table without a head."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in named:
+        grid.add_row(Text(name, style="bold"), Text(value))
+    return grid
+
+
 def progress(*, shown: bool = True) -> Progress:
     """Return a transient progress bar on stderr, disabled without a terminal."""
     console = stderr()
@@ -118,3 +138,94 @@ def progress(*, shown: bool = True) -> Progress:
         transient=True,
         disable=not (shown and console.is_terminal),
     )
+
+
+async def with_progress(
+    work: Coroutine[Any, Any, R], left: Callable[[], Awaitable[int]], *, what: str, shown: bool
+) -> R:
+    """Await work while a progress bar shows the remaining count that `left` returns."""
+    with progress(shown=shown) as bar:
+        updates = asyncio.create_task(_update(left, bar, what))
+        try:
+            return await work
+        finally:
+            updates.cancel()
+
+
+async def _update(left: Callable[[], Awaitable[int]], bar: Progress, what: str) -> None:
+    task, most = bar.add_task(what, total=None), 0
+    while not bar.disable:
+        await asyncio.sleep(_POLL)
+        # The store may be busy or closed already; the work itself raises errors.
+        with suppress(VmemoError):
+            count = await left()
+            most = max(most, count)
+            bar.update(task, total=most or None, completed=most - count)
+
+
+def status_table(status: Status) -> RenderableType:
+    """Return a bank's status as a table."""
+    grid = fields(*((name, one_line(value)) for name, value in _counts(status)))
+    problems = [
+        Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.problems
+    ]
+    queued = [_backlog_table(status.backlog)] if status.backlog else []
+    spent = [_spending_table(status.spending)] if status.spending else []
+    return Group(grid, *problems, *queued, *spent)
+
+
+def _backlog_table(backlog: Sequence[Backlog]) -> Table:
+    rows = table("queued jobs", "waiting>", "running>", "failed>", "next due", "last error")
+    for each in backlog:
+        due = "" if each.next_at is None else timestamp(each.next_at)
+        error = Text(one_line(each.error or ""), style="red")
+        rows.add_row(each.kind, str(each.waiting), str(each.running), str(each.failed), due, error)
+    return rows
+
+
+def _spending_table(spending: Sequence[Spending]) -> Table:
+    rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
+    for each in (*spending, *([_total(spending)] if len(spending) > 1 else [])):
+        counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
+        rows.add_row(each.step, Text(one_line(each.model)), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
+    return rows
+
+
+def _total(spending: Sequence[Spending]) -> Spending:
+    return Spending(
+        step="all",
+        model="",
+        calls=sum(each.calls for each in spending),
+        failures=sum(each.failures for each in spending),
+        input_tokens=sum(each.input_tokens for each in spending),
+        output_tokens=sum(each.output_tokens for each in spending),
+        cost=sum(each.cost for each in spending),
+    )
+
+
+def _counts(status: Status) -> list[tuple[str, str]]:
+    used = [("size", size(status.bytes))] if status.bytes else []
+    scrub = [("scrub", "pending: run vmemo doctor")] if status.scrub_pending else []
+    return [
+        ("bank", status.bank),
+        ("engine", status.engine),
+        ("embedder", f"{status.embedder} ({status.dimension} dimensions)"),
+        ("messages", f"{status.messages:,} ({status.pending:,} pending)"),
+        ("episodes", f"{status.episodes:,}"),
+        ("facts", f"{status.facts:,} ({status.closed_facts:,} closed)"),
+        ("entities", f"{status.entities:,}"),
+        ("links", f"{status.links:,}"),
+        *used,
+        *scrub,
+    ]
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in kB or MB."""
+    return f"{count / 1_000_000:.1f} MB" if count >= 1_000_000 else f"{count / 1000:.0f} kB"
+
+
+def marked_hit(hit: Hit) -> Text:
+    """Return the text of a hit after its status."""
+    note = Text(f"({hit.status_note}) ", style="yellow") if hit.status_note else Text()
+    return note.append(one_line(hit.text), style="default")

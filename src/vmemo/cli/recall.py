@@ -1,38 +1,32 @@
-"""`vmemo recall`."""
+"""Commands that answer questions: `recall`, `context` and `reflect`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, cast
 
 import typer
+from pydantic import JsonValue
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vmemo import Hit, Memory, Recalled
-from vmemo.cli.command import command
-from vmemo.cli.filters import takes_filters
-from vmemo.cli.options import (
-    DEFAULT_BANK,
-    DEFAULT_DB,
-    AsJson,
-    BankName,
-    Budgeted,
-    Db,
-    EmbedderName,
-    parse_budget,
-    parse_time,
-)
-from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when
-from vmemo.cli.tables import marked_hit
-from vmemo.cli.target import Target, run
+from vmemo import Answer, Hit, Memory, MemoryLookup, Recalled, Retracted, TextDelta
+from vmemo.cli.command import Output, command
+from vmemo.cli.options import AsJson, Budgeted, Filters, OnBank, WithEmbedder, WithModels, parse_budget, parse_time
+from vmemo.cli.output import counted, marked_hit, one_line, plain, print_json, stderr, table, when
+from vmemo.cli.target import run
 from vmemo.models.recalled import Explanation
-from vmemo.models.requests import RecallOptions
+from vmemo.models.requests import RecallOptions, ReflectOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
 """Facts that are shown by default."""
+_ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 
 
 @command(
@@ -43,7 +37,6 @@ PAGE = 10
     'vmemo recall "trips" --after 2024-06-01T00:00Z --before 2024-09-01T00:00Z --json',
     'vmemo recall "Where did we eat last week?" --explain --now 2024-05-01T09:30Z',
 )
-@takes_filters
 def recall(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question or search text.")],
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum total tokens of the facts.")] = 4096,
@@ -59,13 +52,10 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
             "--now", parser=parse_time, metavar="TIME", help='The reference time for "last week" etc. Default: now.'
         ),
     ] = None,
-    db: Db = DEFAULT_DB,
-    bank: BankName = DEFAULT_BANK,
-    embedder: EmbedderName = None,
-    as_json: AsJson = False,
     *,
-    filters: RecallOptions,
-) -> None:
+    target: WithEmbedder,
+    filters: Filters,
+) -> Output:
     """Find the facts most relevant to a question."""
     options: RecallOptions = {**filters, "explain": explain, "now": now}
     explored = parse_budget(budget)
@@ -79,29 +69,25 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
             return await memory.retrieve(query, top_k, **options)
         return await memory.recall(query, max_tokens, explored, **options)
 
-    found = run(Target(db, bank, embedder=embedder), find)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    elif prompt:
-        typer.echo(plain(found.to_prompt()))
-    else:
-        show(found, None if show_all else limit or top_k or PAGE)
+    found = run(target, find)
+    if prompt:
+        return Output(found, found.to_prompt())
+    return Output(found, _found(found, None if show_all else limit or top_k or PAGE))
 
 
-def show(found: Recalled, limit: int | None) -> None:
-    """Print up to `limit` hits as a table, a summary, and the explanation if present."""
+def _found(found: Recalled, limit: int | None) -> RenderableType:
+    """Return up to `limit` hits as a table, a summary, and the explanation if present."""
     why = found.explanation
+    parts: list[RenderableType] = ["No matching facts."]
     if found.hits:
-        stdout().print(_hits(found.hits[:limit], why))
         more = "" if limit is None or limit >= len(found.hits) else f"showing {limit} of "
         hint = "; --limit N or --all shows more" if more else ""
-        stdout().print(f"[dim]{more}{summary(found)}{hint}[/dim]")
-    else:
-        stdout().print("No matching facts.")
-    for fact in found.instructions:
-        stdout().print(Text(f"standing instruction [{plain(fact.short_id)}]: {one_line(fact.text)}", style="dim"))
-    if why is not None:
-        stdout().print(_explained(why, found.timings))
+        parts = [_hits(found.hits[:limit], why), Text(f"{more}{summary(found)}{hint}", style="dim")]
+    parts += [
+        Text(f"standing instruction [{plain(fact.short_id)}]: {one_line(fact.text)}", style="dim")
+        for fact in found.instructions
+    ]
+    return Group(*parts, *([] if why is None else [_explained(why, found.timings)]))
 
 
 def _hits(hits: Sequence[Hit], why: Explanation | None) -> Table:
@@ -152,3 +138,120 @@ def summary(found: Recalled) -> str:
     """Return the number of facts and tokens and the time taken."""
     milliseconds = found.timings.get("total", 0.0)
     return f"{counted(len(found.hits), 'fact')}, {counted(found.tokens, 'token')}, {milliseconds:.0f} ms"
+
+
+@command(
+    'vmemo context "What shall we cook tonight?"',
+    'vmemo context "What shall we cook tonight?" --user Maya --max-tokens 800',
+    "vmemo context --user Maya",
+)
+def context(
+    query: Annotated[str | None, typer.Argument(help="What the next answer is about.")] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The user whose profile and instructions are meant. Default: the only one."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the whole text.")] = 2048,
+    *,
+    target: OnBank,
+) -> Output:
+    """Print memories as one block for a system prompt: profile, instructions, pinned, recent and relevant facts."""
+    found = run(target, lambda memory: memory.context(query, user, max_tokens))
+    return Output(found, found.text)
+
+
+@command(
+    'vmemo reflect "What present would suit Maya?" --llm openai:gpt-5-mini',
+    'vmemo reflect "Where does Maya live?" --at-time 2024-05-01T00:00Z',
+    'vmemo reflect "What did I promise?" --network experience --json',
+    'vmemo reflect "Who is coming?" --llm ollama:qwen3:8b --stream',
+    'vmemo reflect "Where does Maya live?" --llm openai:gpt-5-mini --schema home.json --json',
+    resume="",
+)
+def reflect(  # noqa: PLR0913 - each is an option of the command line
+    query: Annotated[str, typer.Argument(help="The question.")],
+    stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is generated.")] = False,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON schema for a structured answer.")] = None,
+    max_lookups: Annotated[int, typer.Option(min=0, max=3, help="Maximum number of further memory lookups.")] = 3,
+    opinions: Annotated[
+        bool, typer.Option("--opinions/--no-opinions", help="Form opinions and update their confidence.")
+    ] = True,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = 8192,
+    budget: Budgeted = "mid",
+    now: Annotated[
+        datetime | None,
+        typer.Option("--now", parser=parse_time, metavar="TIME", help="The date of the question. Default: now."),
+    ] = None,
+    *,
+    target: WithModels,
+    filters: Filters,
+    as_json: AsJson = False,
+) -> Output | None:
+    """Answer a question from memory, with citations, in the bank's character."""
+    options: ReflectOptions = {
+        **filters,
+        "now": now,
+        "max_lookups": max_lookups,
+        "opinions": opinions,
+        "max_tokens": max_tokens,
+        "budget": parse_budget(budget),
+        "schema": _schema(schema),
+    }
+    if stream and not as_json:
+        _print_details(run(target, lambda memory: _streamed(memory, query, options)))
+        return None
+    answer = run(target, lambda memory: memory.reflect(query, **options))
+    if as_json:
+        return Output(answer, "")
+    typer.echo(plain(answer.readable()))
+    _print_details(answer)
+    return None
+
+
+def _schema(file: Path | None) -> Mapping[str, JsonValue] | None:
+    if file is None:
+        return None
+    try:
+        value: object = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise typer.BadParameter(f"{file} is not JSON: {error}.", param_hint="--schema") from error
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{file} must contain a JSON schema, which is an object.", param_hint="--schema")
+    return cast("dict[str, JsonValue]", value)
+
+
+async def _streamed(memory: Memory, query: str, options: ReflectOptions) -> Answer:
+    """Print events as they arrive: lookups on stderr, the answer's text with numbers in place of ids."""
+    numbers: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"[{numbers.setdefault(match[1], len(numbers) + 1)}]"
+
+    answer: Answer | None = None
+    async for event in memory.reflect_stream(query, **options):
+        match event:
+            case MemoryLookup(query=asked, found=found):
+                stderr().print(f"lookup: {plain(asked)} ({found:,} new)", markup=False)
+            case Retracted(reason=reason):
+                typer.echo("")
+                stderr().print(f"retracted: {plain(reason)}", markup=False)
+            case TextDelta(text=text):
+                typer.echo(plain(_ID.sub(number, text)), nl=False)
+            case Answer():
+                typer.echo("\n\n" + plain(event.footnotes()) if event.citations else "")
+                answer = event
+    assert answer is not None
+    return answer
+
+
+def _print_details(answer: Answer) -> None:
+    """Print structured data, opinions and usage."""
+    if answer.data is not None:
+        print_json(answer.data)
+    for opinion in answer.formed:
+        stderr().print(f"opinion formed ({opinion.confidence:.2f}): {plain(opinion.text)}", markup=False)
+    for move in answer.confidence_changes:
+        stderr().print(f"opinion changed ({move.before:.2f} to {move.after:.2f}): {move.opinion}", markup=False)
+    if answer.usage.calls:
+        used = answer.usage.input_tokens + answer.usage.output_tokens
+        stderr().print(f"[dim]{counted(answer.usage.calls, 'call')}, {counted(used, 'token')}[/dim]")

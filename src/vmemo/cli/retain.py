@@ -1,35 +1,34 @@
-"""`vmemo retain`."""
+"""Commands that write memories: `retain`, `process`, `reprocess`, `maintain` and `forget`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import JsonValue
+from rich.prompt import Confirm
 from rich.text import Text
 
 from vmemo import Memory, Message, Retained
-from vmemo.cli.command import command
-from vmemo.cli.content import from_file, from_stdin
-from vmemo.cli.options import (
-    DEFAULT_BANK,
-    DEFAULT_DB,
-    AsJson,
-    BankName,
-    Db,
-    EmbedderName,
-    Model,
-    parse_metadata,
-    parse_time,
-)
-from vmemo.cli.output import counted, one_line, print_json, stdout
-from vmemo.cli.progress import with_progress
-from vmemo.cli.target import Target, run
+from vmemo.cli.command import Output, command
+from vmemo.cli.options import AsJson, WithModel, WithModels, Yes, parse_metadata, parse_time
+from vmemo.cli.output import counted, one_line, stderr, with_progress
+from vmemo.cli.target import run
+from vmemo.errors import InvalidInput
 from vmemo.models import Role
-from vmemo.models.request_fields import ChatMessage
+from vmemo.models.request_fields import ChatMessage, chat_values
 from vmemo.models.requests import MessageOptions
+from vmemo.models.results import Forgotten, Job
+
+CHUNK = 20_000
+"""Maximum characters of one message from a text file; longer files are split between paragraphs."""
+_BREAKS = ("\n\n", "\n", " ")
 
 
 @command(
@@ -75,12 +74,10 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Forget it after this time.")
     ] = None,
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Store the words without deriving facts.")] = False,
-    db: Db = DEFAULT_DB,
-    bank: BankName = DEFAULT_BANK,
-    llm: Model = None,
-    embedder: EmbedderName = None,
+    *,
+    target: WithModels,
     as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
     said: dict[str, object] = {"speaker": speaker}
     if role is not None:
@@ -93,49 +90,34 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         options["ttl"] = float(ttl) if ttl.replace(".", "", 1).isdigit() else ttl
     if expires_at is not None:
         options["expires_at"] = expires_at
-    retained = run(
-        Target(db, bank, llm, embedder),
-        lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
-        requires="nothing",
-    )
-    if as_json:
-        print_json(retained.model_dump(mode="json"))
-    else:
-        show(retained)
+
+    async def verb(memory: Memory) -> Retained:
+        # One call, so that repeated lines of a document stay distinct.
+        work = memory.retain(content, not no_infer, **options)
+        return await with_progress(work, lambda: _pending(memory), what="processing messages", shown=not as_json)
+
+    done = run(target, verb, requires="nothing")
+    return Output(done, retained_text(done))
 
 
 def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message | ChatMessage]:
     if (text is None) == (file is None):
         raise typer.BadParameter("Give either a text, or - for standard input, or --file.", param_hint="TEXT")
-    given = from_stdin() if text == "-" else [text] if text is not None else from_file(Path(file or ""), said)
+    given = _from_stdin() if text == "-" else [text] if text is not None else _from_file(Path(file or ""), said)
     return [Message.of({**said, "content": item}) if isinstance(item, str) else item for item in given]
 
 
-async def _watched(
-    memory: Memory, content: list[Message | ChatMessage], options: MessageOptions, *, infer: bool, shown: bool
-) -> Retained:
-    """Retain everything in one call, so that repeated lines of a document stay distinct, with progress."""
-    return await with_progress(
-        memory.retain(content, infer, **options),
-        lambda: pending_messages(memory),
-        what="processing messages",
-        shown=shown,
-    )
-
-
-async def pending_messages(memory: Memory) -> int:
-    """Return the number of pending messages."""
+async def _pending(memory: Memory) -> int:
     return (await memory.status()).pending
 
 
-def show(retained: Retained, *, stored: bool = True) -> None:
-    """Print a summary and the skipped messages."""
-    console = stdout()
-    console.print(", ".join(_summary(retained, stored)))
-    for skipped in retained.skipped[:5]:
-        console.print(Text(f"  skipped {one_line(skipped.what)}: {one_line(skipped.reason)}", style="dim"))
+def retained_text(retained: Retained, *, stored: bool = True) -> str:
+    """Return a summary and the skipped messages."""
+    lines = [", ".join(_summary(retained, stored))]
+    lines += [f"  skipped {one_line(each.what)}: {one_line(each.reason)}" for each in retained.skipped[:5]]
     if len(retained.skipped) > 5:
-        console.print(f"  … and {len(retained.skipped) - 5} more")
+        lines.append(f"  … and {len(retained.skipped) - 5} more")
+    return "\n".join(lines)
 
 
 def _summary(retained: Retained, stored: bool) -> Iterator[str]:
@@ -149,3 +131,199 @@ def _summary(retained: Retained, stored: bool) -> Iterator[str]:
         yield f"{retained.redacted:,} redacted"
     if retained.usage.calls:
         yield f"{counted(retained.usage.calls, 'model call')}"
+
+
+def _from_stdin() -> list[str]:
+    """Return the text of standard input, in chunks."""
+    return list(split_text(_decoded(sys.stdin.buffer.read(), "standard input")))
+
+
+def _from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Message | ChatMessage]:
+    """Return the messages of a JSON or JSON Lines file, or the chunks of a text file.
+
+    `defaults` fills missing fields of messages. Messages without text, such as tool calls, are returned as they are.
+    """
+    text = _decoded(path.read_bytes(), str(path))
+    if path.suffix not in (".json", ".jsonl"):
+        return list(split_text(text))
+    items = _lines(text, str(path)) if path.suffix == ".jsonl" else _listed(text, str(path))
+    return list(_messages(items, defaults))
+
+
+def parse_lines(text: str, source: str) -> list[Message]:
+    """Return the messages of JSON Lines."""
+    return [message for message in _messages(_lines(text, source), {}) if isinstance(message, Message)]
+
+
+def _lines(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            location = f"{source}: line {number}"
+            yield location, _parsed(line, location)
+
+
+def _listed(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the items of a JSON list, or of the list `messages` of a JSON object."""
+    parsed = _parsed(text, source)
+    messages = parsed.get("messages") if isinstance(parsed, dict) else parsed
+    if not isinstance(messages, list):
+        raise InvalidInput(
+            f'{source} must be a list of messages, or an object with one as "messages". Nothing was retained. To '
+            "retain JSON as text, pass it on standard input."
+        )
+    for number, values in enumerate(messages, start=1):
+        yield f"{source}: message {number}", values
+
+
+def _parsed(text: str, location: str) -> JsonValue:
+    try:
+        parsed: JsonValue = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(f"{location} is not JSON. Nothing was retained.") from error
+    return parsed
+
+
+def _messages(
+    items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, object]
+) -> Iterator[Message | ChatMessage]:
+    for location, values in items:
+        if not isinstance(values, dict):
+            raise InvalidInput(
+                f"{location} must be an object with role, speaker, content and timestamp. Nothing was retained."
+            )
+        try:
+            given = chat_values(values)
+            yield values if given is None else _message(given, defaults)
+        except InvalidInput as error:
+            raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
+
+
+def _message(given: Mapping[str, object], defaults: Mapping[str, object]) -> Message:
+    values = {**defaults, **given}
+    if values.get("role", "user") != defaults.get("role", "user"):
+        # The speaker that the command names is not that of the other side.
+        values["speaker"] = given.get("speaker")
+    return Message.of(values)
+
+
+def split_text(text: str) -> Iterator[str]:
+    """Yield chunks of a text, split at the last paragraph, line or word that fits.
+
+    A text that only grew at its end yields the same first chunks.
+    """
+    rest = text.strip()
+    while len(rest) > CHUNK:
+        cut = next((at for at in (rest.rfind(mark, 1, CHUNK) for mark in _BREAKS) if at > 0), CHUNK)
+        yield rest[:cut].rstrip()
+        rest = rest[cut:].lstrip()
+    yield rest
+
+
+def _decoded(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{source} is not UTF-8 text. Nothing was retained.") from error
+
+
+@command("vmemo process", "vmemo process --llm ollama:qwen3:8b --bank alice", "vmemo process --json")
+def process(*, target: WithModels, as_json: AsJson = False) -> Output:
+    """Derive facts from pending messages, failed ones included, and say which jobs are left to a worker."""
+
+    async def verb(memory: Memory) -> tuple[Retained, list[Job]]:
+        done = await with_progress(
+            memory.process(), lambda: _pending(memory), what="processing messages", shown=not as_json
+        )
+        return done, await memory.jobs()
+
+    done, left = run(target, verb)
+    kinds = Counter(job.kind for job in left)
+    text = retained_text(done, stored=False)
+    if left:
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        text += (
+            f"\n{counted(len(left), 'job')} left to a worker: {listed}. `vmemo worker --once` runs those that are due; "
+            "`vmemo jobs` lists them."
+        )
+    return Output({**done.model_dump(mode="json"), "left": kinds}, text)
+
+
+@command(
+    "vmemo reprocess --llm openai:gpt-5-mini",
+    "vmemo reprocess   with the local engine",
+    "vmemo reprocess --bank alice --json",
+    resume="vmemo reprocess",
+)
+def reprocess(*, target: WithModels, as_json: AsJson = False) -> Output:
+    """Derive all facts from the messages again with this engine; the bank stays available meanwhile."""
+
+    async def verb(memory: Memory) -> Retained:
+        work = memory.reprocess()
+        return await with_progress(work, memory.left_to_reprocess, what="reprocessing messages", shown=not as_json)
+
+    done = run(target, verb)
+    return Output(done, retained_text(done, stored=False))
+
+
+@command("vmemo maintain", "vmemo maintain --bank alice --llm openai:gpt-5-mini --json")
+def maintain(*, target: WithModels) -> Output:
+    """Join related episodes, shorten old ones, close faded facts and optimise the indexes."""
+    with stderr().status("maintaining"):
+        done = run(target, lambda memory: memory.maintain())
+    episodes = f"{counted(done.joined, 'episode')} joined, {done.shortened:,} shortened"
+    expired = f"{counted(done.forgotten, 'expired message')} forgotten, " if done.forgotten else ""
+    return Output(done, f"{expired}{episodes}, {counted(done.pruned, 'fact')} closed, indexes optimised")
+
+
+@command(
+    "vmemo forget --message 01934c1e-7f00-7a11-8a3e-5d2c9b6f0e41",
+    "vmemo forget --document chat-2024-05 --yes",
+    'vmemo forget --entity "Ines" --bank alice',
+    "vmemo forget --all --yes --json",
+)
+def forget(
+    message: Annotated[list[str] | None, typer.Option(metavar="ID", help="A message id; repeatable.")] = None,
+    document: Annotated[str | None, typer.Option(metavar="NAME", help="All messages of a document.")] = None,
+    entity: Annotated[
+        str | None, typer.Option(metavar="NAME|ID", help="An entity and every message that mentions it.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole bank.")] = False,
+    yes: Yes = False,
+    *,
+    target: WithModel,
+) -> Output:
+    """Delete messages and everything derived from them, permanently, from the database file too."""
+    what = _described(message or [], document, entity, everything=everything)
+    confirm_deletion(f"{what} from bank {one_line(target.bank)!r}", yes=yes)
+    gone = run(
+        target,
+        lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
+        embeds=False,
+    )
+    return deleted(gone)
+
+
+def _described(messages: list[str], document: str | None, entity: str | None, *, everything: bool) -> str:
+    """Describe what to forget; raise BadParameter unless exactly one kind is given."""
+    named = [f"{len(messages)} message(s)"] if messages else []
+    named += [f"document {one_line(document)!r}"] if document is not None else []
+    named += [f"entity {one_line(entity)!r} and every message that mentions it"] if entity is not None else []
+    named += ["everything"] if everything else []
+    if len(named) != 1:
+        raise typer.BadParameter("Give exactly one of --message (repeatable), --document, --entity or --all.")
+    return named[0]
+
+
+def confirm_deletion(target: str, *, yes: bool) -> None:
+    """Ask for confirmation unless `yes`; abort the command if it is not given."""
+    if not (yes or Confirm.ask(Text(f"Delete {target} permanently?"), console=stderr())):
+        raise typer.Abort
+
+
+def deleted(gone: Forgotten) -> Output:
+    """Return the counts of what was deleted."""
+    again = f" Processed again: {counted(gone.requeued, 'message')}." if gone.requeued else ""
+    counts = f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
+    left = "\nBytes of the deleted text may be left in the file; `vmemo doctor` removes them."
+    entities = counted(gone.entities, "entity", "entities")
+    return Output(gone, f"Deleted: {counts}, {entities}.{again}{left if gone.scrub_pending else ''}")

@@ -25,7 +25,7 @@ class Target:
     """A database (URL or path), a bank in it, and the language model and the embedder, if any."""
 
     db: str
-    bank: str
+    bank: str = "default"
     llm: str | None = None
     embedder: str | None = None
     """The embedder; None leaves it to the environment, where the option has looked already if there is one."""

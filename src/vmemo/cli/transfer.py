@@ -1,50 +1,46 @@
-"""`vmemo export` and `vmemo import`."""
+"""Commands that move banks or change how they are stored: `export`, `import`, `migrate`, `rekey` and `reembed`."""
 
 from __future__ import annotations
 
-from enum import Enum
+import asyncio
+import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from rich.progress import TaskID
 
-from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
-from vmemo.cli.output import counted, one_line, print_json, stderr, stdout
-from vmemo.cli.retain import show
+from vmemo import MigrationProgress, MigrationReport, MovedBank, migrate as move, rekey as change_key
+from vmemo.cli.command import Output, command
+from vmemo.cli.options import AsJson, OnBank, OnDatabase, SomeBanks, WithEmbedder, WithModel
+from vmemo.cli.output import counted, one_line, progress, stderr
+from vmemo.cli.retain import retained_text
 from vmemo.cli.target import Target, run
+from vmemo.errors import InvalidInput
 from vmemo.transfer.files import is_export
+from vmemo.transfer.importers.foreign import ForeignFormat
 
-
-class Origin(Enum):
-    """The products whose files are imported."""
-
-    VMEMO = "vmemo"
-    MEM0 = "mem0"
-    ZEP = "zep"
-    HINDSIGHT = "hindsight"
-    CHATGPT = "chatgpt"
-    CLAUDE = "claude"
-    CHAT = "chat"
+Origin = Literal["vmemo", ForeignFormat]
+_NEW_KEY = "VMEMO_NEW_ENCRYPTION_KEY"
+_PLURALS = {"entity": "entities", "spending": "spendings"}
+_STEPS = {"load": "loading", "verify": "verifying"}
 
 
 @command("vmemo export backup.jsonl", "vmemo export alice.jsonl --bank alice --force")
 def export(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="The file to write, in JSON Lines.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    db: Db = DEFAULT_DB,
-    bank: BankName = DEFAULT_BANK,
-    as_json: AsJson = False,
-) -> None:
+    *,
+    target: OnBank,
+) -> Output:
     """Export a bank with its embeddings to a JSON Lines file."""
     if file.exists() and not force:
         raise typer.BadParameter(f"{file} exists; use --force to overwrite it.", param_hint="FILE")
     with stderr().status("exporting"):
-        count = run(Target(db, bank), lambda memory: memory.export(file), embeds=False)
-    if as_json:
-        print_json({"bank": bank, "file": str(file), "records": count})
-    else:
-        stdout().print(f"{counted(count, 'record')} written to {one_line(str(file))}.", markup=False)
+        count = run(target, lambda memory: memory.export(file), embeds=False)
+    value = {"bank": target.bank, "file": str(file), "records": count}
+    return Output(value, f"{counted(count, 'record')} written to {one_line(str(file))}.")
 
 
 @command(
@@ -64,28 +60,129 @@ def import_(
     origin: Annotated[
         Origin | None, typer.Option("--from", help="The product that wrote the file; detected by default.")
     ] = None,
-    db: Db = DEFAULT_DB,
-    bank: BankName = DEFAULT_BANK,
-    llm: Model = None,
-    as_json: AsJson = False,
-) -> None:
+    *,
+    target: WithModel,
+) -> Output:
     """Import an exported bank under an unused name, or add the export of another product to a bank."""
-    if origin is Origin.VMEMO or (origin is None and is_export(file)):
-        _import_bank(file, Target(db, bank), as_json)
-        return
-    format = None if origin is None else origin.value
     with stderr().status("importing"):
-        retained = run(Target(db, bank, llm), lambda memory: memory.import_from(file, format), requires="nothing")
-    if as_json:
-        print_json(retained.model_dump(mode="json"))
-    else:
-        show(retained)
+        if origin == "vmemo" or (origin is None and is_export(file)):
+            # The facts are in the file, so no model is needed.
+            count = run(replace(target, llm=None), lambda memory: memory.import_bank(file), requires="nothing")
+            value = {"bank": target.bank, "file": str(file), "messages": count}
+            return Output(value, f"{counted(count, 'message')} imported into bank {one_line(target.bank)!r}.")
+        retained = run(target, lambda memory: memory.import_from(file, origin), requires="nothing")
+    return Output(retained, retained_text(retained))
 
 
-def _import_bank(file: Path, target: Target, as_json: bool) -> None:
-    with stderr().status("importing"):
-        count = run(target, lambda memory: memory.import_bank(file), requires="nothing")
-    if as_json:
-        print_json({"bank": target.bank, "file": str(file), "messages": count})
-    else:
-        stdout().print(f"{counted(count, 'message')} imported into bank {one_line(target.bank)!r}.", markup=False)
+@command(
+    "vmemo migrate memory.db postgresql://vmemo@localhost/vmemo",
+    "vmemo migrate postgresql://vmemo@localhost/vmemo sqlite:///copy.db --bank alice --bank bob",
+    "vmemo migrate memory.db team.db --json   run it again to resume after an interruption",
+)
+def migrate(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The database to copy from; it is not modified.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The database to copy to; created if it does not exist.")
+    ],
+    bank: SomeBanks = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard what interrupted migrations left in TARGET and start over.")
+    ] = False,
+    as_json: AsJson = False,
+) -> Output:
+    """Copy banks into another database and verify them; run it again to resume after an interruption."""
+    with progress(shown=not as_json) as bars:
+        steps: dict[str, TaskID] = {}
+
+        def show(now: MigrationProgress) -> None:
+            """Show one bar per step, over the records of all banks."""
+            if now.step not in steps:
+                steps[now.step] = bars.add_task(_STEPS[now.step], total=now.total)
+            description = f"{_STEPS[now.step]} {one_line(now.bank, 30)}"
+            bars.update(steps[now.step], description=description, completed=now.done, total=now.total)
+
+        urls = Target(source).url, Target(target).url
+        try:
+            report = asyncio.run(move(*urls, banks=bank or None, restart=restart, on_progress=show))
+        except KeyboardInterrupt:
+            stderr().print("Stopped. Records loaded so far are kept; run the same command to resume.")
+            raise
+    return Output(report, _report(report))
+
+
+def _report(report: MigrationReport) -> str:
+    moved = sum(bank.state == "moved" for bank in report.banks)
+    identical = len(report.banks) - moved
+    passed = f"; {counted(identical, 'bank')} already present and identical" if identical else ""
+    left = "is left unfinished in the target by another migration; --restart discards it."
+    return "\n".join(
+        [
+            *map(_moved, report.banks),
+            f"{counted(moved, 'bank')} copied and verified{passed}.",
+            *(f"Bank {one_line(name)!r} {left}" for name in report.unfinished),
+        ]
+    )
+
+
+def _moved(bank: MovedBank) -> str:
+    counts = (counted(count, kind, _PLURALS.get(kind)) for kind, count in bank.records.items())
+    name, held = one_line(bank.bank), ", ".join(counts) or "empty"
+    if bank.state == "identical":
+        return f"{name}: already present and identical ({held})"
+    resumed = f"; {counted(bank.resumed, 'record')} from an earlier run" if bank.resumed else ""
+    pending = f"; {counted(bank.pending, 'pending message')} queued" if bank.pending else ""
+    left = ", ".join(f"{count:,} {kind}" for kind, count in bank.left.items())
+    behind = f"; queued jobs not copied: {left}" if left else ""
+    return f"{name}: {held}{resumed}{pending}{behind}"
+
+
+@command(
+    "vmemo rekey --to-key-file key   encrypts a plain file",
+    "VMEMO_ENCRYPTION_KEY_FILE=key vmemo rekey --to-key-file new-key --db team.db",
+    "VMEMO_ENCRYPTION_KEY_FILE=key vmemo rekey --to-plain",
+)
+def rekey(
+    to_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-key-file",
+            envvar=f"{_NEW_KEY}_FILE",
+            metavar="FILE",
+            help=f"The file that holds the new key. Or set {_NEW_KEY} to the key itself.",
+        ),
+    ] = None,
+    to_plain: Annotated[bool, typer.Option("--to-plain", help="Decrypt the database.")] = False,
+    *,
+    target: OnDatabase,
+) -> Output:
+    """Encrypt a SQLite file, change its key or decrypt it; run it again to resume after an interruption.
+
+    The present key is that of VMEMO_ENCRYPTION_KEY_FILE or VMEMO_ENCRYPTION_KEY. No other process may use the file.
+    """
+    new_key = _new_key(to_key_file, to_plain)
+    with stderr().status("copying and verifying"):
+        changed = asyncio.run(change_key(target.url, new_key=new_key))
+    state = "decrypted" if to_plain else "encrypted with the new key"
+    then = "Open it without a key now." if to_plain else "Open it with the new key from now on."
+    text = f"The database is {state}.\n{then}" if changed else f"The database is {state} already."
+    return Output({"changed": changed, "encrypted": not to_plain}, text)
+
+
+def _new_key(file: Path | None, to_plain: bool) -> str | Path | None:
+    text = os.environ.get(_NEW_KEY) or None
+    if to_plain + (file is not None) + (text is not None) != 1:
+        raise InvalidInput(f"Pass one of --to-key-file and --to-plain, or set {_NEW_KEY}. Nothing was changed.")
+    return text or file
+
+
+@command(
+    "vmemo reembed --embedder openai:text-embedding-3-small",
+    "vmemo reembed   with the packaged embedder",
+    "vmemo reembed --bank alice --db sqlite:///team.db --json",
+    resume="vmemo reembed",
+)
+def reembed(*, target: WithEmbedder) -> Output:
+    """Switch a bank to another embedder; the bank stays readable meanwhile."""
+    with stderr().status("embedding facts"):
+        count = run(target, lambda memory: memory.reembed())
+    return Output({"bank": target.bank, "facts": count}, f"{counted(count, 'fact')} embedded.")

@@ -1,4 +1,4 @@
-"""`vmemo worker`: a process that runs queued jobs."""
+"""Commands about queued work: `worker`, `jobs` and `webhook`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from vmemo import Memory
-from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
-from vmemo.cli.output import counted, log_line, one_line, print_json, stdout
-from vmemo.cli.target import Target, require_banks
+from vmemo.cli.command import CommandGroup, Output, command
+from vmemo.cli.options import DatabaseWithModels, MaintainEvery, OnBank, SomeBanks
+from vmemo.cli.output import counted, log_line, one_line, table, timestamp
+from vmemo.cli.target import Target, require_banks, run
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
 from vmemo.jobs.worker import RunResult
+from vmemo.models import utc_now
+from vmemo.models.requests import AddWebhookRequest
 from vmemo.models.results import Job
 from vmemo.settings import Settings
 
@@ -34,30 +37,20 @@ _INTERRUPTED = 130
     "vmemo worker --once --json   runs due jobs and exits",
 )
 def worker(
-    bank: Annotated[
-        list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")
-    ] = None,
+    bank: SomeBanks = None,
     once: Annotated[bool, typer.Option("--once", help="Exit when no job is due.")] = False,
-    maintain_every: Annotated[
-        float, typer.Option(min=0.0, metavar="HOURS", help="Hours between maintenance runs; 0 disables them.")
-    ] = 24.0,
-    db: Db = DEFAULT_DB,
-    llm: Model = None,
-    embedder: EmbedderName = None,
-    as_json: AsJson = False,
-) -> None:
+    maintain_every: MaintainEvery = 24.0,
+    *,
+    target: DatabaseWithModels,
+) -> Output:
     """Run queued jobs of all banks. SIGINT or SIGTERM finishes running jobs and leaves the rest queued."""
-    target = Target(db, "default", llm, embedder)
     settings = target.settings(maintenance_every=maintain_every)
     try:
         outcome = asyncio.run(_serve(target, settings, bank or (), once=once))
     except asyncio.CancelledError as stopped:
         raise typer.Exit(_INTERRUPTED) from stopped
     done, failed = outcome.jobs - outcome.failed, outcome.failed
-    if as_json:
-        print_json({"done": done, "failed": failed})
-    else:
-        stdout().print(f"{counted(done, 'job')} done, {failed:,} failed")
+    return Output({"done": done, "failed": failed}, f"{counted(done, 'job')} done, {failed:,} failed")
 
 
 async def _serve(target: Target, settings: Settings, banks: Sequence[str], *, once: bool) -> RunResult:
@@ -129,3 +122,66 @@ def _describe(error: Exception) -> str:
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+@command("vmemo jobs", "vmemo jobs --bank alice --json")
+def jobs(*, target: OnBank) -> Output:
+    """List queued jobs with their errors and due times; `vmemo worker` and `vmemo process` run them."""
+    queued, now = run(target, lambda memory: memory.jobs(), embeds=False), utc_now()
+    rows = table("id>", "kind", "state", "due", "attempts>", "last error")
+    for job in queued:
+        running = job.until is not None and job.until > now
+        state = "running" if running else "failed" if job.error is not None else "waiting"
+        error = Text(one_line(job.error or ""), style="red")
+        rows.add_row(str(job.id), job.kind, state, timestamp(job.due), str(job.attempts), error)
+    return Output({"jobs": queued}, rows if queued else "The queue is empty.")
+
+
+@command(
+    "vmemo webhook add https://app.example/hooks/vmemo",
+    "vmemo webhook add https://app.example/hooks/vmemo --event retained --event forgotten --bank alice --json",
+    name="webhook add",
+)
+def add_webhook(
+    url: Annotated[str, typer.Argument(metavar="URL", help="An https:// URL.")],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EVENT", help="retained, revised or forgotten; repeatable. Default: all of them."),
+    ] = None,
+    *,
+    target: OnBank,
+) -> Output:
+    """Add a webhook. Its signing secret is shown once; `vmemo serve` and `vmemo worker` deliver."""
+    request = AddWebhookRequest.of({"url": url, **({"events": tuple(event)} if event else {})})
+    added = run(target, lambda memory: memory.run(request), embeds=False)
+    text = f"Webhook {added.id} gets {', '.join(added.events)} facts. Save the secret: it cannot be shown again."
+    return Output(added, f"{added.secret}\n{text}")
+
+
+@command("vmemo webhook list", "vmemo webhook list --bank alice --json", name="webhook list")
+def list_webhooks(*, target: OnBank) -> Output:
+    """List the webhooks of a bank, without their secrets."""
+    found = run(target, lambda memory: memory.webhooks(), embeds=False)
+    rows = table("id", "url", "events", "created", "disabled")
+    for each in found:
+        disabled = "" if each.disabled_at is None else timestamp(each.disabled_at)
+        rows.add_row(each.id, Text(one_line(each.url)), ", ".join(each.events), timestamp(each.created_at), disabled)
+    return Output({"webhooks": found}, rows if found else "There are no webhooks.")
+
+
+@command("vmemo webhook delete 019a2c5e-0d3a-7c11-9b0e-3f5d8a1c2b4e", name="webhook delete")
+def delete_webhook(
+    webhook: Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook's id, from `vmemo webhook list`.")],
+    *,
+    target: OnBank,
+) -> Output:
+    """Delete a webhook with its queued deliveries."""
+    gone = run(target, lambda memory: memory.delete_webhook(webhook), embeds=False)
+    return Output(gone, f"Webhook {one_line(gone.id)} is deleted.")
+
+
+webhook = CommandGroup(
+    "webhook",
+    "Add, list and delete webhooks: addresses that are notified of changed facts.",
+    (add_webhook, list_webhooks, delete_webhook),
+)

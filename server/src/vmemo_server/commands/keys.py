@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Annotated, TypeVar
 
 import typer
-from pydantic import JsonValue
 from rich.text import Text
 
 from vmemo import Memory
-from vmemo.cli.command import CommandGroup, command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db
-from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
+from vmemo.cli.command import CommandGroup, Output, command
+from vmemo.cli.options import OnDatabase
+from vmemo.cli.output import one_line, table, timestamp
 from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
 from vmemo.models.base import ALL_BANKS, Permission, shifted
@@ -39,52 +37,40 @@ def create(
         Permission, typer.Option(help="Permission; write includes read, admin includes both.")
     ] = "read",
     days: Annotated[float | None, typer.Option(min=0.001, help="Days until the key expires. Default: never.")] = None,
-    db: Db = DEFAULT_DB,
-    as_json: AsJson = False,
-) -> None:
+    *,
+    target: OnDatabase,
+) -> Output:
     """Create an API key. Its secret is shown once and not stored."""
     ends = None if days is None else shifted(utc_now(), days * 86_400)
     key, secret = _ask(
-        db, lambda keys: keys.create_key(name, banks=bank or ["*"], permission=permission, expires_at=ends)
+        target, lambda keys: keys.create_key(name, banks=bank or ["*"], permission=permission, expires_at=ends)
     )
-    if as_json:
-        print_json({**_plain(key), "secret": secret})
-    else:
-        stdout().print(f"{secret}", markup=False, soft_wrap=True)
-        stdout().print(
-            f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again.",
-            markup=False,
-        )
+    text = f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again."
+    return Output({**key.model_dump(mode="json"), "secret": secret}, f"{secret}\n{text}")
 
 
 @command("vmemo keys list", "vmemo keys list --db memory.db --json", name="keys list")
-def list_keys(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
+def list_keys(*, target: OnDatabase) -> Output:
     """List all keys, revoked ones included, without their secrets."""
-    found = _ask(db, lambda keys: keys.keys())
-    if as_json:
-        print_json([_plain(key) for key in found])
-        return
-    shown = table("id", "name", "permission", "created", "expires")
+    found = _ask(target, lambda keys: keys.keys())
+    rows = table("id", "name", "permission", "created", "expires")
     for key in found:
-        shown.add_row(key.id, Text(one_line(key.name)), Text(_may(key)), timestamp(key.created_at), _ends(key))
-    stdout().print(shown if found else "There are no keys. A server without keys only listens on loopback addresses.")
+        rows.add_row(key.id, Text(one_line(key.name)), Text(_may(key)), timestamp(key.created_at), _ends(key))
+    return Output(
+        found, rows if found else "There are no keys. A server without keys only listens on loopback addresses."
+    )
 
 
 @command("vmemo keys revoke 3c2597927148", name="keys revoke")
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key's id, from `vmemo keys list`.")],
-    db: Db = DEFAULT_DB,
-    as_json: AsJson = False,
-) -> None:
+    key: Annotated[str, typer.Argument(help="The key's id, from `vmemo keys list`.")], *, target: OnDatabase
+) -> Output:
     """Revoke a key; running servers refuse it immediately."""
-    _ask(db, lambda keys: keys.revoke(key))
-    if as_json:
-        print_json({"id": key, "revoked": True})
-    else:
-        stdout().print(f"Key {one_line(key)} is revoked.", markup=False)
+    _ask(target, lambda keys: keys.revoke(key))
+    return Output({"id": key, "revoked": True}, f"Key {one_line(key)} is revoked.")
 
 
-def _ask(db: str, ask: Callable[[ServerState], Awaitable[R]]) -> R:
+def _ask(target: Target, ask: Callable[[ServerState], Awaitable[R]]) -> R:
     async def asked(memory: Memory) -> R:
         state = ServerState(memory.store)
         try:
@@ -92,11 +78,7 @@ def _ask(db: str, ask: Callable[[ServerState], Awaitable[R]]) -> R:
         finally:
             await state.close()
 
-    return run(Target(db, "default"), asked, requires="nothing")
-
-
-def _plain(key: ApiKey) -> dict[str, JsonValue]:
-    return key.model_dump(mode="json")
+    return run(target, asked, requires="nothing")
 
 
 def _may(key: ApiKey) -> str:
@@ -106,11 +88,7 @@ def _may(key: ApiKey) -> str:
 def _ends(key: ApiKey) -> str:
     if key.revoked_at is not None:
         return f"revoked {timestamp(key.revoked_at)}"
-    return _moment_or(key.expires_at, "never")
-
-
-def _moment_or(at: datetime | None, otherwise: str) -> str:
-    return otherwise if at is None else timestamp(at)
+    return "never" if key.expires_at is None else timestamp(key.expires_at)
 
 
 keys = CommandGroup("keys", "Create, list and revoke the API keys of a server.", (create, list_keys, revoke))

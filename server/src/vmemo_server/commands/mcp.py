@@ -11,9 +11,9 @@ import typer
 
 from vmemo import Memory
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
+from vmemo.cli.options import DatabaseWithModels
 from vmemo.cli.output import stderr
-from vmemo.cli.target import Target, require_banks
+from vmemo.cli.target import require_banks
 from vmemo.errors import MissingExtra
 
 
@@ -21,7 +21,6 @@ from vmemo.errors import MissingExtra
     "vmemo mcp",
     "vmemo mcp --db memory.db --bank alice --llm openai:gpt-5-mini",
     "vmemo mcp --read-only   only tools that read",
-    resume="vmemo process",
 )
 def mcp(
     bank: Annotated[
@@ -29,10 +28,8 @@ def mcp(
         typer.Option("--bank", metavar="NAME", help="Restrict the tools to this bank. Default: all banks."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that read.")] = False,
-    db: Db = DEFAULT_DB,
-    llm: Model = None,
-    embedder: EmbedderName = None,
-    as_json: AsJson = False,
+    *,
+    target: DatabaseWithModels,
 ) -> None:
     """Run an MCP server over stdin and stdout; logs go to stderr.
 
@@ -43,13 +40,12 @@ def mcp(
     from vmemo_server.mcp.caller import ToolCaller  # noqa: PLC0415 - an extra
     from vmemo_server.mcp.stdio import serve  # noqa: PLC0415 - an extra
 
-    target = Target(db, bank or "default", llm, embedder)
     if read_only:
         asyncio.run(require_banks(target, *([bank] if bank else [])))
-    memory = Memory(target.url, target.bank, settings=target.settings())
+    memory = Memory(target.url, bank or target.bank, settings=target.settings())
     if sys.stdin.isatty():
         stderr().print("Waiting for an MCP client on stdin; docs/mcp.md describes how to register this command.")
     # The local engine processes messages within the call that retains them; it needs no worker.
-    worker = bool(llm) and not read_only
+    worker = bool(target.llm) and not read_only
     permission = "read" if read_only else "admin"
     asyncio.run(serve(ToolCaller.local(memory, bank=bank, permission=permission, worker=worker)))

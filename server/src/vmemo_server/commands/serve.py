@@ -12,7 +12,7 @@ import typer
 
 from vmemo import Memory
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
+from vmemo.cli.options import AsJson, DatabaseWithModels, MaintainEvery
 from vmemo.cli.target import Target
 from vmemo.errors import Unsupported
 from vmemo_server.app import ServerOptions
@@ -58,9 +58,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     ] = 1,
     works: Annotated[bool, typer.Option("--worker/--no-worker", help="Run queued jobs in this process.")] = True,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Serve MCP under /mcp.")] = True,
-    maintain_every: Annotated[
-        float, typer.Option(min=0.0, metavar="HOURS", help="Hours between maintenance runs; 0 disables them.")
-    ] = 24.0,
+    maintain_every: MaintainEvery = 24.0,
     grace: Annotated[
         float, typer.Option(min=1, help="Seconds to finish running requests and jobs on shutdown.")
     ] = 30.0,
@@ -77,9 +75,8 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     reports: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Benchmark reports to show in the console.")
     ] = None,
-    db: Db = DEFAULT_DB,
-    llm: Model = None,
-    embedder: EmbedderName = None,
+    *,
+    target: DatabaseWithModels,
     as_json: AsJson = False,
 ) -> None:
     """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully.
@@ -87,7 +84,6 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     VMEMO_ADMIN_KEY in the environment is the secret of an admin key, which is created if it does not exist.
     """
     limits = Limits(**_given(rate=rate, body_bytes=body_bytes))
-    target = Target(db, "default", llm, embedder)
     open_memory = partial(_open_memory, target, maintain_every)
     launcher = ServerLauncher(
         address=Address(host=host, port=port, names=tuple(allow_host or ())),
