@@ -10,10 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 53_500,
-    "server/src": 7_650,
+    "src": 52_750,
+    "server/src": 7_600,
     "neo4j/src": 4_700,
-    "hindsight/src": 2_100,
+    "hindsight/src": 2_050,
     "integrations/src": 1_400,
     "bench/src": 9_900,
     "conformance/src": 7_000,
