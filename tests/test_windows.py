@@ -10,7 +10,7 @@ import pytest
 
 from vmemo.errors import Unsupported
 from vmemo.settings import database_url
-from vmemo.stores.sqlite.rekey import rekey_file
+from vmemo.stores.sqlite.connection import rekey_file
 
 
 def test_every_module_imports_and_commands_run_without_unix_modules_and_fork(tmp_path: Path) -> None:

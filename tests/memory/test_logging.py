@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vmemo.stores.sql.alembic_log import quiet_alembic
+from vmemo.stores.sql.migrate import quiet_alembic
 
 WORK = """
 from vmemo import Memory

@@ -7,13 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from vmemo.models import FactId
-from vmemo.stores.sqlite.index import bank as bank_module, cells as cells_module
+from vmemo.stores.sqlite.index import bank as bank_module, vectors
 from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.blocks import COLUMNS, FactBlock
-from vmemo.stores.sqlite.index.cells import SharedCells
-from vmemo.stores.sqlite.index.ids import FactIds
+from vmemo.stores.sqlite.index.blocks import COLUMNS, FactBlock, FactIds
 from vmemo.stores.sqlite.index.postings import keys_of
-from vmemo.stores.sqlite.index.vectors import Vectors, quantised
+from vmemo.stores.sqlite.index.vectors import SharedCells, Vectors, quantised
 
 DIMENSION, GROUPS = 64, 40
 
@@ -35,7 +33,7 @@ def index_of(rows: NDArray[np.float32], known: BankIndex | None = None) -> BankI
 
 
 def test_cells_find_the_neighbours_that_a_search_of_all_rows_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells_module, "SEARCHED", 400)
+    monkeypatch.setattr(vectors, "SEARCHED", 400)
     index, queries = index_of(similar_vectors(4_000, 1)), similar_vectors(200, 2)
     scanned = index.neighbours(queries, index.current(0), 10, 0.3)
     monkeypatch.setattr(bank_module, "MULTIPLIED", 1_000)

@@ -12,9 +12,9 @@ import pytest
 from vmemo.models import BankId, Fact
 from vmemo.models.changes import Deletions
 from vmemo.models.search import Encoding
-from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.index import cache
-from vmemo.stores.sqlite.index.cache import IndexCache
+from vmemo.stores.sqlite import cache
+from vmemo.stores.sqlite.cache import IndexCache
+from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from max_wait import MAX_WAIT
-from vmemo.stores import loop_thread
-from vmemo.stores.loop_thread import LoopThread
+from vmemo.stores import transactions
+from vmemo.stores.transactions import LoopThread
 
 
 async def nothing() -> None:
@@ -91,7 +91,7 @@ def test_closing_cancels_what_a_call_began() -> None:
 
 
 def test_a_cleanup_that_does_not_end_is_canceled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_thread, "_CLEANUP_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "_CLEANUP_SECONDS", 0.05)
     working, ended = threading.Event(), threading.Event()
 
     async def work() -> None:

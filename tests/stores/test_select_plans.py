@@ -19,7 +19,7 @@ from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.stores.sql import reads, scope_conditions, selects
+from vmemo.stores.sql import reads, selects
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
@@ -51,7 +51,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         selects.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
         selects.fact_statement(1, FactSelect(instructions=True, current=True)),
-        scope_conditions.instructions([facts.c.bank == 1, scope_conditions.visible(Scope(bank=BANK), now=1)], limit=9),
+        selects.instruction_statement([facts.c.bank == 1, selects.visible(Scope(bank=BANK), now=1)], limit=9),
         selects.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
         selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
         selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),

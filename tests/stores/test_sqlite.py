@@ -16,8 +16,8 @@ from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect
 from vmemo.stores.sql import migrate
-from vmemo.stores.sql.compiled import STATEMENTS
-from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sql.statements import STATEMENTS
+from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,

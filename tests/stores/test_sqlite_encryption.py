@@ -14,10 +14,9 @@ from sqlcipher3 import dbapi2 as sqlcipher
 from vmemo import InvalidInput, Memory, MissingExtra, Settings, StoreError, migrate_sync
 from vmemo.ports import Store
 from vmemo.settings import EncryptionKey
-from vmemo.stores.sqlite.connection import ConnectionFactory
-from vmemo.stores.sqlite.encryption import FileKey
-from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.sql.statements import fetch
+from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey
+from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import HashEmbedder
 from vmemo_conformance.forget import ForgetConformance

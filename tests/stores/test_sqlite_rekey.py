@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, MissingExtra, NotFound, StoreBusy, StoreError, Unsupported, rekey_sync
-from vmemo.stores.sqlite.rekey import leftovers
+from vmemo.stores.sqlite.connection import leftovers
 from vmemo.testing import HashEmbedder
 
 KEY, NEW = bytes(range(32)), bytes(range(32, 64))
@@ -124,8 +124,8 @@ def test_what_has_no_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 KILLED = """
 import os, sys
 from pathlib import Path
-from vmemo.stores.sqlite import rekey
-from vmemo.stores.sqlite.encryption import FileKey
+from vmemo.stores.sqlite import connection as rekey
+from vmemo.stores.sqlite.connection import FileKey
 
 def die(*arguments):
     os._exit(9)
@@ -179,7 +179,7 @@ def test_a_failed_copy_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest
     def counts(_: sqlite3.Connection) -> dict[str, object]:
         return {"messages": object()}
 
-    monkeypatch.setattr("vmemo.stores.sqlite.rekey._counts", counts)
+    monkeypatch.setattr("vmemo.stores.sqlite.connection._counts", counts)
     with pytest.raises(StoreError, match=r"not equal to its source .* Nothing was changed"):
         change(path, None, KEY)
     assert leftovers(path) == []

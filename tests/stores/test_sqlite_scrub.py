@@ -18,10 +18,10 @@ from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, Messa
 from vmemo.models.search import Encoding
 from vmemo.models.select import MessageSelect
 from vmemo.stores.sql import migrate
-from vmemo.stores.sql.message_rows import note_deletion
-from vmemo.stores.sqlite import file
+from vmemo.stores.sql.bank_rows import note_deletion
+from vmemo.stores.sqlite import database
+from vmemo.stores.sqlite.block_rows import decode_tokens
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.stores.sqlite.token_codes import unpacked_tokens
 from vmemo.text.tokens import terms
 from vmemo_conformance.samples import (
     BANK,
@@ -52,7 +52,7 @@ SECRET = a_message(
     metadata={"brillig": "borogove"},
 )
 ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph", "Çõntràriän"])
-TOKENS = unpacked_tokens([(40, b"slithytovesgyre")])[0]
+TOKENS = decode_tokens([(40, b"slithytovesgyre")])[0]
 """Token vectors whose stored bytes can be read."""
 TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
     zibaldone marginalia krakatau contrarian slithytovesgyre""".split()
@@ -333,7 +333,7 @@ def test_a_failed_scrub_stays_pending_and_maintenance_completes_it(
         await store.create_bank(a_bank())
         await tell_secret(store, 0)
         with monkeypatch.context() as patch:
-            patch.setattr(file.SqliteFile, "_vacuum", full)
+            patch.setattr(database.SqliteFile, "_vacuum", full)
             forgotten = await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
         assert (forgotten.messages, forgotten.scrub_pending) == (1, True)
         await store.optimise()
@@ -349,7 +349,7 @@ def test_a_failed_scrub_stays_pending_and_maintenance_completes_it(
 def test_a_large_file_is_vacuumed_by_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: bytes | None
 ) -> None:
-    monkeypatch.setattr(file, "VACUUM_AT_ONCE", 0)
+    monkeypatch.setattr(database, "VACUUM_AT_ONCE", 0)
 
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db", key=key)
@@ -373,8 +373,8 @@ def test_a_vacuum_removes_the_copies_that_sqlite_leaves_in_rebuilt_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vacuums: bool
 ) -> None:
     """Rows that grow at random places make SQLite divide pages, which leaves copies of some rows."""
-    monkeypatch.setattr(file, "VACUUM_AT_ONCE", 1 << 30 if vacuums else 0)
-    opened, order = file.SqliteFile(tmp_path / "memory.db", busy_seconds=1), Random(3)
+    monkeypatch.setattr(database, "VACUUM_AT_ONCE", 1 << 30 if vacuums else 0)
+    opened, order = database.SqliteFile(tmp_path / "memory.db", busy_seconds=1), Random(3)
     names = [f"{order.getrandbits(120):030x}" for _ in range(3000)]
     deleted = set(order.sample(names, 300))
 
@@ -411,9 +411,9 @@ def test_a_deletion_during_a_vacuum_is_still_noted(tmp_path: Path, monkeypatch: 
         def delete_more(*args: object, **options: object) -> None:
             other.write(note_deletion)
 
-        other = file.SqliteFile(tmp_path / "memory.db", busy_seconds=1)
+        other = database.SqliteFile(tmp_path / "memory.db", busy_seconds=1)
         with monkeypatch.context() as patch:
-            patch.setattr(file.SqliteFile, "_vacuum", delete_more)
+            patch.setattr(database.SqliteFile, "_vacuum", delete_more)
             assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
         assert await store.scrub()
         other.close()

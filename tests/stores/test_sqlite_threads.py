@@ -14,8 +14,7 @@ from sqlalchemy import Connection, RootTransaction
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.stores.sqlite import database
-from vmemo.stores.sqlite.database import SqliteDatabase
-from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
 
 Run = Callable[[Connection], RootTransaction | None]
 Outcomes = list[RootTransaction | BaseException | None]

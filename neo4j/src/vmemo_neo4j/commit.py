@@ -7,7 +7,7 @@ from itertools import count
 
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.ports import BankNotFound
-from vmemo.stores.held_banks import BankHeld
+from vmemo.stores.transactions import BankHeld
 from vmemo.stores.values import demand_vectors
 from vmemo_neo4j import (
     bank_nodes,

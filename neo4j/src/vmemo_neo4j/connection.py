@@ -25,8 +25,7 @@ from neo4j import (
 from neo4j.exceptions import DriverError, Neo4jError
 
 from vmemo.errors import InvalidInput, VmemoError
-from vmemo.stores.loop_thread import LoopThread
-from vmemo.stores.transient import Passing, Step, persistent
+from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
 from vmemo_neo4j.errors import named_error
 from vmemo_neo4j.url import parse
 

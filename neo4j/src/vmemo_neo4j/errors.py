@@ -13,7 +13,7 @@ from neo4j.exceptions import (
 )
 
 from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError, VmemoError
-from vmemo.stores.transient import Passing, Step
+from vmemo.stores.transactions import Passing, Step
 
 _NOTHING = "Nothing was written; try again."
 _UNDONE = "The transaction was rolled back."

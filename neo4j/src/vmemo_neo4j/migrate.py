@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vmemo.stores import versions
+from vmemo.stores import values
 from vmemo_neo4j.connection import Neo4jConnection, Transaction
 from vmemo_neo4j.schema import MIGRATIONS
 
@@ -23,9 +23,9 @@ async def current(tx: Transaction) -> str | None:
 async def prepare(connection: Neo4jConnection, *, as_is: bool) -> None:
     """Upgrade the schema, or refuse one that would have to be changed if it is to be used as it is."""
     version = await connection.read(current)
-    versions.refuse_newer(version, HEAD)
+    values.refuse_newer_schema(version, HEAD)
     if as_is:
-        versions.refuse_other(version, HEAD)
+        values.refuse_other_schema(version, HEAD)
     elif version != HEAD:
         await _upgrade(connection, 0 if version is None else int(version))
 

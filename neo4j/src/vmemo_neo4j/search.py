@@ -24,7 +24,7 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
-from vmemo.stores.sql.name_rows import mentions_in
+from vmemo.stores.sql.entity_rows import mentions_in
 from vmemo.stores.values import instant, storable, unpacked_tokens
 from vmemo_neo4j import graph, reads, vectors, words
 from vmemo_neo4j.bank_state import FIND, BankHeader, header_of

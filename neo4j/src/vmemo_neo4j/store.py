@@ -31,8 +31,8 @@ from vmemo.models.search import ExpandRequest, Expansion, Scored, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankReader, HiddenBank
-from vmemo.stores.held_banks import commit_when_free
 from vmemo.stores.sql.search import SqlBankReader
+from vmemo.stores.transactions import commit_when_free
 from vmemo_neo4j import (
     bank_nodes,
     fact_updates,

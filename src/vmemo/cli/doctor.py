@@ -22,7 +22,7 @@ from vmemo.models import Bank, BankId
 from vmemo.models.records import reembed_command
 from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore, Store, TokenCounter
-from vmemo.stores.sqlite.rekey import leftovers
+from vmemo.stores.sqlite.connection import leftovers
 
 State = Literal["ok", "warn", "fail"]
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}

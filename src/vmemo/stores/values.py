@@ -11,19 +11,25 @@ from typing import TypeVar
 import numpy as np
 from pydantic import JsonValue
 
-from vmemo.errors import EmbedderMismatch, InvalidInput
+from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, SchemaTooNew, StoreError
 from vmemo.models import Message, MessageState
 from vmemo.models.search import Encoding, TokenVectors
 
 K = TypeVar("K", int, str)
+
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
+
 WORDLESS: tuple[MessageState, ...] = ("derived", "curated")
 """States of messages that are not in the word index."""
+
 MOST_ERROR = 2000
 """Characters of an error that are kept."""
+
 _ONE = 127.0
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -131,3 +137,24 @@ def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVector
         found[key] = joined[start : start + len(vectors)].reshape(-1, width)
         start += len(vectors)
     return found
+
+
+def refuse_newer_schema(version: str | None, head: str) -> None:
+    """Raise `SchemaTooNew` for a database from the future."""
+    if version is not None and version > head:
+        raise SchemaTooNew(
+            f"The database has schema {version}, this vmemo knows up to {head}. "
+            "Nothing was touched. Upgrade vmemo to open it."
+        )
+
+
+def refuse_other_schema(version: str | None, head: str) -> None:
+    """Raise `NotFound` for a database without memories, and `StoreError` for one of another release."""
+    refuse_newer_schema(version, head)
+    if version is None:
+        raise NotFound("There are no memories in this database. Nothing was made; correct its URL.")
+    if version != head:
+        raise StoreError(
+            f"The database has schema {version} of an earlier release, and would have to be upgraded to {head}. "
+            "Nothing was touched. Open it once with this release to upgrade it, for example with `vmemo doctor`."
+        )

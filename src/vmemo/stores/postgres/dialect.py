@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
-from vmemo.stores.sql.compiled import SharedDialect
+from vmemo.stores.sql.statements import SharedDialect
 
 DRIVER = "postgresql+vmemo"
 """The first part of a URL that selects this dialect."""

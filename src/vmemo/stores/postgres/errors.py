@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError as NoneFree
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 from vmemo.stores.postgres.url import DatabaseAddress
-from vmemo.stores.transient import Passing, Step
+from vmemo.stores.transactions import Passing, Step
 
 _NOTHING = "Nothing was written; try again."
 _UNDONE = "The transaction was rolled back."

@@ -15,7 +15,7 @@ from vmemo.models.search import Edge, EdgeQuery, RevisionEdge, Scope, Vector
 from vmemo.stores.postgres.driver import Parameters, fetch, fetch_built
 from vmemo.stores.postgres.filters import ScopeFilter
 from vmemo.stores.postgres.vectors import RankedRows, cosine
-from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
+from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.values import instant, storable
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
 from vmemo.models.search import FactOutline
 from vmemo.stores.postgres.driver import fetch
-from vmemo.stores.sql.rows import fact_of, mentions_of, outline_of
+from vmemo.stores.sql.entity_rows import mentions_of
+from vmemo.stores.sql.fact_rows import fact_of, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 from vmemo.stores.values import storable
 

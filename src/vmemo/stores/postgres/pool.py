@@ -18,15 +18,14 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, TimeoutError as NoneF
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vmemo.errors import VmemoError
-from vmemo.stores.loop_thread import LoopThread
 from vmemo.stores.postgres.dialect import DRIVER
 from vmemo.stores.postgres.driver import Driver, connect, driver_of, losses
 from vmemo.stores.postgres.errors import named_error
 from vmemo.stores.postgres.listen import Listener
 from vmemo.stores.postgres.url import parse
-from vmemo.stores.sql.compiled import STATEMENTS
-from vmemo.stores.sql.message_rows import WRITES
-from vmemo.stores.transient import Step, persistent
+from vmemo.stores.sql.bank_rows import WRITES
+from vmemo.stores.sql.statements import STATEMENTS
+from vmemo.stores.transactions import LoopThread, Step, persistent
 
 R = TypeVar("R")
 STALLED = "120s"

@@ -17,11 +17,11 @@ from vmemo.stores.postgres import words
 from vmemo.stores.postgres.driver import fetch
 from vmemo.stores.postgres.schema import fact_vectors, search
 from vmemo.stores.postgres.words import Collection
-from vmemo.stores.sql import conditions
-from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql import statements
+from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import Indexed
-from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
+from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
 from vmemo.stores.values import storable
 from vmemo.text.tokens import terms
 
@@ -87,7 +87,7 @@ def flat(vectors: Vectors) -> tuple[list[float], int]:
 def _token_columns(found: Sequence[TokenVectors | None]) -> tuple[list[int | None], list[bytes | None]]:
     known = [tokens if tokens is not None and tokens.size else None for tokens in found]
     widths = [None if tokens is None else int(tokens.shape[1]) for tokens in known]
-    packed = iter(packed_tokens([tokens for tokens in known if tokens is not None]))
+    packed = iter(encode_tokens([tokens for tokens in known if tokens is not None]))
     return widths, [None if tokens is None else next(packed) for tokens in known]
 
 
@@ -170,7 +170,7 @@ class PostgresSearchIndex:
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Return the vectors of facts by number."""
         statement = select(fact_vectors.c.seq, fact_vectors.c.embedding).where(
-            conditions.rows(fact_vectors, bank, seqs)
+            statements.by_numbers(fact_vectors, bank, seqs)
         )
         return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
 
@@ -185,4 +185,4 @@ def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> S
     """Token vectors in the order of the ids; None for a fact that has none."""
     rows = fetch(connection, _TOKENS, bank, [id for id in ids if storable(id)])
     stored = {FactId(id): (width, packed) for id, width, packed in rows}
-    return unpacked_tokens([stored.get(id) for id in ids])
+    return decode_tokens([stored.get(id) for id in ids])

@@ -26,7 +26,7 @@ from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import graph, load, rows, vectors as vector_rows, words
 from vmemo.stores.postgres.driver import Parameters, execute, fetch, fetch_built
 from vmemo.stores.postgres.filters import ScopeFilter
-from vmemo.stores.sql import name_rows, reads
+from vmemo.stores.sql import entity_rows, reads
 
 _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = $1 AND instruction = 1 LIMIT 1"
 """Most banks have none."""
@@ -113,7 +113,7 @@ class PostgresBankSearch:
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
-        return name_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, self._bank, list(names)))
+        return entity_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, self._bank, list(names)))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""

@@ -24,9 +24,9 @@ from vmemo.stores.postgres import maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
-from vmemo.stores.sql import bulk, migrate, reads
+from vmemo.stores.sql import migrate, reads, statements
+from vmemo.stores.sql.bank_rows import bank_state
 from vmemo.stores.sql.commit import commit
-from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.sql.store import SqlStore
@@ -158,7 +158,7 @@ class PostgresStore(SqlStore[PostgresPool]):
         if not changes.facts:
             return False
         bank = bank_state(connection, changes.bank).seq
-        return bool(bulk.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
+        return bool(statements.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, on the pool's loop."""

@@ -1,4 +1,4 @@
-"""Statements over whole banks: creating, renaming and deleting one, hidden banks, and profiles.
+"""Rows of banks: their state, creating, renaming and deleting one, hidden banks, profiles and statistics.
 
 A hidden bank has a name that users can't give. Its `replaces` is the number of the bank it was derived from, or
 `NO_BANK`, and its `engine` column holds the note of the process that fills it.
@@ -6,20 +6,197 @@ A hidden bank has a name that users can't give. Its `replaces` is the number of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
 
-from sqlalchemy import Connection, insert, null, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+    update,
+)
+from sqlalchemy.dialects import sqlite
 
-from vmemo.models import Bank, BankId, FormerProfile, Profile, new_id, utc_now
-from vmemo.models.changes import NoteChange, ProfileChange, Rename
-from vmemo.models.results import Spending
-from vmemo.ports import HIDDEN, HiddenBank
-from vmemo.stores.sql import message_rows, queue, webhook_rows
-from vmemo.stores.sql.message_rows import BankState
-from vmemo.stores.sql.rows import bank_of
-from vmemo.stores.sql.schema import banks, messages, profiles, spending
+from vmemo.models import (
+    Bank,
+    BankId,
+    BankRevision,
+    FactId,
+    FormerProfile,
+    JobKind,
+    Profile,
+    new_id,
+    utc_now,
+)
+from vmemo.models.changes import Changes, NoteChange, ProfileChange, Rename
+from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
+from vmemo.ports import HIDDEN, BankNotFound, HiddenBank
+from vmemo.stores.sql import queue, statements
+from vmemo.stores.sql.queue import EXCLUSIVE, held
+from vmemo.stores.sql.schema import (
+    banks,
+    entities,
+    episodes,
+    facts,
+    jobs,
+    links,
+    messages,
+    metadata,
+    notes,
+    profiles,
+    spending,
+)
 from vmemo.stores.sql.search import SearchIndex
-from vmemo.stores.values import instant, micros
+from vmemo.stores.sql.statements import AnyRow, Prepared, among
+from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
+
+DELETION = "deletion"
+"""Name of the note that rows were deleted since the last vacuum of a SQLite file."""
+
+WRITES = "vmemo_writes"
+"""The execution option of a connection that writes."""
+
+NEW_VECTORS = 1 << 16
+"""Added to `purges` when the vectors of all facts are replaced, so that no number of removals is taken for it."""
+
+
+@dataclass(frozen=True)
+class BankState:
+    """A bank's number and identity, and its change counters.
+
+    `purges` grows by one with every removal, and by `NEW_VECTORS` when all vectors are replaced.
+    """
+
+    seq: int
+    identity: str
+    revision: int
+    purges: int
+    dimension: int
+    embedder: str
+
+    @property
+    def bank_revision(self) -> BankRevision:
+        """The revision with the identity of the bank."""
+        return BankRevision(self.identity, self.revision)
+
+    def demand(self, embedder: str) -> None:
+        """Refuse vectors of another embedder than the bank's."""
+        demand_embedder(self.embedder, embedder)
+
+
+_FIND_STATE = select(
+    banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
+).where(banks.c.id == bindparam("bank"))
+
+_STATE, _LOCKED = Prepared(_FIND_STATE), Prepared(_FIND_STATE.with_for_update())
+
+_BANK = Prepared(select(banks).where(banks.c.id == bindparam("name")))
+
+_BUMP = Prepared(
+    update(banks)
+    .where(banks.c.seq == bindparam("number"))
+    .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
+)
+
+_REVISION = Prepared(select(banks.c.revision).where(banks.c.seq == bindparam("number")))
+
+
+def bank_state(connection: Connection, bank: BankId) -> BankState:
+    """Return the bank's state; raise BankNotFound if there is no such bank.
+
+    On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
+    write. Every function that writes calls this before it reads anything else of the bank.
+    """
+    found = state_or_none(connection, bank)
+    if found is None:
+        raise BankNotFound(bank)
+    return found
+
+
+def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
+    """Return the bank's state as `bank_state` does, or None if there is no such bank."""
+    writing = writes(connection)
+    row = (_LOCKED if writing else _STATE).first(connection, {"bank": bank})
+    if row is None and writing:
+        # The bank may have been replaced while we waited for its row lock; look it up again.
+        row = _LOCKED.first(connection, {"bank": bank})
+    return None if row is None else BankState(*row)
+
+
+def writes(connection: Connection) -> bool:
+    """Return True if the connection was opened for writing."""
+    return bool(connection.get_execution_options().get(WRITES, False))
+
+
+def lock(connection: Connection, bank: int) -> bool:
+    """Wait for the bank's other writers, as `bank_state` does; return False if the bank does not exist."""
+    return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
+
+
+def all_banks(connection: Connection) -> list[Bank]:
+    """Return the banks by name, without hidden ones."""
+    statement = select(banks).where(banks.c.replaces.is_(None)).order_by(banks.c.id)
+    return [bank_of(row) for row in connection.execute(statement)]
+
+
+def find_bank(connection: Connection, bank: BankId) -> Bank | None:
+    """Return the bank, or None."""
+    row = _BANK.first(connection, {"name": bank})
+    return None if row is None else bank_of(row)
+
+
+def note_deletion(connection: Connection) -> None:
+    """Note that a SQLite file needs a vacuum; other databases do that by themselves."""
+    if connection.dialect.name == "sqlite":
+        # Another value each time, so that a vacuum that is running does not remove the note of a later deletion.
+        note = sqlite.insert(notes).values(name=DELETION, value=new_id())
+        connection.execute(note.on_conflict_do_update(["name"], set_={"value": note.excluded.value}))
+
+
+def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:
+    """Count a change of the bank's facts and return the new revision."""
+    _BUMP.execute(connection, {"number": bank, "purged": purges})
+    [(revision,)] = _REVISION.rows(connection, {"number": bank})
+    return revision
+
+
+_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
+
+
+def _delete_rows(connection: Connection, bank: int) -> None:
+    """Delete all rows of a bank, and its own."""
+    for table in _OWNED:
+        connection.execute(delete(table).where(table.c.bank == bank))
+    connection.execute(delete(banks).where(banks.c.seq == bank))
+
+
+def bank_of(row: AnyRow) -> Bank:
+    """A bank from its row; raise ValueError for a damaged one."""
+    return Bank.model_construct(
+        id=row.id,
+        profile=Profile.model_validate_json(row.profile),
+        embedder=row.embedder,
+        dimension=_positive(row.dimension),
+        created_at=instant(row.created_at),
+    )
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{value} is not a dimension")
+    return value
+
 
 NO_BANK = 0
 """The origin of a hidden bank that was derived from no other; numbers of banks begin with 1."""
@@ -36,13 +213,13 @@ def create(connection: Connection, bank: Bank, replaces: BankId | None, note: st
         "created_at": micros(bank.created_at),
     }
     if bank.id.startswith(HIDDEN):
-        origin = NO_BANK if replaces is None else message_rows.bank_state(connection, replaces).seq
+        origin = NO_BANK if replaces is None else bank_state(connection, replaces).seq
         values |= {"replaces": origin, "engine": note}
-    existing = message_rows.find_bank(connection, BankId(bank.id))
+    existing = find_bank(connection, BankId(bank.id))
     while existing is None:
-        if message_rows.insert_missing(connection, banks, values):
+        if statements.insert_missing(connection, banks, values):
             return bank
-        existing = message_rows.find_bank(connection, BankId(bank.id))
+        existing = find_bank(connection, BankId(bank.id))
     return existing
 
 
@@ -71,7 +248,7 @@ def save_note(connection: Connection, bank: int, change: NoteChange) -> bool:
 
 def rename(connection: Connection, state: BankState, change: Rename, index: SearchIndex) -> bool:
     """Give a hidden bank its name, in place of the bank that has it; return False if that bank may not be replaced."""
-    replaced = message_rows.state_or_none(connection, change.to)
+    replaced = state_or_none(connection, change.to)
     if replaced is None and change.revision is not None:
         return False
     values: dict[str, object] = {"id": change.to, "replaces": null(), "engine": null()}
@@ -84,7 +261,7 @@ def rename(connection: Connection, state: BankState, change: Rename, index: Sear
         for number in (*_derived_from(connection, replaced.seq, but=state.seq), replaced.seq):
             _clear(connection, number, index)
     connection.execute(update(banks).where(banks.c.seq == state.seq).values(values))
-    message_rows.bump(connection, state.seq, purges=1)
+    bump(connection, state.seq, purges=1)
     return True
 
 
@@ -113,7 +290,7 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
     spent = [Spending.of({name: value for name, value in cost.items() if name != "bank"}) for cost in costs]
     queue.spend(connection, state.seq, spent)
     connection.execute(update(profiles).where(profiles.c.bank == replaced.seq).values(bank=state.seq))
-    webhook_rows.hand_over(connection, state.seq, replaced.seq)
+    queue.hand_over_webhooks(connection, state.seq, replaced.seq)
     return {**counters, "profile": row.profile, "created_at": row.created_at}
 
 
@@ -125,14 +302,14 @@ def _derived_from(connection: Connection, bank: int, *, but: int | None = None) 
 
 def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     """Delete a bank and the hidden banks derived from it; return False if there is none of this name."""
-    state = message_rows.state_or_none(connection, bank)
+    state = state_or_none(connection, bank)
     if state is None:
         return False
     visible = connection.execute(select(banks.c.replaces).where(banks.c.seq == state.seq)).scalar_one() is None
     drop_derived(connection, state.seq, index)
     _clear(connection, state.seq, index)
     if visible:
-        message_rows.note_deletion(connection)
+        note_deletion(connection)
     return True
 
 
@@ -144,7 +321,7 @@ def drop_derived(connection: Connection, bank: int, index: SearchIndex) -> None:
 
 def _clear(connection: Connection, bank: int, index: SearchIndex) -> None:
     index.drop_bank(connection, bank)
-    message_rows.clear(connection, bank)
+    _delete_rows(connection, bank)
 
 
 def save_profile(connection: Connection, bank: int, change: ProfileChange) -> bool:
@@ -184,3 +361,152 @@ def former_profiles(connection: Connection, bank: int) -> list[FormerProfile]:
         )
         for row in rows
     ]
+
+
+def erase_copies(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
+    """Delete what may quote the deleted text: derived banks and errors.
+
+    An error of several messages may quote any of them, so those that share one with a deleted message lose it too.
+    """
+    drop_derived(connection, bank, index)
+    quoting = select(messages.c.error).where(messages.c.bank == bank, messages.c.error.is_not(None))
+    shared = quoting.where(among(messages.c.id, changes.deleted.messages)).distinct()
+    errors = connection.execute(shared).scalars().all()
+    cleared = {"error": None, "failed_at": None}
+    unread = messages.c.bank == bank, messages.c.state.in_(UNPROCESSED)
+    connection.execute(update(messages).where(*unread, among(messages.c.error, errors)).values(cleared))
+    requeued = messages.c.bank == bank, among(messages.c.id, changes.requeued)
+    connection.execute(update(messages).where(*requeued).values(cleared))
+    connection.execute(update(jobs).where(jobs.c.bank == bank, jobs.c.error.is_not(None)).values(error=None))
+    note_deletion(connection)
+
+
+_KINDS: tuple[JobKind, ...] = get_args(JobKind)
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+
+_TOUCH = """
+UPDATE facts SET access_count = access_count + times
+FROM unnest($2::text[], $3::integer[]) AS given(fact, times) WHERE bank = $1 AND id = given.fact
+"""
+
+
+def count_accesses(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
+    """Add to access counts. The bank's revision stays: no search depends on them."""
+    if counts and connection.dialect.name == "postgresql":
+        # One statement for all rows takes a third of the time that one for each takes.
+        connection.exec_driver_sql(_TOUCH, (bank, list(counts), list(counts.values())))
+        return
+    statement = (
+        update(facts)
+        .where(facts.c.bank == bank, facts.c.id == bindparam("fact"))
+        .values(access_count=facts.c.access_count + bindparam("times"))
+    )
+    if counts:
+        connection.execute(statement, [{"fact": fact, "times": times} for fact, times in counts.items()])
+
+
+def status(connection: Connection, bank: BankId) -> Status:
+    """Return the status of a bank."""
+    number = bank_state(connection, bank).seq
+    stored = find_bank(connection, bank)
+    assert stored is not None
+    waiting = messages.c.state.in_(UNPROCESSED)
+    return Status(
+        bank=bank,
+        engine="",
+        embedder=stored.embedder,
+        dimension=stored.dimension,
+        messages=_count(connection, messages, number),
+        pending=connection.execute(
+            select(func.count()).select_from(messages).where(messages.c.bank == number, waiting)
+        ).scalar_one(),
+        episodes=_count(connection, episodes, number),
+        facts=_count(connection, facts, number),
+        closed_facts=connection.execute(
+            select(func.count()).select_from(facts).where(facts.c.bank == number, facts.c.expired_at.is_not(None))
+        ).scalar_one(),
+        entities=_count(connection, entities, number),
+        links=_count(connection, links, number),
+        problems=_problems(connection, number),
+        backlog=_backlog(connection, number),
+        spending=_spending(connection, number),
+        scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == DELETION)).first() is not None,
+    )
+
+
+def daily_counts(connection: Connection, bank: int) -> list[DailyCount]:
+    """Return the numbers of messages and facts by the day of their mention."""
+    by_day: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for place, (table, column) in enumerate(((messages, messages.c.timestamp), (facts, facts.c.mentioned_at))):
+        day = (column // literal_column(str(DAY))).label("day")
+        for number, count in connection.execute(select(day, func.count()).where(table.c.bank == bank).group_by(day)):
+            by_day[int(number)][place] = count
+    return [
+        DailyCount(day=instant(number * DAY), messages=said, facts=derived)
+        for number, (said, derived) in sorted(by_day.items())
+    ]
+
+
+def _count(connection: Connection, table: Table, bank: int) -> int:
+    return connection.execute(select(func.count()).select_from(table).where(table.c.bank == bank)).scalar_one()
+
+
+def _problems(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:
+    statement = (
+        select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
+        .where(messages.c.bank == bank, messages.c.state.in_(UNPROCESSED), messages.c.error.is_not(None))
+        .group_by(messages.c.error)
+        .order_by(func.min(messages.c.failed_at), messages.c.error)
+    )
+    return tuple(
+        ProcessingProblem(error=error, messages=count, attempts=attempts, since=instant(since))
+        for error, count, attempts, since in connection.execute(statement)
+    )
+
+
+def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
+    running = held(micros(utc_now()))
+    statement = (
+        select(
+            jobs.c.kind,
+            func.count(case((and_(~running, jobs.c.error.is_(None)), 1))),
+            func.count(case((running, 1))),
+            func.count(case((and_(~running, jobs.c.error.is_not(None)), 1))),
+            func.min(case((~running, jobs.c.due))),
+        )
+        .where(jobs.c.bank == bank, jobs.c.kind != EXCLUSIVE)
+        .group_by(jobs.c.kind)
+    )
+    errors = _errors(connection, bank)
+    found = [
+        Backlog(
+            kind=kind,
+            waiting=waiting,
+            running=runs,
+            failed=failed,
+            error=errors.get(kind),
+            next_at=None if due is None else instant(due),
+        )
+        for kind, waiting, runs, failed, due in connection.execute(statement)
+    ]
+    return tuple(sorted(found, key=lambda backlog: _KINDS.index(backlog.kind)))
+
+
+def _errors(connection: Connection, bank: int) -> dict[str, str]:
+    """Return by kind the error of the job that failed last."""
+    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.failed_at.desc(), jobs.c.seq.desc()))
+    failed = (
+        select(jobs.c.kind, jobs.c.error, latest.label("place"))
+        .where(jobs.c.bank == bank, jobs.c.error.is_not(None))
+        .subquery()
+    )
+    return dict(connection.execute(select(failed.c.kind, failed.c.error).where(failed.c.place == 1)).all())
+
+
+def _spending(connection: Connection, bank: int) -> tuple[Spending, ...]:
+    names = tuple(Spending.model_fields)
+    statement = select(*(spending.c[name] for name in names)).where(spending.c.bank == bank)
+    rows = connection.execute(statement.order_by(spending.c.step, spending.c.model))
+    return tuple(Spending.of(dict(zip(names, row, strict=True))) for row in rows)

@@ -9,22 +9,12 @@ from sqlalchemy import Connection, update
 from vmemo.models import Message
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.ports import BankNotFound
-from vmemo.stores.held_banks import BankHeld
-from vmemo.stores.sql import (
-    bank_rows,
-    batch_rows,
-    deletions,
-    fact_revisions,
-    merge_rows,
-    message_rows,
-    queue,
-    statistics,
-    webhook_rows,
-)
-from vmemo.stores.sql.bulk import seqs_of
-from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql import bank_rows, entity_rows, fact_rows, message_rows, queue
+from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.sql.statements import seqs_of
+from vmemo.stores.transactions import BankHeld
 from vmemo.stores.values import WORDLESS, demand_vectors
 
 
@@ -39,8 +29,8 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     """
     if changes.rename is not None:
         # Where two banks are locked, the visible one comes first.
-        message_rows.state_or_none(connection, changes.rename.to)
-    state = message_rows.state_or_none(connection, changes.bank)
+        bank_rows.state_or_none(connection, changes.rename.to)
+    state = bank_rows.state_or_none(connection, changes.bank)
     if state is None:
         if changes.leases or changes.failed or changes.released:
             # The jobs went with their bank, and so did their leases.
@@ -92,7 +82,7 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
         return False
     if changes.note is not None and not bank_rows.save_note(connection, state.seq, changes.note):
         return False
-    return batch_rows.claim(connection, state.seq, changes)
+    return message_rows.claim(connection, state.seq, changes)
 
 
 def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, index: SearchIndex) -> bool:
@@ -110,48 +100,48 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     demand_vectors((item.encoding for item in changes.facts), state.dimension)
     deleted = changes.deleted
     removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
-    purges = message_rows.NEW_VECTORS if changes.embeddings else int(bool(removed or changes.erase))
-    revision = message_rows.bump(connection, bank, purges=purges)
+    purges = bank_rows.NEW_VECTORS if changes.embeddings else int(bool(removed or changes.erase))
+    revision = bank_rows.bump(connection, bank, purges=purges)
     undone = any(merge.undone_at is not None for merge in changes.merges)
-    numbers = merge_rows.reserved(connection, bank) if undone else {}
-    known = batch_rows.save_entities(connection, bank, changes.entities, numbers)
-    batch_rows.save_episodes(connection, bank, changes.episodes)
-    seqs = batch_rows.save_facts(connection, bank, changes.facts, revision)
-    batch_rows.save_sources(connection, bank, new, seqs)
-    batch_rows.save_mentions(connection, bank, new, seqs, known)
-    batch_rows.save_links(connection, bank, changes.links, seqs)
-    fact_revisions.close(connection, bank, changes.closures, revision)
-    fact_revisions.source(connection, bank, changes.sources)
-    fact_revisions.succeed(connection, bank, changes.successors, revision)
-    fact_revisions.reopen(connection, bank, changes.reopened, revision)
-    fact_revisions.rewire(connection, bank, changes.rewired, revision)
-    fact_revisions.mark(connection, bank, changes, revision)
-    fact_revisions.move(connection, bank, changes.confidence)
-    fact_revisions.record_history(connection, bank, changes.confidence_history)
+    numbers = entity_rows.reserved_numbers(connection, bank) if undone else {}
+    known = entity_rows.save_entities(connection, bank, changes.entities, numbers)
+    message_rows.save_episodes(connection, bank, changes.episodes)
+    seqs = fact_rows.save_facts(connection, bank, changes.facts, revision)
+    fact_rows.save_sources(connection, bank, new, seqs)
+    entity_rows.save_mentions(connection, bank, new, seqs, known)
+    fact_rows.save_links(connection, bank, changes.links, seqs)
+    fact_rows.close_facts(connection, bank, changes.closures, revision)
+    fact_rows.add_sources(connection, bank, changes.sources)
+    fact_rows.set_successors(connection, bank, changes.successors, revision)
+    fact_rows.reopen_facts(connection, bank, changes.reopened, revision)
+    fact_rows.set_superseded(connection, bank, changes.rewired, revision)
+    fact_rows.mark_facts(connection, bank, changes, revision)
+    fact_rows.change_confidence(connection, bank, changes.confidence)
+    fact_rows.record_confidence_history(connection, bank, changes.confidence_history)
     if changes.erase:
-        deletions.erase_copies(connection, bank, changes, index)
+        bank_rows.erase_copies(connection, bank, changes, index)
     _delete(connection, bank, changes, index)
-    deletions.requeue(connection, bank, changes.requeued, index)
-    deletions.drop_context(connection, bank, changes.without_context, revision, index)
+    message_rows.requeue(connection, bank, changes.requeued, index)
+    fact_rows.drop_context(connection, bank, changes.without_context, revision, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         unrepeated = frozenset(changes.unrepeated)
         index.drop_words(connection, bank, [id for id in changes.pending if id not in unrepeated])
-    deletions.curate(connection, bank, changes.curated, index)
+    message_rows.curate(connection, bank, changes.curated, index)
 
 
 def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
     """Delete records, and write the mentions and merges that depend on the order of deletions."""
     deleted = changes.deleted
-    batch_rows.remove_mentions(connection, bank, deleted.mentions)
-    batch_rows.add_mentions(connection, bank, changes.mentions)
-    merge_rows.save_records(connection, bank, changes.merges)
-    deletions.delete_merges(connection, bank, deleted.merges)
-    deletions.delete_facts(connection, bank, deleted.facts, index)
-    batch_rows.delete_entities(connection, bank, deleted.entities)
+    entity_rows.remove_mentions(connection, bank, deleted.mentions)
+    entity_rows.add_mentions(connection, bank, changes.mentions)
+    entity_rows.save_merges(connection, bank, changes.merges)
+    entity_rows.delete_merges(connection, bank, deleted.merges)
+    fact_rows.delete_facts(connection, bank, deleted.facts, index)
+    entity_rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = seqs_of(connection, episodes, bank, deleted.episodes)
     message_rows.dissolve(connection, bank, episode_numbers.values())
-    deletions.delete_messages(connection, bank, deleted.messages, index)
+    message_rows.delete_messages(connection, bank, deleted.messages, index)
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
@@ -160,9 +150,9 @@ def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
         message_rows.record_failure(connection, bank, failure)
     if changes.former_profiles:
         bank_rows.keep_profiles(connection, bank, changes.former_profiles)
-    statistics.touch(connection, bank, changes.accesses)
+    bank_rows.count_accesses(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
-    webhook_rows.save(connection, bank, changes)
+    queue.save_webhooks(connection, bank, changes)
 
 
 def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
@@ -175,4 +165,4 @@ def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
         queue.fail(connection, bank, failure)
     for lease in changes.released:
         queue.release(connection, bank, lease)
-    queue.enqueue(connection, bank, [*changes.jobs, *webhook_rows.deliveries(connection, bank, changes)])
+    queue.enqueue(connection, bank, [*changes.jobs, *queue.webhook_deliveries(connection, bank, changes)])

@@ -1,145 +1,133 @@
-"""Statements over banks and messages. Functions here and beside take an open connection and a bank's number."""
+"""Rows of messages and episodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, Integer, Table, bindparam, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import BigInteger, Connection, bindparam, delete, select, update
 
-from vmemo.models import Bank, BankId, BankRevision, Message, new_id, utc_now
-from vmemo.models.changes import MessageFailure
-from vmemo.ports import BankNotFound
-from vmemo.stores.sql import conditions
-from vmemo.stores.sql.bulk import insert_rows
-from vmemo.stores.sql.conditions import among, later, listed
-from vmemo.stores.sql.prepared import Prepared
-from vmemo.stores.sql.rows import bank_of, message_values
-from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
-from vmemo.stores.values import UNPROCESSED, demand_embedder, micros, storable_error, unstored
-
-DELETION = "deletion"
-"""Name of the note that rows were deleted since the last vacuum of a SQLite file."""
-WRITES = "vmemo_writes"
-"""The execution option of a connection that writes."""
-NEW_VECTORS = 1 << 16
-"""Added to `purges` when the vectors of all facts are replaced, so that no number of removals is taken for it."""
-
-
-@dataclass(frozen=True)
-class BankState:
-    """A bank's number and identity, and its change counters.
-
-    `purges` grows by one with every removal, and by `NEW_VECTORS` when all vectors are replaced.
-    """
-
-    seq: int
-    identity: str
-    revision: int
-    purges: int
-    dimension: int
-    embedder: str
-
-    @property
-    def bank_revision(self) -> BankRevision:
-        """The revision with the identity of the bank."""
-        return BankRevision(self.identity, self.revision)
-
-    def demand(self, embedder: str) -> None:
-        """Refuse vectors of another embedder than the bank's."""
-        demand_embedder(self.embedder, embedder)
-
-
-_FIND_STATE = select(
-    banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
-).where(banks.c.id == bindparam("bank"))
-_STATE, _LOCKED = Prepared(_FIND_STATE), Prepared(_FIND_STATE.with_for_update())
-_BANK = Prepared(select(banks).where(banks.c.id == bindparam("name")))
-_BUMP = Prepared(
-    update(banks)
-    .where(banks.c.seq == bindparam("number"))
-    .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
+from vmemo.models import (
+    Episode,
+    Message,
+    MessageId,
+    utc_now,
 )
-_REVISION = Prepared(select(banks.c.revision).where(banks.c.seq == bindparam("number")))
+from vmemo.models.changes import Changes, MessageFailure
+from vmemo.stores.sql import statements
+from vmemo.stores.sql.schema import (
+    EPISODE,
+    episode_messages,
+    episodes,
+    messages,
+    sources,
+)
+from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.sql.statements import (
+    AnyRow,
+    Prepared,
+    Seqs,
+    Values,
+    among,
+    insert_cells,
+    insert_rows,
+    later,
+    listed,
+    number_of,
+    save_rows,
+    seqs_of,
+)
+from vmemo.stores.values import (
+    UNPROCESSED,
+    WORDLESS,
+    dump,
+    instant,
+    metadata_of,
+    micros,
+    micros_or_none,
+    names_of,
+    storable_error,
+    unstored,
+)
+
+
+def message_values(bank: int, message: Message) -> Values:
+    """A message as a row."""
+    return {
+        "bank": bank,
+        "id": message.id,
+        "role": message.role,
+        "speaker": message.speaker,
+        "content": message.content,
+        "timestamp": micros(message.timestamp),
+        "document": message.document,
+        "key": message.key,
+        "tags": dump(message.tags),
+        "metadata": dump(message.metadata),
+        "recorded_at": micros(message.recorded_at),
+        "state": message.state,
+        "error": message.error,
+        "attempts": 0 if message.error is None else 1,
+        "failed_at": None if message.error is None else micros(message.recorded_at),
+        "expires_at": micros_or_none(message.expires_at),
+    }
+
+
+def message_of(row: AnyRow) -> Message:
+    """A message from its row."""
+    return Message.model_construct(
+        id=MessageId(row.id),
+        role=row.role,
+        content=row.content,
+        speaker=row.speaker,
+        timestamp=instant(row.timestamp),
+        document=row.document,
+        tags=names_of(row.tags),
+        metadata=metadata_of(row.metadata),
+        recorded_at=instant(row.recorded_at),
+        state=row.state,
+        key=row.key,
+        error=row.error,
+        expires_at=None if row.expires_at is None else instant(row.expires_at),
+    )
+
+
+def episode_values(bank: int, episode: Episode) -> Values:
+    """An episode as a row."""
+    return {
+        "bank": bank,
+        "id": episode.id,
+        "title": episode.title,
+        "narrative": episode.narrative,
+        "started_at": micros(episode.started_at),
+        "ended_at": micros(episode.ended_at),
+        "previous": episode.previous,
+        "recorded_at": micros(episode.recorded_at),
+    }
+
+
+def episode_of(row: AnyRow, messages: Sequence[MessageId]) -> Episode:
+    """An episode from its row and its messages."""
+    return Episode.model_construct(
+        id=row.id,
+        title=row.title,
+        narrative=row.narrative,
+        started_at=instant(row.started_at),
+        ended_at=instant(row.ended_at),
+        previous=row.previous,
+        messages=tuple(messages),
+        recorded_at=instant(row.recorded_at),
+    )
+
+
 _OF_BANK = messages.c.bank == bindparam("number")
+
 _KNOWN_IDS = Prepared(select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids"))))
+
 _KNOWN_KEYS = Prepared(
     select(messages.c.document, messages.c.key).where(
         _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
     )
 )
-
-
-def bank_state(connection: Connection, bank: BankId) -> BankState:
-    """Return the bank's state; raise BankNotFound if there is no such bank.
-
-    On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
-    write. Every function that writes calls this before it reads anything else of the bank.
-    """
-    found = state_or_none(connection, bank)
-    if found is None:
-        raise BankNotFound(bank)
-    return found
-
-
-def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
-    """Return the bank's state as `bank_state` does, or None if there is no such bank."""
-    writing = writes(connection)
-    row = (_LOCKED if writing else _STATE).first(connection, {"bank": bank})
-    if row is None and writing:
-        # The bank may have been replaced while we waited for its row lock; look it up again.
-        row = _LOCKED.first(connection, {"bank": bank})
-    return None if row is None else BankState(*row)
-
-
-def writes(connection: Connection) -> bool:
-    """Return True if the connection was opened for writing."""
-    return bool(connection.get_execution_options().get(WRITES, False))
-
-
-def lock(connection: Connection, bank: int) -> bool:
-    """Wait for the bank's other writers, as `bank_state` does; return False if the bank does not exist."""
-    return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
-
-
-def all_banks(connection: Connection) -> list[Bank]:
-    """Return the banks by name, without hidden ones."""
-    statement = select(banks).where(banks.c.replaces.is_(None)).order_by(banks.c.id)
-    return [bank_of(row) for row in connection.execute(statement)]
-
-
-def find_bank(connection: Connection, bank: BankId) -> Bank | None:
-    """Return the bank, or None."""
-    row = _BANK.first(connection, {"name": bank})
-    return None if row is None else bank_of(row)
-
-
-def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
-    """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
-    return _insert_missing(table, connection.dialect.name).execute(connection, values) == 1
-
-
-@cache
-def _insert_missing(table: Table, dialect: str) -> Prepared:
-    new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    return Prepared(new.on_conflict_do_nothing().inline())
-
-
-def note_deletion(connection: Connection) -> None:
-    """Note that a SQLite file needs a vacuum; other databases do that by themselves."""
-    if connection.dialect.name == "sqlite":
-        # Another value each time, so that a vacuum that is running does not remove the note of a later deletion.
-        note = sqlite.insert(notes).values(name=DELETION, value=new_id())
-        connection.execute(note.on_conflict_do_update(["name"], set_={"value": note.excluded.value}))
-
-
-def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:
-    """Count a change of the bank's facts and return the new revision."""
-    _BUMP.execute(connection, {"number": bank, "purged": purges})
-    [(revision,)] = _REVISION.rows(connection, {"number": bank})
-    return revision
 
 
 def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
@@ -185,13 +173,88 @@ def any_pending(connection: Connection, bank: int, documents: Sequence[str | Non
     return connection.execute(waiting.limit(1)).first() is not None
 
 
+_WAITING = update(messages).where(
+    messages.c.bank == bindparam("of_bank", type_=BigInteger), among(messages.c.id, later("ids"))
+)
+
+_GROUPED = Prepared(_WAITING.where(messages.c.state == "pending"))
+
+_PROCESSED = Prepared(_WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped")))
+
+
+def claim(connection: Connection, bank: int, changes: Changes) -> bool:
+    """Give pending messages their new state; return False if one of them is no longer pending."""
+    if not changes.pending:
+        return True
+    grouped = changes.becomes == "grouped"
+    # A message that is only grouped keeps the note of why it could not be processed.
+    new_state = {"state": changes.becomes} if grouped else {"state": changes.becomes, "error": None, "failed_at": None}
+    waiting = {"of_bank": bank, "ids": listed(changes.pending)}
+    claimed = (_GROUPED if grouped else _PROCESSED).execute(connection, {**waiting, **new_state})
+    if claimed != len(changes.pending):
+        return False
+    if changes.unrepeated:
+        without_facts = messages.c.bank == bank, among(messages.c.id, changes.unrepeated)
+        connection.execute(update(messages).where(*without_facts).values(state="extracted"))
+    return True
+
+
+def delete_messages(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Delete messages. The facts and episodes that refer to them are deleted before."""
+    numbers = list(seqs_of(connection, messages, bank, ids).values())
+    if numbers:
+        index.drop_messages(connection, bank, numbers)
+        connection.execute(delete(messages).where(statements.by_numbers(messages, bank, numbers)))
+
+
+def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages wait to be processed again; their own words are searched until facts repeat them."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    repeated = select(messages.c.seq, messages.c.content).where(*found, messages.c.state == "derived")
+    index.add_words(connection, bank, [(seq, content) for seq, content in connection.execute(repeated).all()])
+    processed = messages.c.state.not_in(("raw", "curated"))
+    connection.execute(update(messages).where(*found, processed).values(state="pending"))
+
+
+def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages be neither processed again nor searched by their words."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    worded = select(messages.c.id).where(*found, messages.c.state.not_in(WORDLESS))
+    index.drop_words(connection, bank, [MessageId(id) for id in connection.execute(worded).scalars()])
+    connection.execute(update(messages).where(*found).values(state="curated", error=None, failed_at=None))
+
+
+_WITHOUT_MESSAGES = Prepared(
+    delete(episode_messages).where(
+        episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
+        among(episode_messages.c.episode, later("episodes")),
+    )
+)
+
+
+def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
+    """Insert or replace episodes and the messages they hold."""
+    known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
+    seqs = save_rows(connection, episodes, [episode_values(bank, episode) for episode in new], known)
+    members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
+    if known:
+        _WITHOUT_MESSAGES.execute(connection, {"of_bank": bank, "episodes": listed(known.values())})
+    rows = [(bank, seqs[episode.id], number_of(members, "message", id)) for episode in new for id in episode.messages]
+    insert_cells(connection, episode_messages, ("bank", "episode", "message"), rows)
+    return seqs
+
+
 def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
     """Delete episodes; an episode that followed one follows its predecessor."""
     gone = sorted(broken)
     if not gone:
         return
     for seq in gone:
-        deleted = select(episodes.c.id, episodes.c.previous).where(conditions.row(episodes, bank, seq))
+        deleted = select(episodes.c.id, episodes.c.previous).where(statements.by_number(episodes, bank, seq))
         row = connection.execute(deleted).one()
         following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
         connection.execute(following.values(previous=row.previous))
@@ -199,14 +262,4 @@ def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
     connection.execute(delete(sources).where(*stating))
     inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
     connection.execute(delete(episode_messages).where(*inside))
-    connection.execute(delete(episodes).where(conditions.rows(episodes, bank, gone)))
-
-
-_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
-
-
-def clear(connection: Connection, bank: int) -> None:
-    """Delete all rows of a bank, and its own."""
-    for table in _OWNED:
-        connection.execute(delete(table).where(table.c.bank == bank))
-    connection.execute(delete(banks).where(banks.c.seq == bank))
+    connection.execute(delete(episodes).where(statements.by_numbers(episodes, bank, gone)))

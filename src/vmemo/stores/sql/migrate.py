@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 from sqlalchemy import Connection, inspect, text
 
 from vmemo.errors import StoreError
-from vmemo.stores import versions
-from vmemo.stores.sql.alembic_log import quiet_alembic
+from vmemo.stores import values
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
+
 HEAD = "0001"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
+
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""
 
@@ -34,13 +39,13 @@ def refuse_newer(version: str | None) -> None:
             f"The database is at version {version} of another program. Nothing was touched. "
             "Give vmemo a database of its own."
         )
-    versions.refuse_newer(version, HEAD)
+    values.refuse_newer_schema(version, HEAD)
 
 
 def refuse_other(version: str | None) -> None:
     """Raise `NotFound` for a database without memories, and `StoreError` for one of an earlier release."""
     refuse_newer(version)
-    versions.refuse_other(version, HEAD)
+    values.refuse_other_schema(version, HEAD)
 
 
 def upgrade(connection: Connection, target: str = HEAD) -> None:
@@ -64,3 +69,25 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
 def _path(below: str) -> str:
     # Alembic reads its options through configparser, where a percent sign starts an interpolation.
     return str(Path(__file__).parent / below).replace("%", "%%")
+
+
+_LOGGERS = ("alembic.runtime.plugins", "alembic.runtime.migration")
+"""Loggers that write on import and during an upgrade."""
+
+
+@contextmanager
+def quiet_alembic() -> Generator[None]:
+    """Drop Alembic's lines below warnings in this thread; those of the application's own migrations stay."""
+    thread = threading.get_ident()
+
+    def keeps(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno >= logging.WARNING
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(keeps)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(keeps)

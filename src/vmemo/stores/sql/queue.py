@@ -1,4 +1,4 @@
-"""Statements over queued jobs and their spending.
+"""Queued jobs, spending, and webhooks with the deliveries that a commit queues.
 
 A job is held while its lease runs. An expired lease may be taken by another worker, and is its owner's until then.
 A transaction that changes several jobs locks their bank first or skips locked rows; any other changes a single job.
@@ -8,9 +8,9 @@ This order prevents deadlocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 
 from sqlalchemy import (
@@ -28,17 +28,18 @@ from sqlalchemy import (
 )
 
 from vmemo.models import BankId, JobKind, utc_now
-from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
+from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob
+from vmemo.models.fact_events import delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
+from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql import message_rows
-from vmemo.stores.sql.conditions import among, later, listed as listed_values
-from vmemo.stores.sql.prepared import Prepared
-from vmemo.stores.sql.rows import AnyRow
-from vmemo.stores.sql.schema import banks, jobs, messages, spending
-from vmemo.stores.values import dump, instant, micros, storable_error
+from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
+from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed
+from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of, storable_error
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
+
 _FREED = {"owner": None, "until": None}
 
 
@@ -87,20 +88,28 @@ def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) 
 
 
 _OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
+
 _HOLDING = Prepared(select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW)))
+
 _SETTLED = Prepared(delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW)))
+
 _PENDING = Prepared(
     select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
 )
+
 _LISTED = (
     select(jobs, banks.c.id.label("name"))
     .join(banks, banks.c.seq == jobs.c.bank)
     .where(jobs.c.kind != EXCLUSIVE)
     .order_by(jobs.c.due, jobs.c.seq)
 )
+
 _OF_KINDS = among(jobs.c.kind, later("kinds"))
+
 _ALL_OF_BANK, _OF_BANK_AND_KINDS = Prepared(_LISTED.where(_OF_BANK)), Prepared(_LISTED.where(_OF_BANK, _OF_KINDS))
+
 _AT = bindparam("at", type_=BigInteger)
+
 _ASK = Prepared(
     update(jobs)
     .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
@@ -110,7 +119,6 @@ _ASK = Prepared(
         due=case((jobs.c.attempts > 0, jobs.c.due), (jobs.c.due > _AT, _AT), else_=jobs.c.due),
     )
 )
-
 
 _NEW = Prepared(insert(jobs))
 
@@ -151,7 +159,7 @@ def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseReque
     until = now + timedelta(seconds=seconds)
     rows = free(connection, wanted, micros(now))
     if rows:
-        taken = {"numbers": listed_values([row.seq for row in rows]), "owner": owner, "until": micros(until)}
+        taken = {"numbers": listed([row.seq for row in rows]), "owner": owner, "until": micros(until)}
         _TAKE.execute(connection, taken)
     return [_job_of(row).model_copy(update={"owner": owner, "until": until}) for row in rows]
 
@@ -163,9 +171,9 @@ def free(connection: Connection, wanted: LeaseRequest, now: int) -> list[AnyRow]
     """Return the rows of the jobs that may be taken now, oldest first, and lock them where a database locks rows."""
     given: dict[str, str | int | None] = {"now": now, "most": wanted.limit}
     given |= {} if wanted.bank is None else {"of_bank": wanted.bank}
-    given |= {"kinds": listed_values(wanted.kinds)} if wanted.kinds else {}
-    given |= {"beside": listed_values(wanted.beside)} if wanted.beside else {}
-    given |= {"except_banks": listed_values(wanted.except_banks)} if wanted.except_banks else {}
+    given |= {"kinds": listed(wanted.kinds)} if wanted.kinds else {}
+    given |= {"beside": listed(wanted.beside)} if wanted.beside else {}
+    given |= {"except_banks": listed(wanted.except_banks)} if wanted.except_banks else {}
     return _free(frozenset(given), due=wanted.due).rows(connection, given)
 
 
@@ -203,9 +211,9 @@ def _job_of(row: AnyRow) -> Job:
     )
 
 
-def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
+def jobs_of(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
     """Everything queued of a bank, oldest first."""
-    given = {"of_bank": bank, "kinds": listed_values(kinds)} if kinds else {"of_bank": bank}
+    given = {"of_bank": bank, "kinds": listed(kinds)} if kinds else {"of_bank": bank}
     return [_job_of(row) for row in (_OF_BANK_AND_KINDS if kinds else _ALL_OF_BANK).rows(connection, given)]
 
 
@@ -269,6 +277,7 @@ def drop(connection: Connection, bank: int, numbers: Sequence[int]) -> None:
 
 
 _COUNTED = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+
 _ADD = (
     update(spending)
     .where(
@@ -287,3 +296,66 @@ def spend(connection: Connection, bank: int, spent: Sequence[Spending]) -> None:
         known = {"of": bank, "on": item.step, "by": item.model}
         if connection.execute(_ADD, {**known, **{f"more_{name}": counts[name] for name in _COUNTED}}).rowcount == 0:
             connection.execute(insert(spending).values(bank=bank, step=item.step, model=item.model, **counts))
+
+
+_WEBHOOKS = select(webhooks).where(webhooks.c.bank == bindparam("of_bank")).order_by(webhooks.c.seq)
+
+
+def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:
+    """Return the webhooks of a bank, oldest first."""
+    rows = connection.execute(_WEBHOOKS, {"of_bank": bank})
+    return [
+        SignedWebhook.of(
+            {
+                "id": row.id,
+                "url": row.url,
+                "secret": row.secret,
+                "events": names_of(row.events),
+                "created_at": instant(row.created_at),
+                "disabled_at": None if row.disabled_at is None else instant(row.disabled_at),
+            }
+        )
+        for row in rows
+    ]
+
+
+def save_webhooks(connection: Connection, bank: int, changes: Changes) -> None:
+    """Add, disable and delete webhooks."""
+    _add_webhooks(connection, bank, changes.webhooks)
+    _disable_webhooks(connection, bank, changes.disabled_webhooks)
+    if changes.deleted.webhooks:
+        gone = webhooks.c.bank == bank, among(webhooks.c.id, changes.deleted.webhooks)
+        connection.execute(delete(webhooks).where(*gone))
+
+
+def _add_webhooks(connection: Connection, bank: int, new: Sequence[SignedWebhook]) -> None:
+    for webhook in new:
+        values = {
+            "bank": bank,
+            "id": webhook.id,
+            "url": webhook.url,
+            "secret": webhook.secret,
+            "events": dump(webhook.events),
+            "created_at": micros(webhook.created_at),
+            "disabled_at": micros_or_none(webhook.disabled_at),
+        }
+        insert_missing(connection, webhooks, values)
+
+
+def _disable_webhooks(connection: Connection, bank: int, disabled: Mapping[str, datetime]) -> None:
+    for id, at in disabled.items():
+        same = webhooks.c.bank == bank, webhooks.c.id == id
+        connection.execute(update(webhooks).where(*same).values(disabled_at=micros(at)))
+
+
+def webhook_deliveries(connection: Connection, bank: int, changes: Changes) -> list[NewJob]:
+    """Return the jobs that notify the bank's webhooks of changes. Hidden banks have no webhooks."""
+    events = events_of(changes)
+    return delivery_jobs(webhooks_of(connection, bank), events) if events else []
+
+
+def hand_over_webhooks(connection: Connection, bank: int, replaced: int) -> None:
+    """Give a bank the webhooks of the one it replaces, with the deliveries that are queued."""
+    connection.execute(update(webhooks).where(webhooks.c.bank == replaced).values(bank=bank))
+    queued = jobs.c.bank == replaced, jobs.c.kind == "webhook"
+    connection.execute(update(jobs).where(*queued).values(bank=bank))

@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 
-from sqlalchemy import BigInteger, Connection, ScalarSelect, Table, bindparam, case, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    ScalarSelect,
+    Table,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+)
 
-from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId, utc_now
+from vmemo.models import (
+    BankId,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FactId,
+    Link,
+    Message,
+    MessageId,
+    RetentionScore,
+    utc_now,
+)
 from vmemo.models.changes import EntityMention
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import conditions, selects
-from vmemo.stores.sql.batch_rows import LINK_KINDS
-from vmemo.stores.sql.conditions import among, later, listed, within
-from vmemo.stores.sql.prepared import Prepared
-from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of, message_of
+from vmemo.stores.sql import selects, statements
+from vmemo.stores.sql.entity_rows import entity_of, mentions_of
+from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_of
+from vmemo.stores.sql.message_rows import episode_of, message_of
 from vmemo.stores.sql.schema import (
     BASIS,
     EPISODE,
+    MESSAGE,
     entities,
     episode_messages,
     episodes,
@@ -27,13 +52,14 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.stores.sql.statements import AnyRow, Prepared, among, later, listed, within
 from vmemo.stores.values import instant, micros
 
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
+
 LATEST = 50
 """Facts of an entity that decide which others occur beside it."""
-
 
 Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float, ...]]]
 """Reads the vectors of a bank's facts by number."""
@@ -95,7 +121,7 @@ def _rows_around(connection: Connection, bank: int, wanted: FactSelect, time: in
 
 _MENTIONS = Prepared(
     select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.name_in_text)
-    .join(entities, conditions.points(mentions, "entity", entities))
+    .join(entities, statements.refers_to(mentions, "entity", entities))
     .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
     .order_by(mentions.c.fact, mentions.c.entity)
 )
@@ -110,6 +136,7 @@ def _name(table: Table) -> ScalarSelect[str]:
 _ORIGIN = case(
     (sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)
 )
+
 _SOURCES = Prepared(
     select(sources.c.fact, sources.c.kind, _ORIGIN)
     .where(sources.c.bank == bindparam("bank", type_=BigInteger), among(sources.c.fact, later("facts")))
@@ -136,7 +163,7 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
 
 _MEMBERS = Prepared(
     select(episode_messages.c.episode, messages.c.id)
-    .join(messages, conditions.points(episode_messages, "message", messages))
+    .join(messages, statements.refers_to(episode_messages, "message", messages))
     .where(
         episode_messages.c.bank == bindparam("bank", type_=BigInteger),
         among(episode_messages.c.episode, later("episodes")),
@@ -184,8 +211,8 @@ def link_statement(bank: int, ids: Sequence[FactId] | None) -> selects.AnySelect
     origin, target = facts.alias("origin"), facts.alias("target")
     statement = (
         select(origin.c.id, target.c.id, links.c.kind, links.c.weight)
-        .join(origin, conditions.points(links, "source", origin))
-        .join(target, conditions.points(links, "target", target))
+        .join(origin, statements.refers_to(links, "source", origin))
+        .join(target, statements.refers_to(links, "target", target))
         .where(links.c.bank == bank)
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
@@ -203,15 +230,17 @@ _OWN = (
     .where(entities.c.bank == bindparam("bank", type_=BigInteger), entities.c.id == bindparam("entity"))
     .scalar_subquery()
 )
+
 _LATEST_FACTS = (
     select(mentions.c.fact)
     .where(mentions.c.bank == bindparam("bank", type_=BigInteger), mentions.c.entity == _OWN)
     .order_by(mentions.c.fact.desc())
     .limit(LATEST)
 )
+
 _BESIDE = (
     select(entities.c.id)
-    .join(mentions, conditions.points(mentions, "entity", entities))
+    .join(mentions, statements.refers_to(mentions, "entity", entities))
     .where(
         mentions.c.bank == bindparam("bank", type_=BigInteger),
         mentions.c.fact.in_(_LATEST_FACTS.scalar_subquery()),
@@ -235,8 +264,8 @@ def entity_mentions(
     """Return the mentions of entities, in the order of their facts; with `named`, those by another name only."""
     statement = (
         select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.name_in_text)
-        .join(facts, conditions.points(mentions, "fact", facts))
-        .join(entities, conditions.points(mentions, "entity", entities))
+        .join(facts, statements.refers_to(mentions, "fact", facts))
+        .join(entities, statements.refers_to(mentions, "entity", entities))
         .where(mentions.c.bank == bank, entities.c.bank == bank, among(entities.c.id, wanted))
         .order_by(mentions.c.fact, mentions.c.entity)
     )
@@ -251,3 +280,117 @@ def entity_mentions(
         )
         for row in connection.execute(statement)
     ]
+
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def consecutive_episodes(
+    connection: Connection, bank: int, *, gap: timedelta, largest: int, after: Episode | None, limit: int
+) -> list[tuple[Episode, Episode]]:
+    """Return pairs of processed episodes, the second of which continues the document of the first."""
+    earlier, later, first = episodes.alias("earlier"), episodes.alias("later"), messages.alias("first")
+    statement = (
+        select(earlier.c.seq, later.c.seq)
+        .select_from(later)
+        .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
+        .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
+        .where(later.c.bank == bank, *selects.ended_after(later, after))
+        .where(_size(bank, earlier) + _size(bank, later) <= largest)
+        .where(~selects.unprocessed(bank, earlier), ~selects.unprocessed(bank, later))
+        .order_by(later.c.ended_at, later.c.id)
+        .limit(limit)
+    )
+    pairs = [(one, other) for one, other in connection.execute(statement).all()]
+    found = _by_number(connection, bank, {seq for pair in pairs for seq in pair})
+    return [(found[one], found[other]) for one, other in pairs]
+
+
+def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
+    """Select the first message of an episode."""
+    line, member = messages.alias("line"), episode_messages.alias("opening")
+    return (
+        select(line.c.seq)
+        .join(member, statements.refers_to(member, "message", line))
+        .where(member.c.bank == bank, member.c.episode == episode.c.seq)
+        .order_by(line.c.timestamp, line.c.seq)
+        .limit(1)
+        .correlate(episode)
+        .scalar_subquery()
+    )
+
+
+def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: timedelta) -> ScalarSelect[int]:
+    """Select the other episode with the nearest message before this one in the same document."""
+    line, member = messages.alias("line"), episode_messages.alias("before")
+    return (
+        select(member.c.episode)
+        .join(line, statements.refers_to(member, "message", line))
+        .where(
+            line.c.bank == bank,
+            line.c.document.is_not_distinct_from(first.c.document),
+            line.c.timestamp.between(first.c.timestamp - gap // _MICROSECOND, first.c.timestamp),
+            or_(line.c.timestamp < first.c.timestamp, line.c.seq < first.c.seq),
+            member.c.bank == bank,
+            member.c.episode != episode.c.seq,
+        )
+        .order_by(line.c.timestamp.desc(), line.c.seq.desc())
+        .limit(1)
+        .correlate(first, episode)
+        .scalar_subquery()
+    )
+
+
+def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
+    member = episode_messages.alias()
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq
+    return select(func.count()).select_from(member).where(*inside).correlate(episode).scalar_subquery()
+
+
+def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
+    rows = connection.execute(select(episodes).where(statements.by_numbers(episodes, bank, seqs))).all()
+    return {row.seq: episode for row, episode in zip(rows, episodes_of_rows(connection, bank, rows), strict=True)}
+
+
+def retention_scores(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
+    """Return the retention scores of current world and experience facts on which no other fact rests.
+
+    Pinned facts have none.
+    """
+    holder = facts.alias("holder")
+    held = (
+        select(holder.c.seq)
+        .join(sources, statements.refers_to(sources, "fact", holder))
+        .where(sources.c.bank == bank, sources.c.kind == BASIS, sources.c.source == facts.c.seq)
+        .where(holder.c.expired_at.is_(None))
+        .correlate(facts)
+        .exists()
+    )
+    last_stated = (
+        select(func.max(messages.c.recorded_at))
+        .join(sources, statements.refers_to(sources, "source", messages))
+        .where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.fact == facts.c.seq)
+        .correlate(facts)
+        .scalar_subquery()
+    )
+    statement = (
+        select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(last_stated, facts.c.recorded_at))
+        .where(*selects.current(bank), facts.c.network.in_(("world", "experience")), ~held)
+        .where(facts.c.pinned == 0, *_mentioned_after(connection, bank, after))
+        .order_by(facts.c.mentioned_at, facts.c.seq)
+        .limit(limit)
+    )
+    return [
+        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(time))
+        for id, importance, accesses, time in connection.execute(statement)
+    ]
+
+
+def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> list[ColumnElement[bool]]:
+    """Return the conditions for facts after a cursor in the order of mention; the first one uses the index."""
+    place = select(facts.c.mentioned_at, facts.c.seq).where(facts.c.bank == bank, facts.c.id == mark)
+    row = connection.execute(place).one_or_none() if mark is not None else None
+    if row is None:
+        return []
+    at = facts.c.mentioned_at
+    return [at >= row.mentioned_at, or_(at > row.mentioned_at, facts.c.seq > row.seq)]

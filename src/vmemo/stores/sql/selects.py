@@ -1,14 +1,15 @@
-"""SQL statements of the selections: one builder for each table, the same for every dialect."""
+"""SQL of the selections and of a search's scope: one builder for each table, the same for every dialect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    Column,
     ColumnElement,
     FromClause,
     Select,
@@ -22,14 +23,14 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
 )
 
-from vmemo.models import Episode, utc_now
+from vmemo.models import Episode, Interval, utc_now
 from vmemo.models.records import TIME_ORDERED, ShortId
+from vmemo.models.search import Scope, TagsMatch
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import conditions
-from vmemo.stores.sql.conditions import among, later, within
-from vmemo.stores.sql.prepared import Prepared
+from vmemo.stores.sql import statements
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -44,10 +45,12 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.stores.sql.statements import Prepared, among, later, within
 from vmemo.stores.values import UNPROCESSED, micros
 from vmemo.text.names.fold import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
+
 BankNumber = int | BindParameter[int]
 
 
@@ -66,9 +69,9 @@ def _stored_after(
     table: Table, bank: BankNumber, after: str | None, *, found_by: FoundBy = "other columns", last_first: bool = False
 ) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
-    of_bank = [(conditions.bank_of(table) if found_by == "number" else table.c.bank) == bank]
+    of_bank = [(statements.bank_column(table) if found_by == "number" else table.c.bank) == bank]
     if found_by == "page":
-        of_bank.append(conditions.in_pages(table))
+        of_bank.append(statements.in_pages(table))
     if after is None:
         return of_bank
     start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
@@ -136,8 +139,10 @@ def _preceding(
 
 
 _BANK, _MOST = bindparam("bank", type_=BigInteger), bindparam("most", type_=BigInteger)
+
 # The reads of every derivation. Building a statement takes several times as long as running it.
 OLDEST_PENDING = Prepared(message_statement(_BANK, MessageSelect(state="pending", by_time=True)).limit(_MOST))
+
 PRECEDING_MESSAGE = Prepared(
     _preceding(
         select(messages).where(messages.c.bank == _BANK),
@@ -254,6 +259,7 @@ def unexpired(table: Table, now: int | BindParameter[int]) -> ColumnElement[bool
 
 
 _CURRENT = select(facts).where(facts.c.bank == _BANK, *still_believed(bindparam("now", type_=BigInteger))).limit(_MOST)
+
 CURRENT_AROUND = tuple(map(Prepared, mentioned_around(_CURRENT, bindparam("time", type_=BigInteger))))
 """The statements for current facts that were mentioned around a time."""
 
@@ -331,5 +337,109 @@ def unprocessed(bank: BankNumber, episode: FromClause) -> ColumnElement[bool]:
     """Return the condition of episodes with a message that waits to be processed."""
     line, member = messages.alias(), episode_messages.alias()
     inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)
-    lines = select(line.c.seq).join(member, conditions.points(member, "message", line))
+    lines = select(line.c.seq).join(member, statements.refers_to(member, "message", line))
     return lines.where(*inside).correlate(episode).exists()
+
+
+Number = int | BindParameter[int]
+"""A number that is given now, or as a parameter when the statement runs."""
+
+_f = facts.c
+
+
+def visible(scope: Scope, now: Number) -> ColumnElement[bool]:
+    """Return the condition that a fact was true at one time and believed at another, and has not expired."""
+    return _in_time(scope, now) if scope.past_expiry else and_(_in_time(scope, now), unexpired(facts, now))
+
+
+def _in_time(scope: Scope, now: Number) -> ColumnElement[bool]:
+    """Return the condition that a fact was true at one time and believed at another; now, without times."""
+    if scope.at_time is None and scope.known_at is None:
+        current = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > now))
+        return true() if scope.include_expired else or_(current, *_former(scope.former))
+    if scope.known_at is None:
+        # The current belief decides: a fact that expired without an end was never true.
+        believed, ended = or_(_f.expired_at.is_(None), _f.invalid_at.is_not(None)), true()
+    else:
+        known = micros(scope.known_at)
+        believed = and_(_f.recorded_at <= known, or_(_f.expired_at.is_(None), _f.expired_at > known))
+        # A fact closed later was, at that time, believed to be still true.
+        ended = _f.expired_at.is_(None)
+    if scope.at_time is None:
+        return believed
+    at = micros(scope.at_time)
+    began = or_(_f.valid_at.is_(None), _f.valid_at <= at)
+    over = and_(ended, _f.invalid_at.is_not(None), _f.invalid_at <= at)
+    return and_(believed, began, ~over)
+
+
+def _former(during: Interval | None) -> list[ColumnElement[bool]]:
+    """Return the condition that a fact is not true any more, and was at some time of an interval."""
+    if during is None:
+        return []
+    # A fact that ended at its start was never true.
+    found = [_f.invalid_at.is_not(None), or_(_f.valid_at.is_(None), _f.valid_at < _f.invalid_at)]
+    if during.end is not None:
+        found.append(or_(_f.valid_at.is_(None), _f.valid_at < micros(during.end)))
+    if during.start is not None:
+        found.append(_f.invalid_at > micros(during.start))
+    return [and_(*found)]
+
+
+def instruction_statement(conditions: Sequence[ColumnElement[bool]], *, limit: int) -> Select[str]:
+    """Return the statement for the ids of standing instructions that meet conditions, newest first."""
+    marked = _f.instruction == literal_column("1")
+    return select(_f.id).where(marked, *conditions).order_by(_f.mentioned_at.desc(), _f.seq.desc()).limit(limit)
+
+
+def shown_verbatim(bank: Number, scope: Scope, now: Number) -> ColumnElement[bool]:
+    """Return the condition that a message may be shown verbatim: it has no facts, or a visible one.
+
+    Otherwise a superseded fact would come back in the words of its message.
+    """
+    stating = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
+    stated = select(1).where(*stating)
+    seen = select(1).join_from(sources, facts, _f.seq == sources.c.fact)
+    seen = seen.where(*stating, _f.bank == bank, visible(scope, now))
+    return or_(~stated.exists(), seen.exists())
+
+
+def written_within(scope: Scope, now: Number) -> list[ColumnElement[bool]]:
+    """Return the conditions for messages within the scope's times that have not expired."""
+    found = [unexpired(messages, now)]
+    if scope.occurred is not None and scope.occurred.start is not None:
+        found.append(messages.c.timestamp >= micros(scope.occurred.start))
+    if scope.occurred is not None and scope.occurred.end is not None:
+        found.append(messages.c.timestamp < micros(scope.occurred.end))
+    if scope.at_time is not None:
+        found.append(messages.c.timestamp <= micros(scope.at_time))
+    if scope.known_at is not None:
+        found.append(messages.c.recorded_at <= micros(scope.known_at))
+    return found
+
+
+def tagged(
+    rule: TagsMatch, held: Sequence[ColumnElement[bool]], *, none: ColumnElement[bool], count: ColumnElement[int]
+) -> list[ColumnElement[bool]]:
+    """Return the condition for a scope's tags; `held` are conditions for each tag, `none` the one for untagged rows."""
+    if not held:
+        return []
+    match rule:
+        case "all":
+            return list(held)
+        case "any":
+            return [or_(*held)]
+        case "exact":
+            return [*held, count == len(held)]
+        case "all_or_none":
+            return [or_(and_(*held), none)]
+        case "any_or_none":
+            return [or_(*held, none)]
+        case _:
+            assert_never(rule)
+
+
+def untagged(tags: Column[str], network: Column[str] | None = None) -> ColumnElement[bool]:
+    """Return the condition of rows without tags, beliefs excepted: those have none, whatever their basis has."""
+    bare = tags == "[]"
+    return bare if network is None else bare & network.in_(("world", "experience"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -35,26 +35,34 @@ from vmemo.models.search import ExpandRequest, Expansion
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankReader, HiddenBank
-from vmemo.stores.held_banks import commit_when_free
-from vmemo.stores.sql import (
-    bank_rows,
-    fact_revisions,
-    maintenance,
-    merge_rows,
-    message_rows,
-    queue,
-    reads,
-    statistics,
-    webhook_rows,
-)
+from vmemo.stores.sql import bank_rows, entity_rows, fact_rows, message_rows, queue, reads
+from vmemo.stores.sql.bank_rows import bank_state
 from vmemo.stores.sql.commit import Refused, commit
-from vmemo.stores.sql.database import Database
-from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.transactions import commit_when_free
 from vmemo.stores.values import WORDLESS
 
+
+class Database(Protocol):
+    """Runs functions on connections to one database, each in a transaction of its own."""
+
+    async def read(self, run: Callable[[Connection], R]) -> R:
+        """Run a function that sees one state of the database."""
+        ...
+
+    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
+        """Run a function and commit.
+
+        One that is repeatable does no harm when it was run before: it is run again where the outcome of its commit is
+        not known.
+        """
+        ...
+
+
 D = TypeVar("D", bound=Database)
+
 P = ParamSpec("P")
+
 R = TypeVar("R")
 
 
@@ -100,11 +108,11 @@ class SqlStore(ABC, Generic[D]):
 
     async def banks(self) -> list[Bank]:
         """Return the banks by name."""
-        return await self._database.read(message_rows.all_banks)
+        return await self._database.read(bank_rows.all_banks)
 
     async def bank(self, bank: BankId) -> Bank | None:
         """Return the bank, or None."""
-        return await self._database.read(lambda c: message_rows.find_bank(c, bank))
+        return await self._database.read(lambda c: bank_rows.find_bank(c, bank))
 
     async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
         """Create the bank unless it exists; return the stored one."""
@@ -132,11 +140,11 @@ class SqlStore(ABC, Generic[D]):
 
     async def status(self, bank: BankId) -> Status:
         """Return the status of a bank."""
-        return await self._database.read(lambda c: statistics.status(c, bank))
+        return await self._database.read(lambda c: bank_rows.status(c, bank))
 
     async def daily_counts(self, bank: BankId) -> list[DailyCount]:
         """Return the numbers of messages and facts by day."""
-        return await self._read(bank, statistics.daily_counts)
+        return await self._read(bank, bank_rows.daily_counts)
 
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
@@ -205,7 +213,7 @@ class SqlStore(ABC, Generic[D]):
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Return the queued jobs of a bank, oldest first."""
-        return await self._read(bank, queue.listed, kinds)
+        return await self._read(bank, queue.jobs_of, kinds)
 
     async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]:
         """Return the messages of a selection."""
@@ -223,7 +231,7 @@ class SqlStore(ABC, Generic[D]):
         self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
     ) -> list[tuple[Episode, Episode]]:
         """Return pairs of episodes, the second of which continues the document of the first."""
-        return await self._read(bank, maintenance.consecutive, gap=gap, largest=largest, after=after, limit=limit)
+        return await self._read(bank, reads.consecutive_episodes, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
         """Return the entities of a selection."""
@@ -239,7 +247,7 @@ class SqlStore(ABC, Generic[D]):
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
         """Return all merges in the order they were made."""
-        return await self._read(bank, merge_rows.records)
+        return await self._read(bank, entity_rows.merge_records)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         """Return the links that leave these facts, or all."""
@@ -247,13 +255,13 @@ class SqlStore(ABC, Generic[D]):
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Return the confidence changes of one opinion, or of all, oldest first."""
-        return await self._read(bank, fact_revisions.read_confidence_changes, opinion)
+        return await self._read(bank, fact_rows.read_confidence_changes, opinion)
 
     async def retention_scores(
         self, bank: BankId, *, after: FactId | None = None, limit: int = 500
     ) -> list[RetentionScore]:
         """Return the retention scores of facts in the order they were mentioned."""
-        return await self._read(bank, maintenance.retention_scores, after, limit)
+        return await self._read(bank, reads.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         """Return the former profiles of the bank, oldest first."""
@@ -261,4 +269,4 @@ class SqlStore(ABC, Generic[D]):
 
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
         """Return the webhooks of a bank, oldest first."""
-        return await self._read(bank, webhook_rows.listed)
+        return await self._read(bank, queue.webhooks_of)

@@ -30,19 +30,16 @@ from sqlalchemy import (
 
 from vmemo.models import BankId, EntityId, FactId, Interval, MessageId, utc_now
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
-from vmemo.stores.sql import scope_conditions
-from vmemo.stores.sql.bulk import insert_cells
-from vmemo.stores.sql.conditions import among, later, listed
-from vmemo.stores.sql.prepared import Cell, Prepared
+from vmemo.stores.sql import selects
 from vmemo.stores.sql.reads import LATEST
 from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
-from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
+from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_within
+from vmemo.stores.sql.statements import Cell, Prepared, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite import block_rows
-from vmemo.stores.sqlite.bank_cache import BankCache
+from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
+from vmemo.stores.sqlite.cache import BankCache
 from vmemo.stores.sqlite.index.postings import hashed
-from vmemo.stores.sqlite.raw import fetch
-from vmemo.stores.sqlite.token_codes import packed_tokens, unpacked_tokens
 from vmemo.stores.values import WORDLESS, dump, micros
 from vmemo.text.tokens import terms
 
@@ -111,13 +108,13 @@ def tokens_of(
     if new := [seq for seq in numbers if seq not in known]:
         known.update((seq, (width, packed)) for seq, width, packed in fetch(connection, _TOKENS, listed(new)))
     stored = {id: known[seq] for seq, id in numbers.items() if seq in known}
-    return unpacked_tokens([stored.get(id) for id in ids])
+    return decode_tokens([stored.get(id) for id in ids])
 
 
 def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:
     """Store the token vectors of facts by number; a text without tokens has none."""
     known = [(seq, tokens) for seq, tokens in new if tokens is not None and tokens.size]
-    packed = packed_tokens([tokens for _, tokens in known])
+    packed = encode_tokens([tokens for _, tokens in known])
     rows = [(seq, int(tokens.shape[1]), stored) for (seq, tokens), stored in zip(known, packed, strict=True)]
     insert_cells(connection, token_vectors, ("fact", "width", "vectors"), rows)
 
@@ -153,8 +150,8 @@ def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int)
     """Return the standing instructions of a scope, newest first."""
     if not fetch(connection, _ANY_INSTRUCTION, bank):
         return []
-    statement = scope_conditions.instructions(
-        [facts.c.bank == bank, scope_conditions.visible(scope, micros(utc_now())), *_conditions(bank, scope)],
+    statement = selects.instruction_statement(
+        [facts.c.bank == bank, selects.visible(scope, micros(utc_now())), *_conditions(bank, scope)],
         limit=limit,
     )
     return [FactId(id) for id in connection.execute(statement).scalars()]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import TypeVar, cast
 
+import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, FactId, Mention, MessageId, utc_now
+from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, LinkKind, Mention, MessageId, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -26,20 +32,358 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import Loaded
-from vmemo.stores.sql import name_rows, reads
-from vmemo.stores.sql.conditions import listed
+from vmemo.stores.sql import entity_rows, reads
+from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, fact_fields, outline_of
+from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS, facts
 from vmemo.stores.sql.search import run_expansion, run_search
+from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import rows
-from vmemo.stores.sqlite.bank_cache import BankCache, BankCaches
-from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.graph import BankGraph, Expander
+from vmemo.stores.sqlite.cache import BankCache, BankCaches, IndexCache, Link, RevisionKey
+from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.index.postings import query_terms
-from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask
-from vmemo.stores.sqlite.load import FactLoader
-from vmemo.stores.sqlite.raw import fetch
-from vmemo.stores.values import micros
+from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
+from vmemo.stores.values import instant, micros
+
+S = TypeVar("S", Mask, list[tuple[FactId, int]])
+
+_CAUSES, _CAUSED_BY = map(LINK_KINDS.index, ("causes", "caused_by"))
+
+_OTHER_WAY = {_CAUSES: _CAUSED_BY, _CAUSED_BY: _CAUSES}
+"""The kind of a link seen from its target, where it differs."""
+
+_ALL: frozenset[LinkKind] = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
+
+OVERSAMPLE = 16
+"""Facts of an entity that are chosen by sign bits for each one that it leads to."""
+
+LINKS = 16
+"""Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
+
+_ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
+
+_BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
+"""Left to itself SQLite would read all links of the bank."""
+
+_REVISIONS = f"""
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links INDEXED BY links_revised ON links.bank = ?1 AND links.target = given.value WHERE {REVISIONS}
+UNION
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
+"""
+
+COMPARED = 2048
+"""Facts of an entity that are read, the newest ones; queries compare no more of them."""
+
+_MENTIONING = """
+SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact DESC LIMIT ?
+"""
+
+_MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
+
+_SHARED = """
+SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
+WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
+"""
+
+_NAMES = """
+SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM json_each(?2))
+"""
+
+
+@dataclass(frozen=True)
+class BankGraph:
+    """The graph of a bank in one transaction: its rows, and what is known of them in memory."""
+
+    connection: Connection
+    index: BankIndex
+    cache: BankCache
+
+    def links(self, seqs: Iterable[int]) -> Mapping[int, Sequence[Link]]:
+        """Return the links of facts in both directions; from its other end a link may be of another kind."""
+        known = self.cache.links
+        new = {seq: list(self._read_links(seq)) for seq in seqs if seq not in known}
+        if new:
+            rows = self.index.at(sorted({target for stored in new.values() for target, _, _ in stored}))
+            places = dict(zip(self.index.column("seq")[rows].tolist(), rows.tolist(), strict=True))
+            for seq, stored in new.items():
+                known[seq] = [
+                    (places[target], LINK_KINDS[kind], weight)
+                    for target, kind, weight in stored
+                    if target in places and target != seq
+                ]
+        return known
+
+    def _read_links(self, seq: int) -> Iterator[tuple[int, int, float]]:
+        bank = self.index.number
+        yield from fetch(self.connection, _ONWARD, bank, seq, LINKS)
+        backward: list[tuple[int, int, float]] = fetch(self.connection, _BACKWARD, bank, seq, LINKS)
+        for source, kind, weight in backward:
+            yield source, _OTHER_WAY.get(kind, kind), weight
+
+    def entities(self, seqs: Collection[int]) -> Mapping[int, Sequence[tuple[int, str]]]:
+        """Return the numbers and names of the entities that facts mention."""
+        known = self.cache.named
+        new: dict[int, list[tuple[int, str]]] = {seq: [] for seq in seqs if seq not in known}
+        for fact, seq, name in fetch(self.connection, _SHARED, self.index.number, listed(new)) if new else ():
+            new[fact].append((seq, name))
+        known.update(new)
+        return known
+
+    def revisions(self, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
+        """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
+        known, numbers = self.cache.revisions, self.index.numbers(ids)
+        if new := [seq for seq in numbers if seq not in known]:
+            known.update(self._read_revisions(new))
+        found: dict[RevisionKey, RevisionEdge] = {}
+        for seq in numbers:
+            found.update(known[seq])
+        if not found:
+            return []
+        keys = sorted(found)
+        newer, older, _ = np.array(keys).T
+        visible: list[bool] = (allowed[newer] & allowed[older]).tolist()
+        return [found[key] for key, both in zip(keys, visible, strict=True) if both]
+
+    def _read_revisions(self, seqs: Sequence[int]) -> dict[int, dict[RevisionKey, RevisionEdge]]:
+        index, read = self.index, dict[int, dict[RevisionKey, RevisionEdge]]({seq: {} for seq in seqs})
+        stored: list[tuple[int, int, int, float]] = fetch(self.connection, _REVISIONS, index.number, listed(seqs))
+        rows = index.at(sorted({seq for newer, older, _, _ in stored for seq in (newer, older)}))
+        ends = zip(rows.tolist(), shown(index, rows), strict=True)
+        seen = dict(zip(index.column("seq")[rows].tolist(), ends, strict=True))
+        mentioned: dict[int, int] = dict(fetch(self.connection, _MENTIONED, listed({newer for newer, *_ in stored})))
+        for newer, older, kind, weight in stored:
+            if newer in seen and older in seen:
+                (new_row, (new, new_tokens)), (old_row, (old, old_tokens)) = seen[newer], seen[older]
+                at = instant(mentioned[newer])
+                edge = RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at)
+                for seq in (newer, older):
+                    if seq in read:
+                        read[seq][new_row, old_row, kind] = edge
+        return read
+
+    def mentioning(self, entity: int) -> Rows:
+        """Return the facts that mention an entity. The index keeps them, unless it is newer than the transaction."""
+        index = self.index
+        if entity in index.mentions:
+            return index.mentions[entity]
+        newest = [fact for (fact,) in fetch(self.connection, _MENTIONING, index.number, entity, COMPARED)]
+        rows = index.at(newest[::-1])
+        if self.cache.version == (index.revision, index.purges):
+            index.mentions[entity] = rows
+        return rows
+
+
+class Expander:
+    """Follows edges for queries that differ in their facts, entities, kinds and least weight alone."""
+
+    def __init__(self, graph: BankGraph, allowed: Mask, compared: ComparedVectors) -> None:
+        self._graph = graph
+        self._index = graph.index
+        self._allowed = allowed
+        self._compared = compared
+        self._chosen: dict[int, tuple[float, Sequence[tuple[FactId, int]]]] = {}
+        """The weight of sharing each entity, and the facts that it leads to."""
+
+    def find(self, query: EdgeQuery) -> list[Edge]:
+        """Edges to facts that the scope lets through, in the order of their sources."""
+        ids = self._index.numbers(query.facts)
+        found = self._linked(ids, query) if ids else []
+        if not query.kinds or "entity" in query.kinds:
+            found += self._through_entities(ids, query)
+        return found
+
+    def _linked(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
+        """Stored links in both directions."""
+        links, wanted, least = self._graph.links(ids), query.kinds or _ALL, query.least
+        stored = [(id, *link) for seq, id in ids.items() for link in links[seq] if link[2] >= least]
+        rows = np.array([row for _, row, _, _ in stored], np.int64)
+        tokens: list[int] = self._index.column("tokens")[rows].tolist()
+        near = self._near_enough(rows, query.floor).tolist()
+        reached = [
+            (*link, count) for link, count, near in zip(stored, tokens, near, strict=True) if near and link[2] in wanted
+        ]
+        targets = self._index.ids.get([row for _, row, _, _, _ in reached])
+        return [
+            Edge(id, target, count, kind, weight)
+            for (id, _, kind, weight, count), target in zip(reached, targets, strict=True)
+        ]
+
+    def _through_entities(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
+        """Edges to the facts that share an entity with a fact, or that mention a given one."""
+        shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
+        connection, bank = self._graph.connection, self._index.number
+        for id, seq, name in fetch(connection, _NAMES, bank, listed(query.entities)) if query.entities else ():
+            shared[EntityId(id)].append((seq, name))
+        named = self._graph.entities(ids)
+        for seq in sorted(ids):
+            shared[ids[seq]] += named[seq]
+        self._choose({entity for joined in shared.values() for entity, _ in joined}, query)
+        return [
+            Edge(source, target, tokens, "entity", weight, name)
+            for source, joined in shared.items()
+            for entity, name in joined
+            for weight, reached in [self._chosen.get(entity, (0.0, ()))]
+            if weight >= query.least
+            for target, tokens in reached
+            if target != source
+        ]
+
+    def _choose(self, entities: Iterable[int], query: EdgeQuery) -> None:
+        """Note the weight of sharing each entity, the rarer, the more, and its facts, those most like the query."""
+        weights: list[float] = []
+        new: dict[int, Rows] = {}
+        for entity in entities:
+            if entity not in self._chosen:
+                rows = self._graph.mentioning(entity)
+                weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
+                if weight >= query.least:
+                    new[entity] = rows[-query.compared :]
+                    weights.append(weight)
+        if not new:
+            return
+        near = _divided(self._near_enough(np.concatenate([*new.values()]), query.floor), new.values())
+        chosen = [self._most_similar(rows[mask], query.fan) for rows, mask in zip(new.values(), near, strict=True)]
+        facts = _divided(shown(self._index, np.concatenate(chosen)), chosen)
+        self._chosen.update(zip(new, zip(weights, facts, strict=True), strict=True))
+
+    def _most_similar(self, rows: Rows, fan: int) -> Rows:
+        """Rows most similar to the query: sign bits choose some of them, whose cosines are compared."""
+        if len(rows) > OVERSAMPLE * fan:
+            rows = rows[np.argpartition(self._compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
+        if len(rows) > fan:
+            rows = rows[np.argpartition(-self._compared.cosines(rows), fan)[:fan]]
+        return rows
+
+    def _near_enough(self, rows: Rows, floor: float) -> Mask:
+        """True for rows that the scope allows and whose cosine reaches the floor."""
+        return self._allowed[rows] if floor <= -1.0 else self._allowed[rows] & (self._compared.cosines(rows) >= floor)
+
+
+def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
+    """Return the ids and tokens of rows."""
+    return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))
+
+
+def _divided(joined: S, parts: Iterable[Rows]) -> list[S]:
+    """Return the parts of a sequence that are as long as these."""
+    ends = [*accumulate(map(len, parts), initial=0)]
+    return [joined[first:last] for first, last in pairwise(ends)]
+
+
+_COUNTS = "SELECT seq, access_count FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
+
+_FACTS = f"""
+SELECT {", ".join(column.name for column in facts.columns)} FROM facts
+WHERE seq IN (SELECT value FROM json_each(?))
+"""
+
+_MENTIONS = (
+    "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
+)
+
+_ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
+
+_SOURCES = f"""
+SELECT fact, kind, source, CASE kind
+    WHEN {EPISODE} THEN NULL
+    WHEN {BASIS} THEN (SELECT id FROM facts WHERE seq = source)
+    ELSE (SELECT id FROM messages WHERE seq = source) END
+FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
+"""
+
+_EPISODES = "SELECT seq, id, title FROM episodes WHERE seq IN (SELECT value FROM json_each(?))"
+
+_OUTLINES = f"""
+SELECT seq, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+    (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
+    (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
+    WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
+FROM facts WHERE seq IN (SELECT value FROM json_each(?2))
+"""
+
+_NONE: tuple[list[str], ...] = ([], [], [], [])
+
+
+class FactLoader:
+    """Loads facts of a bank in a transaction, those that are cached without reading them again."""
+
+    def __init__(self, connection: Connection, index: BankIndex, bank: BankId, cache: BankCache) -> None:
+        self._connection = connection
+        self._index = index
+        self._bank = bank
+        self._cache = cache
+
+    def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
+        """Return facts in the order of the ids, and the titles of their episodes."""
+        numbers, known, titles = self._index.numbers(ids), self._cache.facts, self._cache.titles
+        cached = [seq for seq in numbers if seq in known]
+        counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(cached))) if cached else {}
+        self._read([seq for seq in numbers if seq not in known])
+        by_id = {id: _fact(known[seq], counts.get(seq)) for seq, id in numbers.items() if seq in known}
+        wanted = [by_id[id] for id in ids if id in by_id]
+        return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
+
+    def outlines(self, ids: Sequence[FactId]) -> list[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        numbers, known = self._index.numbers(ids), self._cache.outlines
+        new = [seq for seq in numbers if seq not in known]
+        for row in fetch(self._connection, _OUTLINES, self._index.number, listed(new)) if new else ():
+            known[row[0]] = outline_of(numbers[row[0]], row[1:])
+        found = {id: known[seq] for seq, id in numbers.items() if seq in known}
+        return [found[id] for id in ids if id in found]
+
+    def _read(self, seqs: Sequence[int]) -> None:
+        """Add the fields of facts to the cache."""
+        if not seqs:
+            return
+        wanted = listed(seqs)
+        mentioned, origins = self._mentions(wanted), self._sources(wanted)
+        for row in fetch(self._connection, _FACTS, wanted):
+            seq = row[0]
+            fields = fact_fields(row, self._bank, mentioned.get(seq, ()), origins.get(seq, _NONE))
+            self._cache.facts[seq] = fields
+
+    def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
+        rows: list[tuple[int, int, str | None]] = fetch(self._connection, _MENTIONS, self._index.number, facts)
+        entities, mentions = self._cache.entities, self._cache.mentions
+        unknown = {entity for _, entity, _ in rows}.difference(entities)
+        if unknown:
+            entities.update((row[0], row[1:]) for row in fetch(self._connection, _ENTITIES, listed(unknown)))
+        found: dict[int, list[Mention]] = defaultdict(list)
+        for fact, entity, said in rows:
+            key = entity, said
+            if key not in mentions:
+                id, name, type = entities[entity]
+                mentions[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
+            found[fact].append(mentions[key])
+        return found
+
+    def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
+        """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
+        rows: list[tuple[int, int, int, str]] = fetch(self._connection, _SOURCES, self._index.number, facts)
+        episodes = self._cache.episodes
+        unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
+        for seq, id, title in fetch(self._connection, _EPISODES, listed(unknown)) if unknown else ():
+            self._cache.titles[EpisodeId(id)] = title
+            episodes[seq] = EpisodeId(id)
+        found: dict[int, tuple[list[str], ...]] = {}
+        for fact, kind, source, id in rows:
+            if fact not in found:
+                found[fact] = ([], [], [], [])
+            found[fact][kind].append(episodes[source] if kind == EPISODE else id)
+        return found
+
+
+def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
+    """Return a fact of cached fields. Metadata is copied, because a caller might change it."""
+    own = fields.copy()
+    if access_count is not None:
+        own["access_count"] = access_count
+    own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
+    return Fact.trusted(own)
+
 
 _NAMED = """
 SELECT entity_names.name, entities.id, entities.name, entities.type
@@ -133,7 +477,7 @@ class SqliteBankReader:
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
         number = self._index.number
-        return name_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, number, listed(names)))
+        return entity_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, number, listed(names)))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""

@@ -18,13 +18,11 @@ from vmemo.models.results import Status
 from vmemo.models.search import Hits, Vectors
 from vmemo.ports import BankNotFound, BankReader
 from vmemo.stores.sql import migrate
+from vmemo.stores.sql.statements import fetch
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sqlite.bank_cache import BankCaches
-from vmemo.stores.sqlite.database import SqliteDatabase
-from vmemo.stores.sqlite.encryption import KeySource
-from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.index.cache import IndexCache
-from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.sqlite.cache import BankCaches, IndexCache
+from vmemo.stores.sqlite.connection import KeySource
+from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
 from vmemo.stores.sqlite.rows import SqliteSearchIndex, cooccurring
 from vmemo.stores.sqlite.search import SqliteBankReader
 from vmemo.stores.values import micros

@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
 from vmemo.models.search import Hits, Ranking, Scope, TemporalSearch
-from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock
-from vmemo.stores.sqlite.index.cells import Cells, SharedCells
-from vmemo.stores.sqlite.index.ids import FactIds
+from vmemo.stores.sqlite.index.blocks import COLUMNS, Column, Columns, FactBlock, FactIds
 from vmemo.stores.sqlite.index.postings import Keys, NewPostings, Postings
-from vmemo.stores.sqlite.index.vectors import MULTIPLIED, SEVERAL, ComparedVectors, Mask, Rows, Vectors, best
+from vmemo.stores.sqlite.index.vectors import (
+    MULTIPLIED,
+    SEVERAL,
+    Cells,
+    ComparedVectors,
+    Mask,
+    Rows,
+    SharedCells,
+    Vectors,
+    best,
+)
 from vmemo.stores.values import micros
 
 NETWORKS: tuple[Network, ...] = get_args(Network)

@@ -6,22 +6,163 @@ searches filter. Reading a bank is reading its blocks, each of them in one piece
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Literal, NamedTuple, get_args
+from hashlib import blake2b
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.stores.sqlite.index.ids import FactIds
+from vmemo.models import FactId
 from vmemo.stores.sqlite.index.postings import COUNT_BITS, TERM_SHIFT, Keys, counts_of, moved, rows_of, with_rows
+
+ID_BYTES = 16
+"""Bytes of a UUID."""
+
+RECENT_IDS = 32_768
+"""Ids that were asked for whose rows are kept, before all are dropped."""
+
+_HYPHENS = (8, 13, 18, 23)
+
+_DIGITS = np.delete(np.arange(36), _HYPHENS)
+
+_HEX = np.frombuffer(bytes(range(256)).hex().encode("ascii"), np.uint16)
+"""The two digits of each byte."""
+
+
+@dataclass(frozen=True)
+class FactIds:
+    """The ids of the first `count` rows. Memory is shared with longer values, and rows are only ever appended."""
+
+    count: int
+    keys: NDArray[np.uint8]
+    """The bytes of each row's UUID, or a digest."""
+    others: dict[int, FactId] = field(default_factory=dict[int, FactId])
+    """Ids by row that are no UUIDs."""
+    recent: dict[FactId, int] = field(default_factory=dict[FactId, int])
+    """The rows of ids that were asked for lately."""
+
+    @staticmethod
+    def empty(capacity: int = 0) -> FactIds:
+        """No rows yet, with memory for some."""
+        return FactIds(0, np.zeros((capacity, ID_BYTES), np.uint8))
+
+    @staticmethod
+    def of(ids: Sequence[FactId]) -> FactIds:
+        """Return ids in this form."""
+        digits = "".join(ids).replace("-", "")
+        with suppress(ValueError):
+            uuids = FactIds(len(ids), np.frombuffer(bytes.fromhex(digits), np.uint8).reshape(len(ids), ID_BYTES))
+            if uuids.all() == list(ids):
+                return uuids
+        others = {row: id for row, id in enumerate(ids) if _uuid_bytes(id) is None}
+        stored = b"".join(map(_id_bytes, ids))
+        return FactIds(len(ids), np.frombuffer(stored, np.uint8).reshape(-1, ID_BYTES), others)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, without those of ids that are kept as texts."""
+        return self.keys.nbytes
+
+    def __len__(self) -> int:
+        return self.count
+
+    def all(self) -> list[FactId]:
+        """Return all ids."""
+        return self._formed(range(self.count), self.keys[: self.count])
+
+    def at(self, places: NDArray[np.int64]) -> FactIds:
+        """Return the ids of some rows, in that order."""
+        others = self.others
+        kept = {new: others[old] for new, old in enumerate(places.tolist()) if old in others} if others else {}
+        return FactIds(len(places), self.keys[places], kept)
+
+    def extended(self, new: FactIds) -> FactIds:
+        """Return these ids and some more. Readers of the old value are not disturbed."""
+        total = self.count + new.count
+        keys = self.keys
+        if total > len(keys):
+            keys = np.zeros((max(total, len(keys) + len(keys) // 2), ID_BYTES), np.uint8)
+            keys[: self.count] = self.keys[: self.count]
+        keys[self.count : total] = new.keys[: new.count]
+        for row in range(self.count, total) if self.others else ():
+            # Left by another extension of the same value.
+            self.others.pop(row, None)
+        self.others.update((self.count + row, id) for row, id in new.others.items())
+        return FactIds(total, keys, self.others, self.recent)
+
+    def get(self, rows: list[int]) -> list[FactId]:
+        """Return the ids of some rows."""
+        found = self._formed(rows, self.keys[rows])
+        if len(self.recent) > RECENT_IDS:
+            self.recent.clear()
+        self.recent.update(zip(found, rows, strict=True))
+        return found
+
+    def rows_of(self, ids: Iterable[FactId]) -> dict[FactId, int]:
+        """Return the rows of ids; those that are not among these are left out."""
+        known = {id: self.recent.get(id, -1) for id in ids}
+        if missing := {_id_bytes(id): id for id, row in known.items() if row < 0}:
+            # The first two bytes leave few rows to compare.
+            begun = np.zeros(1 << 16, np.bool_)
+            begun[np.frombuffer(b"".join(missing), np.uint16)[:: ID_BYTES // 2]] = True
+            for row in np.flatnonzero(begun[self.keys[: self.count].view(np.uint16)[:, 0]]).tolist():
+                if (id := missing.get(self.keys[row].tobytes())) is not None:
+                    known[id] = row
+        return {id: row for id, row in known.items() if 0 <= row < self.count}
+
+    def _formed(self, rows: Sequence[int], keys: NDArray[np.uint8]) -> list[FactId]:
+        digits = np.full((len(keys), 36), ord("-"), np.uint8)
+        digits[:, _DIGITS] = _HEX[keys].view(np.uint8)
+        text = digits.tobytes().decode("ascii")
+        found = [FactId(text[start : start + 36]) for start in range(0, len(text), 36)]
+        return [self.others.get(row, id) for row, id in zip(rows, found, strict=True)] if self.others else found
+
+    def stored(self) -> bytes:
+        """Return the ids as the file holds them."""
+        others = json.dumps(self.others, ensure_ascii=False).encode("utf-8") if self.others else b""
+        return self.keys[: self.count].tobytes() + len(others).to_bytes(4, "little") + others
+
+    @staticmethod
+    def read(stored: bytes, count: int) -> tuple[FactIds, int]:
+        """Return the ids at the start of some bytes of the file, and the number of these bytes."""
+        start = ID_BYTES * count + 4
+        end = start + int.from_bytes(stored[start - 4 : start], "little")
+        if len(stored) < end:
+            raise ValueError("ids are missing")
+        keys = np.frombuffer(stored, np.uint8, ID_BYTES * count).reshape(count, ID_BYTES)
+        others = cast("dict[str, str]", json.loads(stored[start:end]) if end > start else {})
+        return FactIds(count, keys, {int(row): FactId(id) for row, id in others.items()}), end
+
+
+def _uuid_bytes(id: FactId) -> bytes | None:
+    """Return the bytes of a UUID in its usual form."""
+    if len(id) != 36 or any(id[place] != "-" for place in _HYPHENS):
+        return None
+    try:
+        found = bytes.fromhex(id.replace("-", ""))
+    except ValueError:
+        return None
+    # Spaces and capital letters would be lost.
+    return found if len(found) == ID_BYTES and found.hex() == id.replace("-", "") else None
+
+
+def _id_bytes(id: FactId) -> bytes:
+    return _uuid_bytes(id) or blake2b(id.encode("utf-8"), digest_size=ID_BYTES).digest()
+
 
 BLOCK = 256
 """Facts of a block at most, so that a byte numbers them."""
+
 Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
+
 COLUMNS: tuple[Column, ...] = get_args(Column)
+
 Columns = NDArray[np.int64]
 
 

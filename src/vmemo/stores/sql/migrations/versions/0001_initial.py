@@ -6,8 +6,8 @@ from alembic import op
 from sqlalchemy import text
 
 from vmemo.stores.postgres import schema as postgres_schema
-from vmemo.stores.sql.conditions import OF_PAGES
 from vmemo.stores.sql.schema import metadata, sqlite_metadata
+from vmemo.stores.sql.statements import OF_PAGES
 
 revision = "0001"
 down_revision = None

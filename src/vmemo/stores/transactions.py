@@ -1,20 +1,85 @@
-"""An event loop in a thread of its own.
-
-Connections work only on the event loop where they began. A store that keeps them on a loop of its own serves callers
-from any number of loops, and nothing that runs on a connection holds up theirs.
-"""
+"""Transactions of every store: retries, waits for a held bank, and the event loop that connections live on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import TypeVar
+from time import monotonic
+from typing import Literal, TypeVar
 
+from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
 from vmemo.fork import ProcessGuard
 
 R = TypeVar("R")
+
+Step = Literal["connect", "run", "commit"]
+"""The progress of a transaction."""
+
+TRIES = 4
+"""Attempts of a transaction that fails with a transient error."""
+
+FIRST_PAUSE = 0.05
+"""Seconds before the second try, more or less; each further pause is twice as long."""
+
+LONGEST_PAUSE = 1.0
+"""The most seconds between two tries, more or less."""
+
+
+class Passing(StoreBusy):
+    """A reason that passes by itself, soon enough to try again at once."""
+
+
+async def persistent(once: Callable[[], Awaitable[R]], *, repeatable: bool, seconds: float) -> R:
+    """Run a transaction, again if it was rolled back by a transient error.
+
+    A repeatable one is also run again, for at most `seconds`, if the outcome of its commit is not known; otherwise that
+    is raised.
+    """
+    unsure, until, turn = None, 0.0, 0
+    while True:
+        try:
+            return await once()
+        except OutcomeUnknown as error:
+            if not repeatable or (unsure is not None and time.monotonic() > until):
+                raise
+            if unsure is None:
+                unsure, until = error, time.monotonic() + seconds
+        except StoreError as error:
+            if unsure is not None and (not isinstance(error, Passing) or time.monotonic() > until):
+                raise unsure from error
+            if unsure is None and (not isinstance(error, Passing) or turn == TRIES - 1):
+                raise
+        await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(turn, 10)) * random.uniform(0.5, 1.5))
+        turn += 1
+
+
+HELD_SECONDS = 60.0
+"""Seconds that a commit waits for a bank that another process holds."""
+
+HELD_PAUSE = 0.02
+"""Seconds between two attempts to commit to a held bank."""
+
+
+class BankHeld(Exception):
+    """Another process holds the bank; the commit is to be tried again."""
+
+
+async def commit_when_free(bank: str, commit: Callable[[], Awaitable[bool]]) -> bool:
+    """Return the result of a commit, once no other process holds the bank; raise StoreBusy if that takes too long."""
+    deadline = monotonic() + HELD_SECONDS
+    while True:
+        try:
+            return await commit()
+        except BankHeld:
+            if monotonic() > deadline:
+                raise StoreBusy(f"Another process holds the bank {bank!r}. Nothing was written; try again.") from None
+        await asyncio.sleep(HELD_PAUSE)
+
+
 _CLEANUP_SECONDS = 10.0
 """The longest wait of `close` for what canceled calls still do, such as to return their connections."""
 

@@ -1,0 +1,405 @@
+"""Statements: conditions by lists of values, statements that are built once, and writes of many rows."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import namedtuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache
+from operator import itemgetter
+from sqlite3 import Connection as RawConnection, Cursor
+from typing import Any, cast
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Delete,
+    Dialect,
+    FromClause,
+    Insert,
+    Integer,
+    Row,
+    Select,
+    Table,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+from sqlalchemy.util import LRUCache
+
+from vmemo.stores.values import missing_reference, storable
+
+Values = dict[str, str | int | float | None]
+
+AnyRow = Row[*tuple[Any, ...]]
+
+Cells = Sequence[Any]
+"""A row's values by position."""
+
+Listable = Iterable[int] | Iterable[str]
+
+
+class _Listed(FunctionElement[Any]):
+    """The numbers or texts of a list in one parameter."""
+
+    name = "listed"
+    inherit_cache = True
+
+    def __init__(self, values: BindParameter[str], type: TypeEngine[Any]) -> None:
+        super().__init__(values)
+        self.type = type
+
+
+@compiles(_Listed, "sqlite")
+def _in_sqlite(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
+    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **more)}))"
+
+
+@compiles(_Listed, "postgresql")
+def _in_postgres(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
+    given, type = compiler.process(element.clauses, **more), "bigint" if isinstance(element.type, Integer) else "text"
+    return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"
+
+
+def among(
+    column: ColumnElement[int] | ColumnElement[str], values: Listable | BindParameter[str]
+) -> ColumnElement[bool]:
+    """Return the condition that a column has one of these values, given now or later as a parameter."""
+    given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
+    return cast("ColumnElement[bool]", column.bool_op("IN")(_Listed(given, column.type)))
+
+
+def listed(values: Listable) -> str:
+    """Return the parameter of `among` for values, without texts that no store can hold and that match no row."""
+    given = list(values)
+    written = json.dumps(given)
+    if "\\u0000" not in written and "\\ud" not in written:
+        return written
+    return json.dumps([value for value in given if not isinstance(value, str) or storable(value)])
+
+
+def later(name: str) -> BindParameter[str]:
+    """Return a parameter that takes `listed` values when the statement runs."""
+    return bindparam(name, type_=Text)
+
+
+class _Within(FunctionElement[bool]):
+    """The condition that a column has one of the values that a statement returns."""
+
+    name = "within"
+    inherit_cache = True
+
+
+@compiles(_Within)
+def _in_select(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    column, found = (compiler.process(each, **more) for each in element.clauses)
+    return f"{column} IN {found}"
+
+
+@compiles(_Within, "postgresql")
+def _in_array(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    column, found = (compiler.process(each, **more) for each in element.clauses)
+    return f"{column} = ANY (ARRAY{found})"
+
+
+def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of the numbers that a statement finds."""
+    return _Within(column, found.scalar_subquery())
+
+
+class _Bank(FunctionElement[int]):
+    """The column of the bank, without SQLite's use of its index."""
+
+    name = "bank"
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(_Bank)
+def _bank_column(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return compiler.process(element.clauses, **more)
+
+
+@compiles(_Bank, "sqlite")
+def _bank_in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return f"+{compiler.process(element.clauses, **more)}"
+
+
+def bank_column(table: FromClause) -> ColumnElement[int]:
+    """Return the bank column of rows that are found by their numbers."""
+    return _Bank(table.c.bank)
+
+
+OF_PAGES = "bank > 0"
+"""True for every row. SQLite uses the index of pages only for statements that say so."""
+
+
+def in_pages(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition by which SQLite reads the rows of a bank in the order of their numbers.
+
+    Without it, it sorts all of them for each page; with an index for every statement, it would prefer that one to
+    those with further columns, in order not to sort a few rows.
+    """
+    return table.c.bank > literal_column("0")
+
+
+def by_number(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:
+    """Return the condition for the row of a bank with this number."""
+    return and_(bank_column(table) == bank, table.c.seq == seq)
+
+
+def by_numbers(table: FromClause, bank: int, seqs: Listable) -> ColumnElement[bool]:
+    """Return the condition for rows of a bank with these numbers."""
+    return and_(bank_column(table) == bank, among(table.c.seq, seqs))
+
+
+def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a column refers to another row of the same bank."""
+    return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
+
+
+Cell = str | int | float | bytes | None
+
+Statement = Select[*tuple[Any, ...]] | ReturningInsert[*tuple[Any, ...]] | Insert | Update | Delete
+
+_Parameters = Callable[[Mapping[str, Cell]], tuple[Cell, ...]]
+
+
+class Prepared:
+    """A statement whose parameters are named. Columns that an update or insertion sets are parameters too."""
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._rendered: dict[tuple[str, ...], tuple[str, _Parameters]] = {}
+        self._row_type: Any = None
+
+    def rows(self, connection: Connection, parameters: Mapping[str, Cell]) -> list[AnyRow]:
+        """Return all rows, whose columns have names."""
+        if connection.dialect.name != "sqlite":
+            return list(connection.execute(self._statement, dict(parameters)).all())
+        cursor = self._run(connection, parameters)
+        # Rows of SQLAlchemy are named tuples as well.
+        return cast("list[AnyRow]", list(map(self._row(cursor), cursor.fetchall())))
+
+    def cells(self, connection: Connection, parameters: Mapping[str, Cell]) -> Sequence[Cells]:
+        """Return all rows as their values in order, which on SQLite takes half the time."""
+        if connection.dialect.name != "sqlite":
+            return self.rows(connection, parameters)
+        return self._run(connection, parameters).fetchall()
+
+    def first(self, connection: Connection, parameters: Mapping[str, Cell]) -> AnyRow | None:
+        """Return the first row, or None."""
+        found = self.rows(connection, parameters)
+        return found[0] if found else None
+
+    def execute(self, connection: Connection, parameters: Mapping[str, Cell]) -> int:
+        """Run a statement that writes, and return the number of rows that it changed."""
+        if connection.dialect.name != "sqlite":
+            return connection.execute(self._statement, dict(parameters)).rowcount
+        return self._run(connection, parameters).rowcount
+
+    def _run(self, connection: Connection, parameters: Mapping[str, Cell]) -> Cursor:
+        names = tuple(parameters)
+        if names not in self._rendered:
+            self._rendered[names] = _rendered(self._statement, names)
+        text, ordered = self._rendered[names]
+        return run_in_driver(connection, text, ordered(parameters))
+
+    def _row(self, cursor: Cursor) -> Callable[[tuple[Any, ...]], Any]:
+        if self._row_type is None:
+            names = [str(column[0]) for column in cursor.description]
+            # The columns are known when the statement has run.
+            self._row_type = namedtuple("Row", names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
+        return self._row_type._make
+
+
+def run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
+    """Run a statement of SQLite's own in the connection's transaction."""
+    if not connection.in_transaction():
+        connection.begin()
+    return driver_of(connection).execute(statement, parameters)
+
+
+def driver_of(connection: Connection) -> RawConnection:
+    """Return the connection of SQLite's driver."""
+    return cast("RawConnection", connection.connection.driver_connection)
+
+
+def _rendered(statement: Statement, names: tuple[str, ...]) -> tuple[str, _Parameters]:
+    """Return a statement for SQLite's driver, and the function that returns its parameters in order."""
+    compiled = statement.compile(dialect=sqlite.dialect(), column_keys=list(names))
+    order = compiled.positiontup or []
+    fixed = {name: value for name, value in compiled.params.items() if name not in names}
+    return str(compiled), lambda given: tuple([given[name] if name in given else fixed[name] for name in order])
+
+
+Seqs = dict[str, int]
+
+
+def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
+    """Return the numbers of rows by their ids."""
+    wanted = set(ids)
+    if not wanted:
+        return {}
+    rows = _numbers(table).cells(connection, {"of_bank": bank, "ids": listed(wanted)})
+    return {row[0]: row[1] for row in rows}
+
+
+@cache
+def _numbers(table: Table) -> Prepared:
+    own = table.c.bank == bindparam("of_bank", type_=BigInteger)
+    return Prepared(select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids"))))
+
+
+def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
+    """Insert rows, if there are any. All have the columns of the first."""
+    if rows:
+        columns = tuple(rows[0])
+        insert_cells(connection, table, columns, _cells(columns, rows))
+
+
+def insert_cells(
+    connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
+) -> None:
+    """Insert rows, if there are any, given as their values in the order of the columns."""
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(_inserting(table, columns), rows)
+    else:
+        connection.exec_driver_sql(_inserting_arrays(table, columns), _arrays(rows))
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> Seqs:
+    """Insert rows of one bank, which have ids, and return their numbers by id. Numbers have the order of the rows."""
+    if not rows:
+        return {}
+    if connection.dialect.name == "sqlite":
+        insert_all(connection, table, rows)
+        return seqs_of(connection, table, int(str(rows[0]["bank"])), (str(row["id"]) for row in rows))
+    columns = tuple(rows[0])
+    statement = f"{_inserting_arrays(table, columns)} RETURNING id, seq"
+    numbered = connection.exec_driver_sql(statement, _arrays(_cells(columns, rows)))
+    return {row[0]: row[1] for row in numbered}
+
+
+def update_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]], known: Seqs) -> None:
+    """Update rows of one bank by the numbers of their ids."""
+    if rows:
+        numbered = [{**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in rows]
+        if connection.dialect.name == "sqlite":
+            statement, parameters = _updating(table, tuple(numbered[0]))
+            connection.exec_driver_sql(statement, list(map(parameters, numbered)))
+        else:
+            connection.execute(_update(table), numbered)
+
+
+def _update(table: Table) -> Update:
+    of, which = bindparam("known_bank", type_=BigInteger), bindparam("known_seq", type_=BigInteger)
+    return update(table).where(table.c.bank == of, table.c.seq == which)
+
+
+def _cells(columns: tuple[str, ...], rows: Sequence[Mapping[str, Cell]]) -> list[tuple[Cell, ...]]:
+    return list(map(cast("_Parameters", itemgetter(*columns)), rows))
+
+
+def _arrays(rows: Sequence[tuple[Cell, ...]]) -> tuple[list[Cell], ...]:
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+@cache
+def _inserting(table: Table, columns: tuple[str, ...]) -> str:
+    names = _quoted(columns, sqlite.dialect())
+    return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@cache
+def _inserting_arrays(table: Table, columns: tuple[str, ...]) -> str:
+    dialect = postgresql.dialect()
+    types = [table.c[name].type.compile(dialect) for name in columns]
+    arrays = ", ".join(f"${number}::{type}[]" for number, type in enumerate(types, start=1))
+    names = _quoted(columns, dialect)
+    return (
+        f"INSERT INTO {table.name} ({names}) "
+        f"SELECT {names} FROM unnest({arrays}) WITH ORDINALITY AS given({names}, place) ORDER BY place"
+    )
+
+
+def _quoted(columns: Sequence[str], dialect: Dialect) -> str:
+    return ", ".join(map(dialect.identifier_preparer.quote, columns))
+
+
+@cache
+def _updating(table: Table, columns: tuple[str, ...]) -> tuple[str, _Parameters]:
+    """Return an update for SQLite's driver, and the function that returns a row's parameters in its order."""
+    compiled = _update(table).compile(dialect=sqlite.dialect(), column_keys=list(columns))
+    return str(compiled), itemgetter(*compiled.positiontup or ())
+
+
+def save_rows(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
+    """Update rows whose ids are known, insert the others, and return the numbers of all."""
+    update_rows(connection, table, [row for row in values if row["id"] in known], known)
+    return {**known, **insert_rows(connection, table, [row for row in values if row["id"] not in known])}
+
+
+def number_of(known: Seqs, what: str, id: str) -> int:
+    """Return the number of a record that a batch refers to; raise InvalidInput if it does not exist."""
+    if id not in known:
+        raise missing_reference(what, id)
+    return known[id]
+
+
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
+    """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
+    return _insert_missing(table, connection.dialect.name).execute(connection, values) == 1
+
+
+@cache
+def _insert_missing(table: Table, dialect: str) -> Prepared:
+    new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    return Prepared(new.on_conflict_do_nothing().inline())
+
+
+def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
+    """All rows as plain tuples, in the connection's transaction."""
+    return run_in_driver(connection, statement, parameters).fetchall()
+
+
+def execute(connection: Connection, statement: str, *parameters: float | str | bytes) -> int:
+    """Run a statement in the connection's transaction, and return the number of the row that it inserted."""
+    return run_in_driver(connection, statement, parameters).lastrowid or 0
+
+
+STATEMENTS: LRUCache[object, object] = LRUCache(1000)
+"""The execution option `compiled_cache` of every engine. The dialect is part of each key."""
+
+
+class SharedDialect(ABC):
+    """Mixin of a dialect that equals the others of its class that compile alike."""
+
+    @abstractmethod
+    def compiled_for(self) -> Hashable:
+        """Return the properties of driver and server that decide how statements are compiled."""
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.compiled_for()))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SharedDialect)
+            and type(other) is type(self)
+            and other.compiled_for() == self.compiled_for()
+        )
