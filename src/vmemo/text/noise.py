@@ -337,7 +337,7 @@ def _asks(sentence: str) -> bool:
 
 
 def _states_something(sentence: str) -> bool:
-    if any(pattern.search(sentence) for pattern in _STATED_CLAUSE):
+    if any(clause.search(sentence) for clause in _STATED_CLAUSE):
         return True
     if _ADVICE.search(sentence) and (_OWN.search(sentence) or any(map(str.isdigit, sentence))):
         return True

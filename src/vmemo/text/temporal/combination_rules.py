@@ -15,7 +15,6 @@ from vmemo.text.temporal.calendar_days import (
     SATURDAY,
     THURSDAY,
     WEEK,
-    YEAR,
     Bounds,
     DayRange,
     YearlyBounds,
@@ -51,34 +50,11 @@ def _with_year(match: RuleMatch) -> DayRange | None:
     return year.start and in_year(match.days("base"), year.start.year, relative=year.relative)
 
 
-def _with_relative_year(match: RuleMatch) -> DayRange | None:
-    return _with_year(match) if match.days("year").relative else None
-
-
-def _with_explicit_year(match: RuleMatch) -> DayRange | None:
-    """Resolve "2018 H2"; other periods name the year after them."""
-    base = match.days("base")
-    months = base.bounds and (base.bounds[1].month - base.bounds[0].month) % 12
-    return _with_year(match) if months == 6 else None
-
-
-def _with_year_of_offset(match: RuleMatch) -> DayRange | None:
-    """Resolve "two years ago in May"; "two weeks ago in May" names no year."""
-    year = match.days("year").displayed
-    is_year = year is not None and year == period_bounds(year[0], YEAR)
-    return in_year(match.days("base"), year[0].year, relative=True) if year and is_year else None
-
-
 def _with_two_digit_year(match: RuleMatch) -> DayRange | None:
     year = match.token("year")
     if year.end - year.start != 2:
         return None
     return in_year(match.days("base"), expand_year(year.value, match.today))
-
-
-def _with_touching_year(match: RuleMatch) -> DayRange | None:
-    """Resolve "2H18"."""
-    return _with_two_digit_year(match) if match.token("base").end == match.token("year").start else None
 
 
 def _with_weekday(match: RuleMatch) -> DayRange | None:
@@ -92,11 +68,6 @@ def _with_weekday(match: RuleMatch) -> DayRange | None:
     return on_weekday(day, named.start.weekday(), match.today)
 
 
-def _with_weekday_in_parentheses(match: RuleMatch) -> DayRange | None:
-    text, token = match.context.text, match.last_token
-    return _with_weekday(match) if text[token.end - 1] == ")" else None
-
-
 def _modified_date(match: RuleMatch) -> DayRange | None:
     """Resolve "last Christmas", "next Easter", "this Halloween"; the nearest one may be meant or not."""
     step, today, base = match.value("modifier"), match.today, match.days("base")
@@ -107,16 +78,6 @@ def _modified_date(match: RuleMatch) -> DayRange | None:
         return found and replace(found, certain=found.end is not None and today - found.end > _JUST_PAST)
     found = next((found for found in placed if step == 0 or (found.start and found.start > today)), None)
     return found and replace(found, certain=step == 0 or (found.start is not None and found.start.year > today.year))
-
-
-def _occurrences_ago(match: RuleMatch) -> DayRange | None:
-    """Resolve "two Christmases ago" and "the Easter before last"."""
-    base, today, count = match.days("base"), match.today, match.value("count", 2)
-    if not 0 < count < 100:
-        return None
-    placed = (in_year(base, year, relative=True) for year in range(today.year, today.year - count - 2, -1))
-    past = [found for found in placed if found and found.start and found.start < today]
-    return past[count - 1] if len(past) >= count else None
 
 
 def _with_shared_year(match: RuleMatch) -> DateList | None:
@@ -183,13 +144,7 @@ def _part_of_span(match: RuleMatch) -> DayRange | None:
 YEAR_RULES = (
     Rule("base=FLOATING (of|in|COMMA|on)? the? year? year=(YEAR|FULLYEAR)", _with_year),
     Rule("base=FLOATING (of|APOSTROPHE|of APOSTROPHE) year=YY (?!COUNT)", _with_two_digit_year),
-    Rule("base=SPANF year=YY (?!SEP)", _with_touching_year),
-    Rule("year=YEAR (in|on|COMMA|at|SLASH|DASH|around)? base=FLOATING", _with_relative_year),
-    Rule("year=YEAR SEP? base=SPANF", _with_explicit_year),
     Rule("modifier=(last|previous|this|next|coming) base=(DAYF|SPANF)", _modified_date),
-    Rule("year=OFFSET (in|COMMA)? base=SPANF", _with_year_of_offset),
-    Rule("the base=FLOATING before last", _occurrences_ago),
-    Rule("count=COUNT base=DAYF ago", _occurrences_ago),
     Rule("base=DAY weekend", _weekend_of),
     Rule("base=DAYF weekend year=(YEAR|FULLYEAR)", _weekend_in_year),
 )
@@ -197,9 +152,6 @@ _AND = "(COMMA|or|and|COMMA (and|or)) (in|on|the)?"
 SHARED_YEAR_RULES = (Rule(f"FLOATING ({_AND} FLOATING){{0,8}} {_AND} other=(DAYX|SPANX)", _with_shared_year),)
 DATED_WEEKDAY_RULES = (
     Rule("weekday=(WEEKDAY|DAYX) COMMA? the? base=(DAYF|DAYX)", _with_weekday),
-    Rule("base=DAYF COMMA weekday=WEEKDAY (?=$|STOP|COMMA)", _with_weekday),
-    Rule("base=DAYF STOP weekday=WEEKDAY STOP", _with_weekday_in_parentheses),
-    Rule("weekday=WEEKDAY STOP base=DAYF STOP", _with_weekday_in_parentheses),
     Rule("weekend of base=DAY", _weekend_of),
 )
 PART_RULES = (
@@ -343,16 +295,6 @@ def _listed_weekdays(match: RuleMatch) -> DateList | None:
     return DateList(tuple((*span, days) for span, (_, days) in zip(spans, found, strict=True) if days))
 
 
-def _weekdays_of_week(match: RuleMatch) -> DayRange | None:
-    """Resolve "from Tuesday to Thursday next week"."""
-    first, last = match.days("weekday").start, match.days("until").start
-    if first is None or last is None or first.weekday() >= last.weekday():
-        return None
-    start, end = first.weekday(), last.weekday()
-    found = _select(match, lambda bounds: (add_days(bounds[0], start), add_days(bounds[0], end)))
-    return found and display_last_day(found)
-
-
 _NTH = "ordinal=(ORD|last)"
 
 SUBPERIOD_RULES = (
@@ -360,20 +302,16 @@ SUBPERIOD_RULES = (
     Rule("the? ordinal=(ORDONE|last) length=LENGTH (of|in) whole=SPAN", _first_or_last_weeks),
     Rule("the? ordinal=(ORDONE|last) length=LENGTH (of|in) whole=SPAN", _first_or_last_units),
     Rule(f"the? {_NTH} unit=UNIT (of|in) whole=SPAN", _nth_unit),
-    Rule("the? ordinal=ORD unit=quarter whole=YEAR", _nth_unit),
     Rule(f"the? {_NTH} half (of|in) whole=SPAN", _half),
     Rule(f"the? {_NTH} weekday=WEEKDAY (of|in) whole=SPAN", _nth_weekday_of_period),
     Rule(f"the? {_NTH} weekend (of|in) whole=SPAN", _nth_weekend),
     Rule("the? week (of|starting|beginning) (on|with)? whole=DAY", _week_of_day),
-    Rule("whole=DAYF week", _week_of_day),
     Rule("w SLASH c whole=DAY", _week_of_day),
 )
 WEEKDAY_OF_WEEK_RULES = (
     Rule("whole=WEEK (on|COMMA)? weekday=WEEKDAY", _weekday_of_week),
     Rule("on? weekday=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekday_of_week),
     Rule("WEEKDAY (COMMA WEEKDAY){0,4} COMMA? (and|or) WEEKDAY (of|COMMA|in)? whole=WEEK", _listed_weekdays),
-    Rule("from? weekday=WEEKDAY TO until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
-    Rule("between weekday=WEEKDAY and until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
 )
 
 
@@ -497,16 +435,11 @@ def _since(match: RuleMatch) -> DayRange | None:
     return base.boundary and _open(base, base.boundary, None)
 
 
-def _through(match: RuleMatch) -> DayRange | None:
-    base = match.days("base")
-    return base.end and _open(base, None, base.end)
-
-
 _NOT_AFTER_VERB = "(?<!is|are|was|be|am|m|re|we|i|they|it)"
 _CLAUSE_ENDS = "(?=$|STOP|COMMA|or|and|HYPHEN)"
 
 RANGE_RULES = (
-    Rule("(from|between|in|during|on)? first=ANY (TO|MORE) (the|from)? last=ANY", _range),
+    Rule("(from|between|in|during|on)? first=ANY TO (the|from)? last=ANY", _range),
     Rule("between first=ANY and last=ANY", _range),
     Rule("(from|between) first=ANY (TO|and) last=ANY", _range),
     Rule("(from|between)? first=(DAYF|DAYX) TO the? ordinal=(ORDNUM|ORDINAL|ORDONE|ORDTEEN) (?!WORD)", _to_ordinal),
@@ -519,22 +452,11 @@ OPEN_RANGE_RULES = (
     Rule("by the? base=ANY", _until),
     Rule("(no later|no more|earlier|sooner) than base=ANY", _before),
     Rule("as LATE as base=ANY", _before),
-    Rule("(after|MORE) the? base=ANY", _after),
+    Rule("after the? base=ANY", _after),
     Rule("later than base=ANY", _after),
-    Rule("no later than base=ANY", _before),
-    Rule("no earlier than base=ANY", _since),
     Rule("since (on|from|in|the)? base=ANY", _since),
     Rule(f"{_NOT_AFTER_VERB} (starting|beginning) (on|from|in|the)? base=ANY", _since),
-    Rule("as EARLY as base=ANY", _since),
     Rule("as of base=ANY", _as_of),
-    Rule("on or after base=ANY", _since),
-    Rule("after or on base=ANY", _since),
-    Rule("on or before base=ANY", _through),
-    Rule("before or on base=ANY", _through),
-    Rule("MORE EQUALS base=ANY", _since),
-    Rule("LESS EQUALS base=ANY", _through),
-    Rule("LESS base=ANY", _before),
     Rule("from base=ANY (on|onward|onwards|forward)", _since),
     Rule(f"base=ANY (and|or) (later|after|greater|onward|onwards|beyond) {_CLAUSE_ENDS}", _since),
-    Rule(f"base=ANY (and|or) (earlier|before) {_CLAUSE_ENDS}", _through),
 )

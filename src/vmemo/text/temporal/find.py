@@ -41,13 +41,13 @@ COMBINATION_STAGES = (
 """Stages that combine dates with their qualifiers, distances and each other."""
 
 _TIME_FAMILIES = (
-    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX SEASONS DECADEWORD HOUR RELDAY TEEN TENS thanksgiving "
+    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN TENS thanksgiving "
     "christmas halloween valentine patrick daytime"
 ).split()
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night date easter juneteenth pentecost eid ramadan mayo thousand".split()
+    + "night date easter pentecost eid ramadan thousand".split()
 )
 """Every expression without a digit contains one of these words."""
 _LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}

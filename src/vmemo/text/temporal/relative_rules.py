@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from vmemo.text.temporal.calendar_days import (
     CENTURY,
     DAY,
     DECADE,
-    FIRST_YEAR,
     FORTNIGHT,
     FRIDAY,
-    MONTH,
     PERIOD_PARTS,
     QUARTER,
     SATURDAY,
     SUNDAY,
     WEEK,
     WEEKEND,
-    YEAR,
     AnchorOffset,
     CalendarLength,
     DayRange,
@@ -29,7 +26,6 @@ from vmemo.text.temporal.calendar_days import (
     add_units,
     display_last_day,
     nearest_yearly,
-    next_weekday,
     part_of,
     period_bounds,
     period_start,
@@ -46,8 +42,6 @@ from vmemo.text.temporal.grammar import Rule, RuleMatch, tags_of
 _SOME, _MORE = tags_of("SOME"), tags_of("more")
 _CALENDAR_WINDOWS = (FORTNIGHT, QUARTER, DECADE, CENTURY)
 """Units that are counted in whole calendar periods: "the last two quarters"."""
-_MAX_MINUTES = 100_000
-"""A larger number of hours or minutes is not a time."""
 _NOT_FUTURE = re.compile(
     r"(?:n['’]t|\bnot|\bnever|\bfirst \w+|\bbest \w+|\bonce|\btwice|\btimes)\b[^.!?]{0,30}$", re.IGNORECASE
 )
@@ -62,17 +56,6 @@ def _reversed_window(match: RuleMatch) -> DayRange | None:
     """Resolve "the 2 next days"."""
     length = CalendarLength.of(match.value("count"), match.value("unit"), exact=match.tag("count") not in _SOME)
     return _days_of_window(match.today, length, 1 if match.value("modifier") > 0 else -1)
-
-
-def _unit_and_a_half(match: RuleMatch) -> DayRange | None:
-    """Resolve "the last year and a half"."""
-    length = CalendarLength.of(1, match.value("unit")).plus_half()
-    return length and _days_of_window(match.today, length, -1)
-
-
-def _unit_or_more(match: RuleMatch) -> DayRange | None:
-    """Resolve "the past week or two" to the longer window."""
-    return _counted_days(match.today, CalendarLength.of(match.value("count"), match.value("unit"), exact=False), -1)
 
 
 def _days_of_window(today: date, length: CalendarLength, sign: int) -> DayRange | None:
@@ -110,14 +93,6 @@ def _business_days(match: RuleMatch) -> DayRange | None:
     step = 1 if match.value("modifier") > 0 else -1
     first, last = _business_day(match.today, step), _business_day_away(match, step)
     return DayRange(min(first, last), add_days(max(first, last), 1), certain=False)
-
-
-def _business_day_ahead(match: RuleMatch) -> DayRange | None:
-    return single_day(_business_day_away(match, 1), certain=False)
-
-
-def _business_day_ago(match: RuleMatch) -> DayRange | None:
-    return single_day(_business_day_away(match, -1), certain=False)
 
 
 def _business_day_away(match: RuleMatch, step: int) -> date:
@@ -189,25 +164,6 @@ def _compared_offset(match: RuleMatch, origin: date, sign: int, *, relative: boo
     return DayRange(start, end, certain=False) if start < end else None
 
 
-def _ago_to_the_day(match: RuleMatch) -> DayRange | None:
-    """Resolve "a month ago today" and "two weeks ago yesterday" to one day."""
-    origin = add_units(match.today, match.value("day"), DAY)
-    day = origin and match.length("length").offset_from(origin, -1)
-    return day and replace(day, displayed=None)
-
-
-def _ago_in_period(match: RuleMatch) -> DayRange | None:
-    """Resolve "a year ago this month"."""
-    moved = match.length("length").move(match.today, -1)
-    return moved and whole_period(period_bounds(moved, match.value("period")), match.value("period"))
-
-
-def _weeks_before_latest_weekday(match: RuleMatch) -> DayRange | None:
-    """Resolve "a week ago Monday": a week before the latest Monday."""
-    latest = previous_weekday(match.today, match.value("weekday"))
-    return single_day(match.length("length").move(latest, -1), certain=False)
-
-
 def _weekdays_away(match: RuleMatch) -> DayRange | None:
     """Resolve "two Fridays ago" and "two Fridays from now"; the nearest one is the first."""
     sign = 1 if match.has("forward") else -1
@@ -218,65 +174,19 @@ def _weekdays_away(match: RuleMatch) -> DayRange | None:
     return single_day(add_units(nearest, sign * (match.value("count") - 1), WEEK))
 
 
-def _same_time(match: RuleMatch) -> DayRange | None:
-    """Resolve "this time last year" and "on this day two years ago"; "time" is displayed less precisely."""
-    if match.has("length"):
-        length, sign = match.length("length"), -1
-    else:
-        length, sign = CalendarLength.of(1, match.value("unit")), match.value("modifier")
-    day = length.move(match.today, sign)
-    if day is None:
-        return None
-    displayed = None if match.has("day") else period_bounds(day, MONTH if length.unit >= YEAR else WEEK)
-    return DayRange(day, add_days(day, 1), kind="day", displayed=displayed)
-
-
-def _hours_ago(match: RuleMatch) -> DayRange | None:
-    return _days_of_hours(match, up_to_now=False)
-
-
-def _last_hours(match: RuleMatch) -> DayRange | None:
-    return _days_of_hours(match, up_to_now=True)
-
-
-def _days_of_hours(match: RuleMatch, *, up_to_now: bool) -> DayRange | None:
-    """Return the day that some hours or minutes ago fall on, or all days from it to today."""
-    minutes = match.value("count", 1) * match.value("unit")
-    if not 0 < minutes <= _MAX_MINUTES or match.today.year <= FIRST_YEAR:
-        return None
-    start = (match.context.now - timedelta(minutes=minutes)).date()
-    end = match.today if up_to_now else start
-    return DayRange(start, add_days(end, 1), kind="span" if up_to_now else "day", unannotated=True)
-
-
-_COUNT = "count=(COUNT|A|SOME)"
 _WINDOW = "(last|previous|past|next|coming|following)"
-_SAME_TIME = "(this|the? same) (day=day|time)"
 
 COUNTED_RULES = (
     Rule(f"(the|these)? (for the)? modifier={_WINDOW} length=LENGTH (?!of)(?!ago)", _window),
     Rule("(the|these) count=(COUNT|SOME) modifier=(previous|past|next|coming) unit=UNIT", _reversed_window),
-    Rule("the? (last|past) unit=UNIT and A half", _unit_and_a_half),
-    Rule("the? (last|past) unit=UNIT or count=COUNT (?!UNIT)", _unit_or_more),
     Rule("within the? modifier=MOD? length=LENGTH (?!of)", _within),
     Rule("the? modifier=MOD count=COUNT? (business|working) day (?!of)", _business_days),
-    Rule("(?<=in) count=COUNT (business|working) day", _business_day_ahead),
-    Rule("count=COUNT (business|working) day (from now|hence)", _business_day_ahead),
-    Rule("count=COUNT (business|working) day (ago|back)", _business_day_ago),
     Rule("length=LENGTH (ago|back)", _ago),
     Rule("length=LENGTH (from now|hence)", _from_now),
     Rule("(?<!time) in length=LENGTH (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_length),
     Rule("length=LENGTH (forward=later|earlier) (?!this)(?!than)(?!in)(?!on)(?!WORD than)", _later),
     Rule("comparison=(more|less) than length=LENGTH (ago|forward=(from now|hence))", _compared_to_now),
-    Rule("length=LENGTH ago day=RELDAY", _ago_to_the_day),
-    Rule("length=LENGTH ago this period=(week|month)", _ago_in_period),
-    Rule("length=LENGTH ago weekday=WFULL", _weeks_before_latest_weekday),
     Rule("count=COUNT weekday=WPLURAL (ago|forward=(from now))", _weekdays_away),
-    Rule(f"{_SAME_TIME} modifier=(last|next) unit=(week|month|year)", _same_time),
-    Rule(f"{_SAME_TIME} length=LENGTH ago", _same_time),
-    Rule(f"{_COUNT} unit=HOUR (ago|back)", _hours_ago),
-    Rule("half A unit=HOUR (ago|back)", _hours_ago),
-    Rule("the? (last|past|previous) count=(COUNT|SOME)? unit=HOUR (?!of)", _last_hours),
 )
 
 
@@ -296,10 +206,6 @@ def _relative_day(match: RuleMatch) -> DayRange | None:
 
 def _last_night(match: RuleMatch) -> DayRange | None:
     return single_day(add_units(match.today, -1, DAY))
-
-
-def _night_before_last(match: RuleMatch) -> DayRange | None:
-    return single_day(add_units(match.today, -2, DAY))
 
 
 def _today(match: RuleMatch) -> DayRange:
@@ -394,12 +300,6 @@ def _earlier_or_later(match: RuleMatch) -> DayRange | None:
     return DayRange(start, end, certain=certain) if start < end else None
 
 
-def _period_to_date(match: RuleMatch) -> DayRange | None:
-    today = match.today
-    start = period_start(today, match.value("unit"))
-    return display_last_day(DayRange(start, today)) if start < today else None
-
-
 def _so_far(match: RuleMatch) -> DayRange | None:
     """Resolve "this year so far"; on its first day that is the day itself."""
     start, today = period_start(match.today, match.value("unit")), match.today
@@ -432,13 +332,11 @@ def _to_date(match: RuleMatch) -> DayRange:
 RELATIVE_RULES = (
     Rule("day=RELDAY", _relative_day),
     Rule("last night", _last_night),
-    Rule("the (night|daytime) before last", _night_before_last),
     Rule("this daytime", _today),
     Rule("(?<=in|over|during|within|for) the modifier=last unit=UNIT (?!of)", _rolling_period),
     Rule("the (next day|following unit=UNIT)", _following),
     Rule("the? very? part=PARTOF of the? unit=UNIT (?!of)", _part_of_current_period),
-    Rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half) of) the unit=UNIT", _current_period),
-    Rule("(?<=(ORDONE|last) LENGTH of) the unit=UNIT", _current_period),
+    Rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half|LENGTH) of) the unit=UNIT", _current_period),
     Rule("article=the? modifier=last calendar? unit=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
     Rule("article=the? this? modifier=(previous|past|this|next|coming|following) calendar? unit=UNIT", _period),
     Rule("article=the? this? modifier=MOD unit=weekend (?!of)", _period),
@@ -449,8 +347,6 @@ RELATIVE_RULES = (
     Rule("the? unit=(UNIT|weekend) (before last|forward=after next) (?!WDAY|UNIT|MONTH|weekend)", _second_period),
     Rule("the unit=(UNIT|weekend) (before|forward=after) (?=$|STOP|COMMA)", _adjacent_period),
     Rule("(earlier|forward=later) in? (this|article=the) unit=UNIT", _earlier_or_later),
-    Rule("unit=(week|month|quarter|year) DASH? to DASH? date", _period_to_date),
-    Rule("this unit=UNIT so far", _so_far),
     Rule("so far this unit=UNIT", _so_far),
     Rule("the? rest of (the|this) unit=UNIT", _rest_of_period),
     Rule("(?<!DASH) to date (?!DASH)", _to_date),
@@ -496,11 +392,6 @@ def _adjacent_to(match: RuleMatch) -> DayRange | None:
         bounds = period_bounds(base.end if after else add_days(base.start, -1), unit)
     kind: RangeKind = "day" if unit == DAY else "span"
     return bounds and DayRange(*bounds, kind=kind, relative=base.relative, certain=base.certain)
-
-
-def _all_days_adjacent(match: RuleMatch) -> DayRange | None:
-    """Resolve "the two weeks before Christmas" to all these days; "two weeks before Christmas" is one day."""
-    return _length_adjacent(match.days("base"), match.length("length"), 1 if match.has("forward") else -1)
 
 
 def _length_adjacent(base: DayRange, length: CalendarLength, sign: int) -> DayRange | None:
@@ -563,20 +454,10 @@ def _duration_from(match: RuleMatch) -> DayRange | None:
     return end and DayRange(base.start, end, relative=base.relative, certain=base.certain)
 
 
-def _week_after_weekday(match: RuleMatch) -> DayRange | None:
-    """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
-    named = match.days("weekday").start
-    if named is None or (match.has("length") and _is_rate(match)):
-        return None
-    length = match.length("length") if match.has("length") else CalendarLength.of(1, WEEK)
-    return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
-
-
 _DIRECTION = "(before|previous to|forward=(after|following))"
 
 OFFSET_RULES = (
     Rule(f"the unit=(UNIT|weekend) {_DIRECTION} base=ANY", _adjacent_to),
-    Rule(f"the length=LENGTH {_DIRECTION} base=ANY", _all_days_adjacent),
     Rule(f"unit=day {_DIRECTION} base=ANY", _adjacent_to),
     Rule(f"the weekday=WEEKDAY {_DIRECTION} base=ANY", _weekday_adjacent),
     Rule(
@@ -585,8 +466,6 @@ OFFSET_RULES = (
         _offset_from,
     ),
     Rule("for length=LENGTH COMMA? (from|starting) (on|from)? base=DAY", _duration_from),
-    Rule("length=LENGTH on weekday=WEEKDAY", _week_after_weekday),
-    Rule("weekday=WEEKDAY week (?=$|STOP|COMMA)", _week_after_weekday),
 )
 OFFSET_WEEKDAY_RULES = (
     Rule("base=OFFSET (on|COMMA) weekday=WEEKDAY", _weekday_at_offset),
