@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from secrets import token_bytes
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -61,8 +60,6 @@ class ServerOptions:
     """Recalls and writes that run at a time, and that wait."""
     grace: float = 30.0
     """Seconds for running requests and jobs to finish after the server is asked to stop."""
-    session_key: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
-    """Signs the sessions of the console; the processes of one server have the same."""
 
 
 def create_app(state: AppState, options: ServerOptions | None = None, observers: Sequence[Observer] = ()) -> FastAPI:
@@ -90,7 +87,6 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    app.state.console_sessions = console.ConsoleSessions(chosen.session_key)
     app.state.reports = chosen.reports
     own = [each.router for each in (banks, messages, query, facts, inspect, webhooks, system)]
     others = [point.load() for point in entry_points(group=ROUTERS)]

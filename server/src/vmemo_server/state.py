@@ -1,4 +1,4 @@
-"""The server's own state: API keys, the audit log and the responses to requests with an idempotency key.
+"""The server's own state: API keys, sessions of the console, the audit log and idempotent responses.
 
 Its tables are in the SQL database of the memory, or in a SQLite file if the memory is in another kind of database. They
 belong to no bank, and no export contains them.
@@ -60,6 +60,8 @@ FILE_VARIABLE = "VMEMO_SERVER_DB"
 DEFAULT_FILE = "vmemo-server.db"
 CLAIM_LEASE = timedelta(seconds=10)
 """A request that did not renew its claim for this long is assumed to have died with its process."""
+SESSION_LIFETIME = timedelta(hours=12)
+"""Time after which a person must sign in to the console again."""
 KEPT = timedelta(days=1)
 """Time for which a response is replayed."""
 VERSION = 1
@@ -86,6 +88,14 @@ _keys = Table(
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
     sqlite_autoincrement=True,
+)
+_sessions = Table(
+    "console_sessions",
+    _metadata,
+    # The hash of the token that the browser holds.
+    Column("digest", Text, primary_key=True),
+    Column("key", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
 )
 _audit = Table(
     "audit_log",
@@ -182,7 +192,7 @@ class SavedResponse:
 
 
 class ServerState:
-    """API keys, audit log and idempotent responses of one server; any number of processes share them."""
+    """API keys, sessions, audit log and idempotent responses of one server; any number of processes share them."""
 
     def __init__(self, store: Store, file: Path | str | None = None) -> None:
         """Use the database of a memory's store, or a SQLite file if that is no SQL database."""
@@ -249,7 +259,7 @@ class ServerState:
         await self._add_key(
             ApiKey(id=hashed[:12], name=ADMIN_KEY_VARIABLE, banks=(ALL_BANKS,), permission="admin"), hashed
         )
-        found = await self.find_digest(hashed)
+        found = await self.find_key(secret)
         if found is None or found.permission != "admin" or ALL_BANKS not in found.banks:
             raise InvalidInput(
                 f"{ADMIN_KEY_VARIABLE} is the secret of a key that is revoked, has expired or is no admin of every "
@@ -274,12 +284,32 @@ class ServerState:
 
     async def find_key(self, secret: str) -> ApiKey | None:
         """Return the active key that a secret belongs to, or None."""
-        return await self.find_digest(digest(secret))
-
-    async def find_digest(self, hashed: str) -> ApiKey | None:
-        """Return the active key whose secret has a hash, or None."""
-        found = await self._find_key(_keys.c.digest == hashed)
+        found = await self._find_key(_keys.c.digest == digest(secret))
         return found if found is not None and found.active(utc_now()) else None
+
+    async def begin_session(self, key_id: str, lifetime: timedelta = SESSION_LIFETIME) -> str:
+        """Store a session of an API key and return its token; sessions that are over are deleted."""
+        token, now = secrets.token_urlsafe(32), utc_now()
+        values = {"digest": digest(token), "key": key_id, "expires_at": micros(now + lifetime)}
+
+        def store(connection: Connection) -> None:
+            connection.execute(delete(_sessions).where(_sessions.c.expires_at <= micros(now)))
+            _insert_missing(connection, _sessions, values)
+
+        await self._write(store)
+        return token
+
+    async def find_session(self, token: str) -> ApiKey | None:
+        """Return the active key of a session, or None if the session or its key has ended."""
+        now = utc_now()
+        own = _sessions.c.digest == digest(token), _sessions.c.expires_at > micros(now)
+        key_id = select(_sessions.c.key).where(*own).scalar_subquery()
+        found = await self._find_key(_keys.c.id == key_id)
+        return found if found is not None and found.active(now) else None
+
+    async def end_session(self, token: str) -> None:
+        """End a session for everyone who holds its token."""
+        await self._write(lambda c: c.execute(delete(_sessions).where(_sessions.c.digest == digest(token))))
 
     async def _find_key(self, condition: Any) -> ApiKey | None:
         row = await self._read(lambda c: c.execute(select(_keys).where(condition)).first())

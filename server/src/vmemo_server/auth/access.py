@@ -10,7 +10,7 @@ from vmemo.models.base import is_placeholder
 from vmemo_server.auth.errors import RateLimited, Unauthenticated
 from vmemo_server.auth.limits import Limits, RateLimiter
 from vmemo_server.auth.principal import Principal
-from vmemo_server.state import AuditEntry, ServerState, digest
+from vmemo_server.state import ApiKey, AuditEntry, ServerState
 
 
 def _ignore(entry: AuditEntry, error: Exception) -> None:
@@ -41,21 +41,25 @@ class AccessControl:
         Raise Unauthenticated if the secret is no active key, or if it is missing and required. Raise RateLimited if
         the principal sends too many requests.
         """
-        try:
-            return await self.authenticate_digest(None if secret is None else digest(secret))
-        except Unauthenticated:
-            # Servers read headers as Latin-1, and clients send an ellipsis in UTF-8.
-            if secret is None or not is_placeholder(secret.encode("latin-1", "replace").decode("utf-8", "replace")):
-                raise
-        raise Unauthenticated(
-            "The API key sent is the placeholder of the documentation. Send the secret that `vmemo keys create` "
-            "printed; a server on the local machine that has no keys needs none."
-        )
+        key = None if secret is None else await self.state.find_key(secret)
+        # Servers read headers as Latin-1, and clients send an ellipsis in UTF-8.
+        if (
+            secret is not None
+            and key is None
+            and is_placeholder(secret.encode("latin-1", "replace").decode("utf-8", "replace"))
+        ):
+            raise Unauthenticated(
+                "The API key sent is the placeholder of the documentation. Send the secret that `vmemo keys create` "
+                "printed; a server on the local machine that has no keys needs none."
+            )
+        return await self._principal(key, required=secret is not None)
 
-    async def authenticate_digest(self, hashed: str | None) -> Principal:
-        """Return the principal of a secret's hash as `authenticate` does."""
-        key = None if hashed is None else await self.state.find_digest(hashed)
-        if key is None and (hashed is not None or await self._requires_key()):
+    async def authenticate_session(self, token: str) -> Principal:
+        """Return the principal of a console session, or that of a caller without a key, as `authenticate` does."""
+        return await self._principal(await self.state.find_session(token))
+
+    async def _principal(self, key: ApiKey | None, *, required: bool = False) -> Principal:
+        if key is None and (required or await self._requires_key()):
             raise Unauthenticated("A valid API key is required: send Authorization: Bearer vmemo_…")
         self.limit_rate(None if key is None else key.id)
         return Principal(limits=self.limits) if key is None else Principal.of_key(key, self.limits)

@@ -6,6 +6,5 @@ pages.
 
 from vmemo_server.console.app import router
 from vmemo_server.console.route import unexpected_error_page
-from vmemo_server.console.session import ConsoleSessions
 
-__all__ = ["ConsoleSessions", "router", "unexpected_error_page"]
+__all__ = ["router", "unexpected_error_page"]

@@ -10,16 +10,14 @@ from fastapi import Depends, Query, Request, Response
 
 from vmemo.models.base import Permission
 from vmemo_server.auth import Principal
-from vmemo_server.console.csrf import Form, checked_form
 from vmemo_server.console.render import bank_path, render
-from vmemo_server.console.session import ConsoleSessions, browser_token
+from vmemo_server.console.session import Form, browser_token, checked_form
 from vmemo_server.dependencies import AppState, RequestSession, begin_write, open_session
 
 
 async def _signed_in(request: Request) -> Principal:
     """Return the principal of the browser's session; raise Unauthenticated if there is none and a key is required."""
-    hashed = ConsoleSessions.of(request).key_of(browser_token(request))
-    principal = await AppState.of(request).access.authenticate_digest(hashed)
+    principal = await AppState.of(request).access.authenticate_session(browser_token(request))
     request.state.principal, request.state.interface = principal, "console"
     return principal
 

@@ -18,8 +18,8 @@ from markupsafe import Markup, escape
 from vmemo.models import Fact, Interval, utc_now
 from vmemo.text.temporal.format import format_interval
 from vmemo_server.auth import Principal
-from vmemo_server.console.csrf import csrf_token
 from vmemo_server.console.flash import flash_of
+from vmemo_server.console.session import csrf_token
 
 BASE = "/console"
 SHORT = 280

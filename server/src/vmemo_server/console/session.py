@@ -1,7 +1,8 @@
-"""Sign-in sessions of the console.
+"""The browser's cookie and the forms of the console.
 
-The browser holds a cookie with the hash of its API key and the end of the session, signed by the server. Every request
-authenticates that key again, as REST does, so a session ends with its key, and all sessions end with the server.
+The cookie holds a random token. Signing in replaces it by the token of a session, which the server stores with its API
+key (`ServerState`); a session ends at sign-out, with its key, or after `SESSION_LIFETIME`. Forms hold a digest of the
+cookie against cross-site request forgery: another site can neither read the cookie nor send the form with it.
 """
 
 from __future__ import annotations
@@ -9,49 +10,21 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
 
 from fastapi import Request, Response
 
-from vmemo_server.state import digest
+from vmemo.errors import InvalidInput
+from vmemo_server.problems import HttpProblem
+from vmemo_server.state import SESSION_LIFETIME, digest
 
 COOKIE = "vmemo_console"
-LIFETIME_SECONDS = 12 * 3600
-"""Seconds after which a person must sign in again."""
-_TOKEN = re.compile(r"[A-Za-z0-9_.-]{43,200}")
-"""A random token of a browser that is not signed in, or a signed one."""
-
-
-@dataclass(frozen=True)
-class ConsoleSessions:
-    """Signs the sessions of one server, and the forms of each."""
-
-    key: bytes = field(repr=False)
-    clock: Callable[[], float] = time.time
-
-    @staticmethod
-    def of(request: Request) -> ConsoleSessions:
-        """Return the sessions of the application that a request came to."""
-        return request.app.state.console_sessions
-
-    def begin(self, secret: str) -> str:
-        """Return the token of a new session of an API key."""
-        signed = f"{secrets.token_hex(8)}.{digest(secret)}.{self.clock() + LIFETIME_SECONDS:.0f}"
-        return f"{signed}.{self.sign('session', signed)}"
-
-    def key_of(self, token: str) -> str | None:
-        """Return the hash of a session's API key, or None if the token is not signed or the session is over."""
-        signed, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature, self.sign("session", signed)):
-            return None
-        _, hashed, until = signed.split(".")
-        return hashed if self.clock() < int(until) else None
-
-    def sign(self, purpose: str, text: str) -> str:
-        """Return a signature that only this server can make, and that is valid for one purpose."""
-        return hmac.new(self.key, f"{purpose} {text}".encode(), "sha256").hexdigest()
+FIELD = "csrf_token"
+HEADER = "x-csrf-token"
+MAX_FIELDS = 1000
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def browser_token(request: Request) -> str:
@@ -59,9 +32,15 @@ def browser_token(request: Request) -> str:
     token: str | None = getattr(request.state, "console_token", None)
     if token is None:
         given = request.cookies.get(COOKIE, "")
-        token = given if _TOKEN.fullmatch(given) else secrets.token_urlsafe(32)
-        request.state.console_token = token
+        token = given if _TOKEN.fullmatch(given) else replace_token(request)
+    request.state.console_token = token
     return token
+
+
+def replace_token(request: Request, token: str | None = None) -> str:
+    """Give the browser another token, a new one by default."""
+    request.state.console_token = token or secrets.token_urlsafe(32)
+    return request.state.console_token
 
 
 def keep_token(request: Request, response: Response) -> None:
@@ -71,6 +50,64 @@ def keep_token(request: Request, response: Response) -> None:
         return
     # A proxy that terminates TLS forwards plain HTTP; the header can only make the cookie stricter.
     secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-    response.set_cookie(
-        COOKIE, token, max_age=LIFETIME_SECONDS, path="/console", secure=secure, httponly=True, samesite="strict"
-    )
+    age = round(SESSION_LIFETIME.total_seconds())
+    response.set_cookie(COOKIE, token, max_age=age, path="/console", secure=secure, httponly=True, samesite="strict")
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fields of a submitted form; browsers send line breaks as CR LF."""
+
+    fields: Mapping[str, Sequence[str]]
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the last value of a field, or the default."""
+        return self.fields[name][-1].replace("\r\n", "\n") if name in self.fields else default
+
+    def optional(self, name: str) -> str | None:
+        """Return a value, or None if it is blank or missing."""
+        return self.text(name).strip() or None
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return the values of a repeated field that are not blank."""
+        return tuple(value for value in self.fields.get(name, ()) if value.strip())
+
+
+def parse_form(body: bytes) -> Form:
+    """Return the fields of a URL-encoded body; raise InvalidInput if there are too many."""
+    try:
+        return Form(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise InvalidInput(f"A form may have at most {MAX_FIELDS:,} fields. Nothing was changed.") from error
+
+
+def csrf_token(request: Request) -> str:
+    """Return the token that forms of this browser must send."""
+    return digest(f"form {browser_token(request)}")
+
+
+async def checked_form(request: Request) -> Form:
+    """Return the submitted form; raise HttpProblem unless a page of this console sent it."""
+    _check_origin(request)
+    form = parse_form(await request.body())
+    given = request.headers.get(HEADER) or form.text(FIELD)
+    if not hmac.compare_digest(given.encode(), csrf_token(request).encode()):
+        raise HttpProblem(
+            403, "InvalidCsrfToken", "This page has expired. Nothing was changed: reload the page and try again."
+        )
+    return form
+
+
+def _check_origin(request: Request) -> None:
+    """Raise HttpProblem if the browser states that another site sent the form.
+
+    No page of another site can set the headers that are compared here. A proxy may change Host and keep the name that
+    the browser used in X-Forwarded-Host.
+    """
+    headers = request.headers
+    origin = headers.get("origin")
+    if origin is None or headers.get("sec-fetch-site") == "same-origin":
+        return
+    own = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+    if urlsplit(origin).netloc.lower() not in own - {""}:
+        raise HttpProblem(403, "OriginNotAllowed", "Another site sent this form. Nothing was changed.")

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from vmemo.errors import NotFound, VmemoError
 from vmemo.models.requests import CreateBankRequest
-from vmemo_server.console.csrf import checked_form
 from vmemo_server.console.dependencies import ReadPage, SignedIn
 from vmemo_server.console.flash import redirect
 from vmemo_server.console.render import bank_path, is_fragment, render
 from vmemo_server.console.route import ConsoleRoute
+from vmemo_server.console.session import checked_form
 from vmemo_server.dependencies import AppState, open_session
 
 router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)

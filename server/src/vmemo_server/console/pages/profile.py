@@ -7,10 +7,10 @@ from fastapi import APIRouter, Response
 from vmemo.errors import InvalidInput
 from vmemo.models import Profile
 from vmemo.models.requests import BackgroundRequest, ProfileUpdate
-from vmemo_server.console.csrf import Form
 from vmemo_server.console.dependencies import ReadPage, WriteForm
 from vmemo_server.console.flash import redirect
 from vmemo_server.console.route import ConsoleRoute
+from vmemo_server.console.session import Form
 
 router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/profile", route_class=ConsoleRoute)
 TRAITS = {

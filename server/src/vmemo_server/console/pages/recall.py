@@ -15,10 +15,10 @@ from vmemo.models import Channel, ChannelCandidate, FactId, MessageId, Network
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest
 from vmemo.models.search import TagsMatch
-from vmemo_server.console.csrf import Form
 from vmemo_server.console.dependencies import ReadPage
 from vmemo_server.console.render import is_fragment
 from vmemo_server.console.route import ConsoleRoute
+from vmemo_server.console.session import Form
 
 router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/recall", route_class=ConsoleRoute)
 NETWORKS: tuple[Network, ...] = get_args(Network)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from vmemo_server.auth.errors import Unauthenticated
-from vmemo_server.console.csrf import checked_form
 from vmemo_server.console.render import path_to, render
 from vmemo_server.console.route import ConsoleRoute
-from vmemo_server.console.session import ConsoleSessions
+from vmemo_server.console.session import browser_token, checked_form, replace_token
 from vmemo_server.dependencies import AppState
 from vmemo_server.problems import HttpProblem
 
@@ -35,21 +32,22 @@ async def sign_in(request: Request) -> Response:
     form = await checked_form(request)
     secret, back = form.text("key").strip(), _local(form.text("next"))
     try:
-        await AppState.of(request).access.authenticate(secret or None)
+        principal = await AppState.of(request).access.authenticate(secret or None)
     except Unauthenticated:
         problem = "This is not an active API key." if secret else "Enter an API key."
         return render(request, "sign_in.html", {"next": back, "problem": problem}, 401)
-    if secret:
-        request.state.console_token = ConsoleSessions.of(request).begin(secret)
+    if principal.key_id is not None:
+        replace_token(request, await AppState.of(request).auth.begin_session(principal.key_id))
     return RedirectResponse(back or path_to(), 303)
 
 
 @router.post("/sign-out")
 async def sign_out(request: Request) -> Response:
-    """Replace the browser's token by one that stands for nobody."""
+    """End the session, and give the browser a token of none."""
     _check_size(request)
     await checked_form(request)
-    request.state.console_token = secrets.token_urlsafe(32)
+    await AppState.of(request).auth.end_session(browser_token(request))
+    replace_token(request)
     return RedirectResponse(path_to("sign-in"), 303)
 
 
