@@ -13,7 +13,7 @@ ROSA = an_entity("Rosalind", id="rosa", aliases=["Roz", "Zaza"], mentions=2)
 BO = an_entity("Bo", id="bo", mentions=3)
 
 
-def lost_about(*entities: Entity) -> dict[FactId, Fact]:
+def deleted_about(*entities: Entity) -> dict[FactId, Fact]:
     fact = a_fact("Something was said.", entities=[mention_of(entity) for entity in entities])
     return {fact.id: fact}
 
@@ -35,53 +35,58 @@ def a_merge(
 
 
 def test_an_entity_keeps_the_names_that_remaining_facts_use() -> None:
-    records = NameRecords(lost=lost_about(ROSA), touched=[ROSA])
-    assert records.wanted_names() == {ROSA.id: {"Rosalind", "Roz", "Zaza"}}
+    records = NameRecords(deleted_facts=deleted_about(ROSA), affected=[ROSA])
+    assert records.names_to_check() == {ROSA.id: {"Rosalind", "Roz", "Zaza"}}
     left = records.remaining({ROSA.id: {"roz"}})
     assert (left.changed[ROSA.id].name, left.changed[ROSA.id].aliases) == ("Roz", ())
     assert left.deleted == set()
 
 
 def test_an_entity_whose_names_are_all_used_does_not_change() -> None:
-    left = NameRecords(lost=lost_about(ROSA), touched=[ROSA]).remaining({ROSA.id: {"rosalind", "roz", "zaza"}})
+    left = NameRecords(deleted_facts=deleted_about(ROSA), affected=[ROSA]).remaining(
+        {ROSA.id: {"rosalind", "roz", "zaza"}}
+    )
     assert (left.kept, left.changed) == ({ROSA.id: ROSA}, {})
 
 
 def test_an_entity_without_a_name_or_a_fact_left_is_deleted() -> None:
     orphan = an_entity("Eve", mentions=1)
-    records = NameRecords(lost=lost_about(ROSA, orphan), touched=[ROSA, orphan])
-    assert orphan.id not in records.wanted_names()
+    records = NameRecords(deleted_facts=deleted_about(ROSA, orphan), affected=[ROSA, orphan])
+    assert orphan.id not in records.names_to_check()
     left = records.remaining({ROSA.id: set()})
     assert left.deleted == {ROSA.id, orphan.id}
     assert left.kept == {}
 
 
 def test_the_forgotten_entity_is_deleted_even_if_no_fact_mentions_it() -> None:
-    assert NameRecords(lost={}, forgotten=BO.id).remaining({}).deleted == {BO.id}
+    assert NameRecords(deleted_facts={}, forgotten=BO.id).remaining({}).deleted == {BO.id}
 
 
 def test_a_mention_by_a_name_that_is_no_longer_used_is_by_the_own_name() -> None:
     mentions = [
         EntityMention(fact=FactId(f), entity=ROSA.id, name_in_text=said) for f, said in (("f1", "Roz"), ("f2", "Zaza"))
     ]
-    records = NameRecords(lost=lost_about(ROSA), touched=[ROSA], mentions=mentions)
-    assert records.remaining({ROSA.id: {"rosalind", "roz"}}).unsaid == mentions[1:]
+    records = NameRecords(deleted_facts=deleted_about(ROSA), affected=[ROSA], mentions=mentions)
+    assert records.remaining({ROSA.id: {"rosalind", "roz"}}).unused_mentions == mentions[1:]
 
 
-def test_mentions_of_lost_facts_are_not_looked_at() -> None:
-    lost = lost_about(ROSA)
-    mention = EntityMention(fact=next(iter(lost)), entity=ROSA.id, name_in_text="The secret one")
-    records = NameRecords(lost=lost, touched=[ROSA], mentions=[mention])
-    assert "The secret one" not in records.wanted_names()[ROSA.id]
-    assert records.remaining({ROSA.id: {"rosalind"}}).unsaid == []
+def test_mentions_of_deleted_facts_are_not_looked_at() -> None:
+    deleted = deleted_about(ROSA)
+    mention = EntityMention(fact=next(iter(deleted)), entity=ROSA.id, name_in_text="The secret one")
+    records = NameRecords(deleted_facts=deleted, affected=[ROSA], mentions=[mention])
+    assert "The secret one" not in records.names_to_check()[ROSA.id]
+    assert records.remaining({ROSA.id: {"rosalind"}}).unused_mentions == []
 
 
 def test_a_merge_keeps_the_names_in_use_and_loses_its_reason() -> None:
     fact = FactId("remaining")
-    said = [AbsorbedMention(fact=fact, name_in_text="Zaza"), AbsorbedMention(fact=next(iter(lost := lost_about(BO))))]
+    said = [
+        AbsorbedMention(fact=fact, name_in_text="Zaza"),
+        AbsorbedMention(fact=next(iter(deleted := deleted_about(BO)))),
+    ]
     merge = a_merge(BO, ROSA, mentions=said)
-    records = NameRecords(lost=lost, touched=[BO], merges=[merge], living={BO.id})
-    assert records.wanted_names() == {BO.id: {"Bo", "Rosalind", "Roz", "Zaza"}}
+    records = NameRecords(deleted_facts=deleted, affected=[BO], merges=[merge], existing={BO.id})
+    assert records.names_to_check() == {BO.id: {"Bo", "Rosalind", "Roz", "Zaza"}}
     left = records.remaining({BO.id: {"bo", "roz"}})
     [kept] = left.changed_merges.values()
     assert (kept.names, kept.reason) == (("Roz",), "")
@@ -93,35 +98,41 @@ def test_a_merge_keeps_the_names_in_use_and_loses_its_reason() -> None:
 
 def test_a_merge_without_a_name_in_use_is_deleted() -> None:
     merge = a_merge(BO, ROSA)
-    left = NameRecords(lost=lost_about(BO), touched=[BO], merges=[merge], living={BO.id}).remaining({BO.id: {"bo"}})
+    left = NameRecords(deleted_facts=deleted_about(BO), affected=[BO], merges=[merge], existing={BO.id}).remaining(
+        {BO.id: {"bo"}}
+    )
     assert (left.deleted_merges, left.merges) == ([merge.id], {})
 
 
 def test_merges_of_entities_that_lost_nothing_stay() -> None:
     eve = an_entity("Eve", id="eve", mentions=9)
     merge = a_merge(eve, ROSA)
-    left = NameRecords(lost=lost_about(BO), touched=[BO], merges=[merge], living={eve.id}).remaining({BO.id: {"bo"}})
+    left = NameRecords(deleted_facts=deleted_about(BO), affected=[BO], merges=[merge], existing={eve.id}).remaining(
+        {BO.id: {"bo"}}
+    )
     assert (left.merges, left.changed_merges, left.deleted_merges) == ({merge.id: merge}, {}, [])
 
 
 def test_merges_go_with_the_entity_that_others_were_merged_into() -> None:
     eve = an_entity("Eve", id="eve", mentions=1)
     inner, outer = a_merge(BO, ROSA), a_merge(eve, BO)
-    records = NameRecords(lost=lost_about(eve), touched=[eve], forgotten=eve.id, merges=[inner, outer], living={eve.id})
+    records = NameRecords(
+        deleted_facts=deleted_about(eve), affected=[eve], forgotten=eve.id, merges=[inner, outer], existing={eve.id}
+    )
     assert set(records.remaining({}).deleted_merges) == {inner.id, outer.id}
 
 
 def test_an_undone_merge_goes_with_the_entity_that_was_separated() -> None:
     merge = a_merge(BO, ROSA, undone=True)
-    records = NameRecords(lost={}, forgotten=ROSA.id, merges=[merge], living={BO.id, ROSA.id})
-    assert records.wanted_names() == {BO.id: {"Rosalind", "Roz", "Zaza"}}
+    records = NameRecords(deleted_facts={}, forgotten=ROSA.id, merges=[merge], existing={BO.id, ROSA.id})
+    assert records.names_to_check() == {BO.id: {"Rosalind", "Roz", "Zaza"}}
     assert records.remaining({BO.id: set()}).deleted_merges == [merge.id]
 
 
 def test_not_aliases_are_dropped_from_entities_and_from_what_merges_absorbed() -> None:
     eve = an_entity("Eve", id="eve", not_aliases=["Anna", "Zoe"])
     merge = a_merge(BO, an_entity("Ann", id="ann", not_aliases=["Zoe"]))
-    left = NameRecords(lost={}, merges=[merge], living={BO.id}).remaining({})
+    left = NameRecords(deleted_facts={}, merges=[merge], existing={BO.id}).remaining({})
     assert left.not_aliases([eve]) == {"Anna", "Zoe"}
     cleaned = left.without_not_aliases([eve], {"Zoe"})
     assert cleaned.changed[EntityId("eve")].not_aliases == ("Anna",)
@@ -131,5 +142,7 @@ def test_not_aliases_are_dropped_from_entities_and_from_what_merges_absorbed() -
 
 
 def test_entities_as_they_are_left_own_their_remaining_names() -> None:
-    left = NameRecords(lost=lost_about(ROSA), touched=[ROSA], forgotten=BO.id).remaining({ROSA.id: {"roz"}})
+    left = NameRecords(deleted_facts=deleted_about(ROSA), affected=[ROSA], forgotten=BO.id).remaining(
+        {ROSA.id: {"roz"}}
+    )
     assert owned_names(["ROZ", "Zaza", "Bo"], left.current([ROSA, BO])) == {"ROZ"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vmemo.lifecycle.forget import Reach, describes, obsolete_jobs, reopen, shrink, sources_of
+from vmemo.lifecycle.forget import Reach, described_by, obsolete_jobs, reopen, shrink, sources_of
 from vmemo.lifecycle.forget_names import orphans
 from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, MessageId
 from vmemo.models.results import Job
@@ -34,7 +34,7 @@ def test_other_sources_of_a_fact_are_reached_but_not_the_evidence_of_a_formed_op
     assert set(reach.facts) == {told.id, formed.id}
 
 
-def test_a_fact_whose_only_successor_is_lost_is_current_again() -> None:
+def test_a_fact_whose_only_successor_is_deleted_is_current_again() -> None:
     assert reopen(chain(("oslo", "rome")), []) == (["rome"], {})
 
 
@@ -43,25 +43,25 @@ def test_a_fact_with_another_successor_stays_closed() -> None:
     assert reopen(chain(("oslo", "rome")), left) == ([], {})
 
 
-def test_a_successor_replaces_the_first_fact_before_the_lost_ones() -> None:
-    lost = chain(("bonn", "bern"), ("bern", "rome"))
+def test_a_successor_replaces_the_first_fact_before_the_deleted_ones() -> None:
+    deleted = chain(("bonn", "bern"), ("bern", "rome"))
     left = chain(("oslo", "bonn")).values()
-    assert reopen(lost, left) == ([], {"oslo": "rome"})
+    assert reopen(deleted, left) == ([], {"oslo": "rome"})
 
 
-def test_a_successor_of_a_lost_fact_that_replaced_nothing_replaces_nothing() -> None:
+def test_a_successor_of_a_deleted_fact_that_replaced_nothing_replaces_nothing() -> None:
     assert reopen(chain(("rome", None)), chain(("oslo", "rome")).values()) == ([], {"oslo": None})
 
 
-def test_lost_facts_that_replace_each_other_end_the_search() -> None:
-    lost = chain(("bonn", "bern"), ("bern", "bonn"))
-    assert reopen(lost, chain(("oslo", "bonn")).values()) == ([], {"oslo": None})
+def test_deleted_facts_that_replace_each_other_end_the_search() -> None:
+    deleted = chain(("bonn", "bern"), ("bern", "bonn"))
+    assert reopen(deleted, chain(("oslo", "bonn")).values()) == ([], {"oslo": None})
 
 
-def test_an_entity_that_only_lost_facts_mention_is_an_orphan() -> None:
+def test_an_entity_that_only_deleted_facts_mention_is_an_orphan() -> None:
     ann, bo = an_entity("Ann", mentions=1), an_entity("Bo", mentions=2)
-    lost = [a_fact("Ann met Bo.", entities=[mention_of(ann), mention_of(bo)])]
-    assert orphans([ann, bo], lost) == {ann.id}
+    deleted = [a_fact("Ann met Bo.", entities=[mention_of(ann), mention_of(bo)])]
+    assert orphans([ann, bo], deleted) == {ann.id}
 
 
 def test_only_observations_describe_an_entity() -> None:
@@ -70,8 +70,8 @@ def test_only_observations_describe_an_entity() -> None:
         a_fact("About Ann.", network="observation", entities=[mention_of(ann)]),
         a_fact("Bo sang.", entities=[mention_of(bo)]),
     ]
-    assert describes(facts, {ann.id, bo.id}) == {ann.id}
-    assert describes(facts, {bo.id}) == set()
+    assert described_by(facts, {ann.id, bo.id}) == {ann.id}
+    assert described_by(facts, {bo.id}) == set()
 
 
 def test_jobs_about_deleted_episodes_and_entities_are_obsolete() -> None:

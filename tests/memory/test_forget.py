@@ -14,6 +14,7 @@ from builders import NOON, WordEmbedder, exported, open_memory, said
 
 from databases import graph, rows, store_name
 from vmemo import Memory, Message, NotFound, Settings
+from vmemo.models.requests import ForgetRequest
 
 SECRET = "xylophone zebrafish"
 """Words that stand only in what is to be forgotten."""
@@ -177,6 +178,25 @@ def test_pending_messages_are_forgotten_with_the_entity_they_name(url: str, tmp_
         assert memory.forget_sync(entity="Robert Zuckerman").messages == 3
         assert_nowhere(memory, url, tmp_path, "zuckerman")
         assert [hit.text for hit in memory.recall_sync("soup").hits] == ["User: The soup was hot."]
+
+
+def test_forgetting_a_person_deletes_messages_that_gave_no_fact(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
+        memory.retain_sync(
+            [
+                said("Hello!", 0, speaker="Ana Duarte"),
+                said("My flat in Braga has no heating.", 1, speaker="Ana Duarte"),
+                said("Is ana duarte coming?", 2, speaker="Ben"),
+                said("The lift was repaired.", 3, speaker="Ben"),
+            ]
+        )
+        memory.retain_sync("Ticket 7: Ana Duarte, no heating.", infer=False)
+        preview = memory.preview_forget_sync(ForgetRequest(entity="Ana Duarte"))
+        forgotten = memory.forget_sync(entity="Ana Duarte")
+        assert (preview.counts.messages, forgotten.messages) == (4, 4)
+        assert forgotten == preview.counts.model_copy(update={"scrub_pending": forgotten.scrub_pending})
+        assert [message.content for message in memory.messages_sync()] == ["The lift was repaired."]
+        assert_nowhere(memory, url, tmp_path, "duarte", "braga")
 
 
 @pytest.fixture

@@ -121,6 +121,41 @@ class ForgetConformance(StoreSuite):
         assert await matches(store, "trust zoe", Scope(bank=BANK, include_expired=True)) == []
 
     @on_store
+    async def test_a_forgotten_entity_is_deleted_with_what_it_said_and_what_names_it(self, store: Store) -> None:
+        ana = an_entity("Ana Duarte", type="PERSON", aliases=["Ana"])
+        other = an_entity("Ana Lopez", type="PERSON")
+        hello, called, later = await store_messages(store, "Hello!", "ANA  DUARTE called.", "Is ana late?", state="raw")
+        assert await store.commit(replace(await a_batch(store), entities=[ana, other]))
+        [greeting] = await store_messages(store, "Hello!", speaker="ana duarte", state="raw")
+        kept = await store_messages(store, "Ana Lopez called.", "Diana has a banana.", "Analysis", state="raw")
+        named = a_fact("It was said that Ana likes tulips.")
+        talk = an_episode("A talk with Ana", [hello])
+        assert await store.commit(replace(await a_batch(store, [named]), episodes=[talk]))
+        forgotten = await forget(store, BANK, ForgetTarget(entity=ana.id))
+        assert forgotten == Forgotten(messages=3, facts=1, episodes=1, entities=1, requeued=1)
+        left = {message.id for message in await store.messages(BANK, MessageSelect())}
+        assert left == {hello.id, *(message.id for message in kept)}
+        assert not left & {called.id, later.id, greeting.id}
+        assert [entity.name for entity in await store.entities(BANK, EntitySelect())] == ["Ana Lopez"]
+
+    @on_store
+    async def test_texts_are_not_searched_for_a_name_that_is_shared_or_an_ordinary_word(self, store: Store) -> None:
+        will = an_entity("Will", id="will", type="PERSON", aliases=["Dave"])
+        dave = an_entity("dave", id="dave", type="PERSON")
+        await store_messages(store, "I will call Dave.", "Will it rain?", state="raw")
+        unclear, of_will, of_dave = await store_messages(store, "Hi.", "I sail.", "I knit.", speaker="Dave")
+        await store_messages(store, "Bye.", speaker="Will", state="raw")
+        facts = [
+            a_fact("I sail.", messages=[of_will.id], entities=[mention_of(will)]),
+            a_fact("I knit.", messages=[of_dave.id], entities=[mention_of(dave)]),
+        ]
+        said = [unclear.id, of_will.id, of_dave.id]
+        assert await store.commit(replace(await a_batch(store, facts), entities=[will, dave], pending=said))
+        assert (await forget(store, BANK, ForgetTarget(entity=will.id))).messages == 3
+        left = await store.messages(BANK, MessageSelect())
+        assert [message.content for message in left] == ["I will call Dave.", "Will it rain?", "I knit."]
+
+    @on_store
     async def test_a_forgotten_bank_is_deleted_completely(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await store_story(store)

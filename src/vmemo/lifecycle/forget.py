@@ -1,9 +1,13 @@
-"""Forgetting: deletes messages, or one fact, with everything that rests on them, in one commit."""
+"""Forgetting: deletes messages, an entity or one fact, with everything that rests on them, in one commit.
+
+The episodes of deleted messages are dissolved, and their other messages are processed again, so that no title, summary
+or fact quotes deleted text. Work grows with what is deleted, except that forgetting an entity reads all messages and
+episodes once to find those that name it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +19,7 @@ import numpy as np
 
 from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle.entity_merges import observation_job
-from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
+from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingNames, owned_names
 from vmemo.lifecycle.reprocess import is_formed
 from vmemo.models import (
     BankId,
@@ -27,7 +31,6 @@ from vmemo.models import (
     FactId,
     Message,
     MessageId,
-    MessageState,
     new_id,
 )
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
@@ -45,6 +48,10 @@ WAIT_SECONDS = 60.0
 """Seconds that another process's hold is waited for."""
 HOLD_PAUSE = 0.02
 """Seconds between two attempts to hold a bank."""
+FIRST_PAGE = 10
+"""Facts that are read first to look for a name of their entity: nearly always one of them uses it."""
+PAGE = 1000
+"""Records that are read together when names are looked for."""
 
 
 async def forget(store: Store, bank: BankId, target: ForgetTarget) -> Forgotten:
@@ -178,21 +185,18 @@ class ForgetPlan:
 async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> ForgetPlan:
     """Return what forgetting a target changes, without changing anything."""
     revision = await store.revision(bank)
-    reader = ForgetReader(store, bank)
-    entity, about = await reader.entity(target), await reader.about(target)
-    versions = await reader.versions(target)
-    gone = await reader.targeted(target, entity, about) if target.fact is None else await reader.sole_sources(versions)
-    reach = await reader.reach(gone, about, versions)
-    curated = sources_of(versions) - gone
-    names = await reader.names(reach, entity)
+    reader = _ForgetReader(store, bank)
+    found = await reader.targeted(target)
+    reach = await reader.reach(found)
+    curated = sources_of(found.versions) - found.messages
+    names = await reader.remaining_names(reach, found.entity)
     requeued = await store.messages(bank, MessageSelect(ids=sorted(reach.requeued)))
     waiting = any(message.state != "raw" for message in requeued)
-    described = await reader.described(reach, names.kept.keys())
+    observed = await reader.observed_entities(reach, names.kept.keys())
     # A deleted observation is not formed again at once.
-    described -= {mention.id for fact in versions if fact.network == "observation" for mention in fact.entities}
-    shrunk = await reader.without(curated, reach)
-    successors = await reader.successors(reach)
-    reopened, rewired = reopen(reach.facts, successors, await reader.revisions(reach))
+    observed -= {mention.id for fact in found.versions if fact.network == "observation" for mention in fact.entities}
+    shrunk = await reader.episodes_without(curated, reach)
+    reopened, rewired = reopen(reach.facts, await reader.successors(reach), await reader.revisions(reach))
     jobs = await store.jobs(bank, ["extract", "observe"])
     changes = Changes(
         bank=bank,
@@ -203,40 +207,51 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         episodes=[episode for episode in shrunk.values() if episode is not None],
         entities=list(names.changed.values()),
         merges=list(names.changed_merges.values()),
-        mentions=[replace(mention, name_in_text="") for mention in names.unsaid],
+        mentions=[replace(mention, name_in_text="") for mention in names.unused_mentions],
         reopened=reopened,
         rewired=rewired,
         deleted=Deletions(
-            messages=sorted(gone),
+            messages=sorted(found.messages),
             episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
             facts=sorted(reach.facts),
             entities=sorted(names.deleted),
-            mentions=names.unsaid,
+            mentions=names.unused_mentions,
             merges=names.deleted_merges,
             jobs=obsolete_jobs(jobs, reach.episodes.keys(), names.deleted),
         ),
         erase=True,
-        jobs=[*([NewJob(kind="process")] if waiting else ()), *map(observation_job, sorted(described))],
+        jobs=[*([NewJob(kind="process")] if waiting else ()), *map(observation_job, sorted(observed))],
     )
-    return ForgetPlan(changes=changes, counts=_counts(changes))
-
-
-def _counts(changes: Changes) -> Forgotten:
     deleted = changes.deleted
-    return Forgotten(
+    counts = Forgotten(
         messages=len(deleted.messages),
         facts=len(deleted.facts),
         episodes=len(deleted.episodes),
         entities=len(deleted.entities),
         requeued=len(changes.requeued),
     )
+    return ForgetPlan(changes=changes, counts=counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Targeted:
+    """The records that a target itself selects."""
+
+    messages: AbstractSet[MessageId]
+    entity: Entity | None = None
+    facts: Sequence[Fact] = ()
+    """Facts about the entity."""
+    episodes: Sequence[Episode] = ()
+    """Episodes whose title or narrative names the entity."""
+    versions: Sequence[Fact] = ()
+    """The fact to delete, with the earlier versions that the user replaced by it."""
 
 
 @dataclass
 class Reach:
     """The records that forgetting some messages reaches: facts and episodes to delete, messages to process again."""
 
-    gone: AbstractSet[MessageId]
+    deleted: AbstractSet[MessageId]
     kept: set[MessageId] = field(default_factory=set[MessageId])
     """Messages that are not processed again, because the user edited, deleted or pinned one of their facts."""
     requeued: set[MessageId] = field(default_factory=set[MessageId])
@@ -249,7 +264,7 @@ class Reach:
         self.episodes |= found[0]
         self.facts |= found[1]
         members = {message for episode in found[0].values() for message in episode.messages}
-        reached = (members | sources_of(found[1].values())) - self.gone - self.kept - self.requeued
+        reached = (members | sources_of(found[1].values())) - self.deleted - self.kept - self.requeued
         self.requeued |= reached
         return reached
 
@@ -259,11 +274,10 @@ def may_quote(fact: Fact) -> bool:
     return fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned
 
 
-def sole_sources(deleted: Iterable[Fact], stated: Iterable[Fact]) -> set[MessageId]:
+def sole_sources(deleted: Sequence[Fact], stated: Iterable[Fact]) -> set[MessageId]:
     """Return the messages that state nothing but deleted facts; `stated` are all facts that they state."""
-    lost = {fact.id: fact for fact in deleted}
-    others = sources_of(fact for fact in stated if fact.id not in lost)
-    return sources_of(lost.values()) - others
+    ids = {fact.id for fact in deleted}
+    return sources_of(deleted) - sources_of(fact for fact in stated if fact.id not in ids)
 
 
 def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
@@ -272,35 +286,39 @@ def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
 
 
 def reopen(
-    lost: Mapping[FactId, Fact], successors: Iterable[Fact], revisions: Iterable[RevisionEdge] = ()
+    deleted: Mapping[FactId, Fact], successors: Iterable[Fact], revisions: Iterable[RevisionEdge] = ()
 ) -> tuple[list[FactId], dict[FactId, FactId | None]]:
-    """Return the facts that are current again, and what remaining facts replace now in place of a lost one.
+    """Return the facts that are current again, and what remaining facts replace now in place of a deleted one.
 
-    `successors` are the remaining facts that replaced a lost fact, or a fact that a lost one replaced. `revisions` are
-    all links to facts that a lost one replaced.
+    `successors` are the remaining facts that replaced a deleted fact, or a fact that a deleted one replaced.
+    `revisions` are all links to facts that a deleted one replaced.
     """
-    left = {fact.id: fact.supersedes for fact in successors if fact.id not in lost and fact.supersedes is not None}
-    rewired = {id: _first_kept(old, lost) for id, old in left.items() if old in lost}
-    replaced = {fact.supersedes for fact in lost.values() if fact.supersedes is not None}
+    left = {fact.id: fact.supersedes for fact in successors if fact.id not in deleted and fact.supersedes is not None}
+    rewired = {id: _first_kept(old, deleted) for id, old in left.items() if old in deleted}
+    replaced = {fact.supersedes for fact in deleted.values() if fact.supersedes is not None}
     replaced_by = [(edge.older, edge.newer) for edge in revisions if edge.kind == "replaces"]
-    replaced |= {older for older, newer in replaced_by if newer in lost}
-    still_replaced = {*left.values(), *rewired.values(), *(older for older, newer in replaced_by if newer not in lost)}
-    return sorted(replaced - lost.keys() - still_replaced), rewired
+    replaced |= {older for older, newer in replaced_by if newer in deleted}
+    still_replaced = {
+        *left.values(),
+        *rewired.values(),
+        *(older for older, newer in replaced_by if newer not in deleted),
+    }
+    return sorted(replaced - deleted.keys() - still_replaced), rewired
 
 
-def _first_kept(id: FactId, lost: Mapping[FactId, Fact]) -> FactId | None:
-    """Return the first fact on the way back through lost ones that is not lost."""
+def _first_kept(id: FactId, deleted: Mapping[FactId, Fact]) -> FactId | None:
+    """Return the first fact on the way back through deleted ones that is not deleted."""
     passed: set[FactId] = set()
     step: FactId | None = id
-    while step is not None and step in lost:
+    while step is not None and step in deleted:
         if step in passed:
             return None
         passed.add(step)
-        step = lost[step].supersedes
+        step = deleted[step].supersedes
     return step
 
 
-def describes(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[EntityId]:
+def described_by(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[EntityId]:
     """Return those of some entities that an observation is about."""
     observations = [fact for fact in facts if fact.network == "observation"]
     return {mention.id for fact in observations for mention in fact.entities} & entities
@@ -332,72 +350,83 @@ def redescribe(episode: Episode, remaining: Mapping[MessageId, Message]) -> Epis
     return None if shrunk is None else describe_episode(shrunk, [remaining[id] for id in shrunk.messages])
 
 
-FIRST_PAGE = 10
-"""Facts that are read first to look for a name of their entity: nearly always one of them uses it."""
-PAGE = 1000
-"""Facts or messages that are read together when names are looked for further."""
-UNREPEATED: tuple[MessageState, ...] = ("pending", "grouped", "extracted", "raw", "curated")
-"""States of messages whose words no fact repeats."""
-
-
 @dataclass(frozen=True)
-class ForgetReader:
+class _ForgetReader:
     """Reads of the records of one bank that a forget concerns."""
 
     store: Store
     bank: BankId
 
-    async def entity(self, target: ForgetTarget) -> Entity | None:
-        if target.entity is None:
-            return None
-        found = first_of(await self.store.entities(self.bank, EntitySelect(ids=[target.entity])))
-        if found is None:
-            raise NotFound(f"There is no entity {target.entity!r} in this bank. Nothing was forgotten.")
-        return found
-
-    async def about(self, target: ForgetTarget) -> list[Fact]:
-        """Return the facts that mention a forgotten entity."""
-        if target.entity is None:
-            return []
-        return await self.store.facts(self.bank, FactSelect(entities=[target.entity]))
-
-    async def targeted(self, target: ForgetTarget, entity: Entity | None, about: Sequence[Fact]) -> set[MessageId]:
-        """Return the messages to delete."""
-        if entity is not None:
-            return sources_of(about) | await self._naming((entity.name, *entity.aliases))
+    async def targeted(self, target: ForgetTarget) -> _Targeted:
+        """Return the records that a target selects; raise NotFound if one does not exist."""
+        if target.entity is not None:
+            return await self._about_entity(target.entity)
+        if target.fact is not None:
+            versions = await self._versions(target.fact)
+            messages = sorted(sources_of(versions))
+            stated = await self.store.facts(self.bank, FactSelect(messages=messages)) if messages else []
+            return _Targeted(messages=sole_sources(versions, stated), versions=versions)
         if target.document is not None:
             held = await self.store.messages(self.bank, MessageSelect(document=target.document))
             if not held:
                 raise NotFound(f"There is no document {target.document!r} in this bank. Nothing was forgotten.")
-            return {message.id for message in held}
+            return _Targeted(messages={message.id for message in held})
         found = {message.id for message in await self.store.messages(self.bank, MessageSelect(ids=target.messages))}
         missing = [id for id in target.messages if id not in found]
         if missing:
             raise NotFound(f"There is no message {missing[0]!r} in this bank. Nothing was forgotten.")
-        return found
+        return _Targeted(messages=found)
 
-    async def _naming(self, names: Iterable[str]) -> set[MessageId]:
-        """Return the messages that hold one of an entity's names and whose words no fact repeats."""
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
-        return {
-            message.id
-            for state in UNREPEATED
-            async for message in self._messages(state)
-            if pattern.search(message.content)
-        }
-
-    def _messages(self, state: MessageState | None = None) -> AsyncIterator[Message]:
-        return paged(
-            lambda after: self.store.messages(self.bank, MessageSelect(after=after, state=state, limit=5 * PAGE))
+    async def _about_entity(self, id: EntityId) -> _Targeted:
+        """Return an entity with the messages, facts and episodes that mention or name it, and the messages it said."""
+        entity = first_of(await self.store.entities(self.bank, EntitySelect(ids=[id])))
+        if entity is None:
+            raise NotFound(f"There is no entity {id!r} in this bank. Nothing was forgotten.")
+        names = EntityNames(entity, await self._with_part_of_name(entity))
+        facts = await self.store.facts(self.bank, FactSelect(entities=[id]))
+        for name in names.unambiguous:
+            holding = await self.store.facts(self.bank, FactSelect(containing=[name]))
+            facts += [fact for fact in holding if names.are_in(fact.text)]
+        episodes = paged(lambda after: self.store.episodes(self.bank, EpisodeSelect(after=after, limit=PAGE)))
+        return _Targeted(
+            entity=entity,
+            facts=facts,
+            messages=sources_of(facts) | await self._naming(names),
+            episodes=[each async for each in episodes if names.are_in(f"{each.title}\n{each.narrative}")],
         )
 
-    async def versions(self, target: ForgetTarget) -> list[Fact]:
-        """Return the fact to delete, with the earlier versions that the user replaced by it."""
-        if target.fact is None:
-            return []
-        found = await self.store.facts(self.bank, FactSelect(ids=[target.fact]))
+    async def _with_part_of_name(self, entity: Entity) -> list[Entity]:
+        """Return the other entities with a name that contains one of an entity's names."""
+        found: dict[EntityId, Entity] = {}
+        for name in (entity.name, *entity.aliases):
+            near = await self.store.entities(self.bank, EntitySelect(containing=name, counted=False))
+            found |= {each.id: each for each in near if each.id != entity.id}
+        return list(found.values())
+
+    async def _naming(self, names: EntityNames) -> set[MessageId]:
+        """Return the messages that name an entity, or that it said.
+
+        A message of a speaker whose name several entities have is left out if its facts mention another of these.
+        """
+        found: set[MessageId] = set()
+        unclear: list[MessageId] = []
+        async for message in self._messages():
+            if names.are_in(message.content) or names.is_speaker(message):
+                found.add(message.id)
+            elif names.may_be_speaker(message):
+                unclear.append(message.id)
+        stated = await self.store.facts(self.bank, FactSelect(messages=unclear)) if unclear else []
+        of_namesakes = [fact for fact in stated if names.namesakes & {mention.id for mention in fact.entities}]
+        return found | (set(unclear) - sources_of(of_namesakes))
+
+    def _messages(self) -> AsyncIterator[Message]:
+        return paged(lambda after: self.store.messages(self.bank, MessageSelect(after=after, limit=5 * PAGE)))
+
+    async def _versions(self, id: FactId) -> list[Fact]:
+        """Return a fact with the earlier versions that the user replaced by it."""
+        found = await self.store.facts(self.bank, FactSelect(ids=[id]))
         if not found:
-            raise NotFound(f"There is no fact {target.fact!r} in this bank. Nothing was deleted.")
+            raise NotFound(f"There is no fact {id!r} in this bank. Nothing was deleted.")
         while found[-1].engine == EDITED_BY_HAND and found[-1].supersedes is not None:
             older = await self.store.facts(self.bank, FactSelect(ids=[found[-1].supersedes]))
             if not older:
@@ -405,61 +434,49 @@ class ForgetReader:
             found += older
         return found
 
-    async def sole_sources(self, versions: Sequence[Fact]) -> set[MessageId]:
-        """Return the messages that state nothing but these facts."""
-        messages = sorted(sources_of(versions))
-        stated = await self.store.facts(self.bank, FactSelect(messages=messages)) if messages else []
-        return sole_sources(versions, stated)
+    async def reach(self, found: _Targeted) -> Reach:
+        """Follow the targeted records to everything that rests on them.
 
-    async def reach(self, gone: AbstractSet[MessageId], about: Sequence[Fact], versions: Sequence[Fact] = ()) -> Reach:
-        """Follow forgotten messages and facts to everything that rests on them.
-
-        The messages of deleted `versions` that stay are not processed again.
+        The messages of deleted versions that stay are not processed again.
         """
-        reach = Reach(gone)
-        reach.kept |= sources_of(versions) - gone
-        reach.facts |= {fact.id: fact for fact in await self._with_dependents(versions, {})}
-        guarded = await self._any_kept()
-        quoting = await self.store.facts(self.bank, FactSelect(context=sorted(gone)))
-        if guarded:
-            await self._keep(reach, sources_of(quoting))
-        quoting = [fact for fact in quoting if not reach.kept.issuperset(fact.messages)]
-        edge = gone | reach.follow((), await self._with_dependents([*about, *quoting], reach.facts))
-        while edge:
-            episodes = await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(edge)))
-            stated = await self.store.facts(self.bank, FactSelect(messages=sorted(edge)))
-            if guarded:
-                stated += await self._quoting(reach, episodes)
-            edge = reach.follow(episodes, await self._with_dependents(stated, reach.facts))
+        reach = Reach(found.messages)
+        reach.kept |= sources_of(found.versions) - found.messages
+        reach.facts |= {fact.id: fact for fact in await self._with_dependents(found.versions, {})}
+        quoting = await self.store.facts(self.bank, FactSelect(context=sorted(found.messages)))
+        await self._keep(reach, sources_of(quoting))
+        facts = [*found.facts, *(fact for fact in quoting if not reach.kept.issuperset(fact.messages))]
+        episodes, messages = list(found.episodes), found.messages
+        while messages or facts or episodes:
+            if messages:
+                episodes += await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(messages)))
+                facts += await self.store.facts(self.bank, FactSelect(messages=sorted(messages)))
+            facts += await self._quoting(reach, episodes)
+            messages = reach.follow(episodes, await self._with_dependents(facts, reach.facts))
+            episodes, facts = [], []
         return reach
-
-    async def _any_kept(self) -> bool:
-        """Return True if the user edited, deleted or pinned any fact."""
-        curated = await self.store.messages(self.bank, MessageSelect(state="curated", limit=1))
-        return bool(curated or await self.store.facts(self.bank, FactSelect(pinned=True, limit=1)))
 
     async def _keep(self, reach: Reach, messages: AbstractSet[MessageId]) -> set[MessageId]:
         """Add those of some messages that are not processed again, and return them."""
-        near = sorted(messages - reach.gone - reach.requeued)
+        near = sorted(messages - reach.deleted - reach.requeued)
         if not near:
             return set()
         stored = await self.store.messages(self.bank, MessageSelect(ids=near))
         pinned = await self.store.facts(self.bank, FactSelect(messages=near, pinned=True))
-        held = sources_of(fact for fact in pinned if reach.gone.isdisjoint(fact.messages)) & set(near)
-        kept = {message.id for message in stored if message.state == "curated"} | held
+        stating = sources_of(fact for fact in pinned if reach.deleted.isdisjoint(fact.messages)) & set(near)
+        kept = {message.id for message in stored if message.state == "curated"} | stating
         reach.kept |= kept
         return kept
 
     async def _quoting(self, reach: Reach, episodes: Sequence[Episode]) -> list[Fact]:
-        """Return the facts of kept messages of dissolved episodes that may quote forgotten messages."""
+        """Return the facts of kept messages of dissolved episodes that may quote deleted messages."""
         members = {message for episode in episodes for message in episode.messages}
         kept = await self._keep(reach, members)
         stated = await self.store.facts(self.bank, FactSelect(messages=sorted(kept))) if kept else []
         return [fact for fact in stated if may_quote(fact)]
 
     async def without_context(self, reach: Reach) -> list[NewFact]:
-        """Return the remaining facts that were extracted with a forgotten message as context, with their vectors."""
-        select = FactSelect(context=sorted(reach.gone), with_embeddings=True)
+        """Return the remaining facts that were extracted with a deleted message as context, with their vectors."""
+        select = FactSelect(context=sorted(reach.deleted), with_embeddings=True)
         found = [fact for fact in await self.store.facts(self.bank, select) if fact.id not in reach.facts]
         if not found:
             return []
@@ -469,10 +486,10 @@ class ForgetReader:
             for fact, vectors in zip(found, tokens.token_vectors, strict=True)
         ]
 
-    async def without(self, curated: AbstractSet[MessageId], reach: Reach) -> dict[EpisodeId, Episode | None]:
-        """Return the episodes that curated messages leave, None for one without other messages.
+    async def episodes_without(self, curated: AbstractSet[MessageId], reach: Reach) -> dict[EpisodeId, Episode | None]:
+        """Return the episodes that curated messages leave; None for an episode without other messages.
 
-        Their titles and narratives may repeat a deleted fact, so that the other messages describe them from now on.
+        Its title and narrative may repeat a deleted fact, so the other messages describe it from now on.
         """
         held = await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(curated))) if curated else []
         held = [episode for episode in held if episode.id not in reach.episodes]
@@ -491,12 +508,12 @@ class ForgetReader:
         return list(found.values())
 
     async def successors(self, reach: Reach) -> list[Fact]:
-        """Return the remaining facts that replaced a lost one, or one that a lost one replaced."""
+        """Return the remaining facts that replaced a deleted one, or one that a deleted one replaced."""
         replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
         return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
 
     async def revisions(self, reach: Reach) -> Sequence[RevisionEdge]:
-        """Return the links to the facts that lost ones replaced."""
+        """Return the links to the facts that deleted ones replaced."""
         replaced = {edge.older for edge in await self._revisions(reach.facts) if edge.newer in reach.facts}
         return await self._revisions(replaced - reach.facts.keys())
 
@@ -507,29 +524,29 @@ class ForgetReader:
             return ()
         return (await self.store.expand(ExpandRequest(bank=self.bank, revisions=query))).revisions
 
-    async def described(self, reach: Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
-        """Return the remaining entities with an observation that is deleted, or outdated."""
+    async def observed_entities(self, reach: Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
+        """Return the remaining entities with an observation that is deleted, or may be outdated."""
         if not kept:
             return set()
         current = await self.store.facts(
             self.bank, FactSelect(entities=sorted(kept), networks=("observation",), current=True)
         )
-        return describes([*reach.facts.values(), *current], kept)
+        return described_by([*reach.facts.values(), *current], kept)
 
-    async def names(self, reach: Reach, forgotten: Entity | None) -> RemainingNames:
-        """Return what is left of the entities that lost facts, and of names that nobody goes by any more."""
+    async def remaining_names(self, reach: Reach, forgotten: Entity | None) -> RemainingNames:
+        """Return what is left of the names of entities, of merges, and of names that are not aliases."""
         ids = sorted({mention.id for fact in reach.facts.values() for mention in fact.entities})
         merges = await self.store.merges(self.bank)
         records = NameRecords(
-            lost=reach.facts,
-            touched=await self.store.entities(self.bank, EntitySelect(ids=ids)),
+            deleted_facts=reach.facts,
+            affected=await self.store.entities(self.bank, EntitySelect(ids=ids)),
             forgotten=None if forgotten is None else forgotten.id,
             mentions=await self.store.mentions(self.bank, ids, named=True),
             merges=merges,
-            living=await self._living(merges),
+            existing=await self._existing(merges),
         )
-        wanted = records.wanted_names()
-        left = records.remaining({id: await self._used(id, names, reach.facts) for id, names in wanted.items()})
+        candidates = records.names_to_check()
+        left = records.remaining({id: await self._in_use(id, each, reach.facts) for id, each in candidates.items()})
         separated = left.current(
             await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
         )
@@ -538,16 +555,15 @@ class ForgetReader:
             return left
         owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names), counted=False))
         names -= owned_names(names, left.current(owners))
-        return left.without_not_aliases(separated, names - await self._held(names, reach.gone))
+        return left.without_not_aliases(separated, names - await self._in_messages(names, reach.deleted))
 
-    async def _living(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
-        """Return the entities of merges that exist."""
+    async def _existing(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
+        """Return the entities of merges that still exist."""
         ids = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
-        return {
-            entity.id for entity in await self.store.entities(self.bank, EntitySelect(ids=sorted(ids), counted=False))
-        }
+        stored = await self.store.entities(self.bank, EntitySelect(ids=sorted(ids), counted=False))
+        return {entity.id for entity in stored}
 
-    async def _used(self, entity: EntityId, names: Iterable[str], lost: Mapping[FactId, Fact]) -> set[str]:
+    async def _in_use(self, entity: EntityId, names: Iterable[str], deleted: Mapping[FactId, Fact]) -> set[str]:
         """Return the names that the remaining facts about an entity use, case-folded."""
         missing = {name.casefold() for name in names}
         found: set[str] = set()
@@ -557,7 +573,7 @@ class ForgetReader:
             return self.store.facts(self.bank, FactSelect(entities=[entity], after=after, limit=limit))
 
         async for fact in paged(about):
-            if fact.id not in lost:
+            if fact.id not in deleted:
                 text = fact.text.casefold()
                 found |= {name for name in missing if name in text}
                 missing -= found
@@ -565,13 +581,13 @@ class ForgetReader:
                 break
         return found
 
-    async def _held(self, names: AbstractSet[str], gone: AbstractSet[MessageId]) -> set[str]:
+    async def _in_messages(self, names: AbstractSet[str], deleted: AbstractSet[MessageId]) -> set[str]:
         """Return the names that a remaining message holds, or that its speaker goes by."""
         found: set[str] = set()
         if not names:
             return found
         async for message in self._messages():
-            if message.id not in gone:
+            if message.id not in deleted:
                 line = f"{message.speaker or ''}\n{message.content}".casefold()
                 found |= {name for name in names - found if name.casefold() in line}
             if len(found) == len(names):
