@@ -21,7 +21,7 @@ pytest.register_assert_rewrite("vmemo_conformance")
 
 from vmemo.errors import VmemoError  # noqa: E402
 from vmemo.stores.postgres import schema as postgres_schema  # noqa: E402
-from vmemo.stores.postgres.pool import PostgresPool  # noqa: E402
+from vmemo.stores.postgres.connection import PostgresPool  # noqa: E402
 from vmemo.stores.sql import migrate, schema  # noqa: E402
 from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402

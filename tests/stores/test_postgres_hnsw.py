@@ -12,8 +12,8 @@ from databases import rows
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import NewFact
 from vmemo.models.search import Encoding, Scope, SearchRequest, Vector
-from vmemo.stores.postgres import maintenance, store as store_module
-from vmemo.stores.postgres.schema import vector_index
+from vmemo.stores.postgres import store as store_module
+from vmemo.stores.postgres.schema import WIDEST, vector_index
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
 from vmemo_conformance.samples import (
@@ -240,7 +240,7 @@ def test_indexed_vectors_are_replaced_by_vectors_of_another_dimension(database: 
 
 
 def test_vectors_with_too_many_dimensions_for_an_index_are_scanned(postgres_url: str) -> None:
-    wide = maintenance.WIDEST + 1
+    wide = WIDEST + 1
 
     async def build() -> None:
         async with _opened(postgres_url, 4) as store:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, inspect, select, text
 
 from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.postgres import schema as postgres_schema
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.schema import fact_vectors
 from vmemo.stores.sql import migrate, schema
 from vmemo_bench.embedded_postgres import EmbeddedPostgres

@@ -17,7 +17,7 @@ from vmemo.models.results import Spending
 from vmemo.models.search import Vectors
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import TextKind
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import EmbeddedPostgres

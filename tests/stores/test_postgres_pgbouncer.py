@@ -13,7 +13,7 @@ from vmemo import Memory, Settings
 from vmemo.errors import StoreBusy
 from vmemo.jobs.worker import RunResult
 from vmemo.ports import Store
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
 from vmemo.testing import HashEmbedder

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, text
 from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, MissingExtra, StoreBusy, StoreError, VmemoError
-from vmemo.stores.postgres.driver import fetch
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.connection import PostgresPool, fetch
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
 R = TypeVar("R")
@@ -195,9 +194,9 @@ def test_a_patient_write_may_exceed_the_timeout(empty_postgres_url: str) -> None
 def test_a_statement_not_allowed_in_a_transaction_runs_outside_one(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
-        await pool.alone("VACUUM (ANALYZE) things")
+        await pool.run_outside_transactions("VACUUM (ANALYZE) things")
         with pytest.raises(StoreError, match='PostgreSQL refused: relation "nothing" does not exist'):
-            await pool.alone("VACUUM nothing")
+            await pool.run_outside_transactions("VACUUM nothing")
 
     with_pool(empty_postgres_url, work)
 

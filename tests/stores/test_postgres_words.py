@@ -9,7 +9,8 @@ from vmemo.models import FactId
 from vmemo.models.changes import Deletions, NewFact
 from vmemo.models.search import SearchRequest
 from vmemo.ports import Store
-from vmemo.stores.postgres import words
+from vmemo.stores import search as shared_search
+from vmemo.stores.postgres import search as postgres_search
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
@@ -70,7 +71,8 @@ def test_added_rewritten_and_deleted_facts_rank_as_on_sqlite(postgres_url: str) 
 def test_a_query_that_matches_too_many_facts_is_searched_by_its_rarest_words(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "MOST", 70)
+    for module in (shared_search, postgres_search):
+        monkeypatch.setattr(module, "MOST_TEXTS", 70)
 
     async def run() -> None:
         store = await _filled(PostgresStore(postgres_url))

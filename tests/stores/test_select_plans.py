@@ -17,7 +17,7 @@ from vmemo.models import BankId, EntityId, EpisodeId, FactId, Message, MessageId
 from vmemo.models.records import ShortId
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import reads, selects
 from vmemo.stores.sql.schema import facts

@@ -1,30 +1,34 @@
-"""Search rows of facts and messages on PostgreSQL: insert, move, delete and read.
+"""Search rows of facts and messages on PostgreSQL, and the facts that a recall returns.
 
 A statement takes all rows of a batch as arrays, one for each column, so that every batch is one round trip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
 
-from vmemo.models import FactId, MessageId
-from vmemo.models.search import Encoding, TokenVectors, Vectors
-from vmemo.stores.postgres import words
-from vmemo.stores.postgres.driver import fetch
+from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention, MessageId
+from vmemo.models.search import Encoding, FactOutline, TokenVectors
+from vmemo.stores.postgres.connection import fetch
 from vmemo.stores.postgres.schema import fact_vectors, search
-from vmemo.stores.postgres.words import Collection
+from vmemo.stores.search import Collection, fact_words, word_keys
 from vmemo.stores.sql import statements
 from vmemo.stores.sql.bank_rows import BankState
-from vmemo.stores.sql.schema import facts
+from vmemo.stores.sql.entity_rows import mentions_of
+from vmemo.stores.sql.fact_rows import fact_of, outline_of
+from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
 from vmemo.stores.values import storable
 from vmemo.text.tokens import terms
 
+Kind = Literal["fact", "message"]
+"""The records of a word index."""
 PART = 1000
 """Facts whose vectors are replaced by one statement."""
 
@@ -43,8 +47,8 @@ FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.i
 """
 
 
-def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
-    """The bank's state and the sizes of its indexes; None if there is no such bank."""
+def state_and_sizes(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
+    """Return the bank's state and the sizes of its indexes; None if there is no such bank."""
     rows = fetch(connection, _SIZES, bank)
     if not rows:
         return None
@@ -52,7 +56,60 @@ def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
     return BankState(*state), Sizes(Collection(facts, fact_words), Collection(messages, message_words))
 
 
-_ADD_FACTS = """
+class PostgresSearchIndex:
+    """The search index, written in the transaction that writes the rows."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        if new:
+            _add_vectors(connection, bank, [(seq, item.encoding) for seq, item in new])
+            words = [(seq, fact_words(item.fact.text, item.fact.context)) for seq, item in new]
+            _add_words(connection, "fact", bank, words)
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages by their words."""
+        _add_words(connection, "message", bank, [(seq, terms(content)) for seq, content in new])
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank."""
+        for table in search.sorted_tables:
+            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
+        seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+        if not seqs.keys() <= new.keys():
+            return False
+        _drop_vectors(connection, bank, list(seqs.values()))
+        known = [(seq, new[FactId(id)]) for id, seq in seqs.items()]
+        for start in range(0, len(known), PART):
+            _add_vectors(connection, bank, known[start : start + PART])
+        return True
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index."""
+        statement = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
+        seqs = connection.exec_driver_sql(statement, (bank, list(messages))).scalars()
+        _drop_words(connection, "message", bank, seqs)
+
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        """Remove facts by row number."""
+        _drop_words(connection, "fact", bank, facts)
+        _drop_vectors(connection, bank, facts)
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        """Remove messages by row number."""
+        _drop_words(connection, "message", bank, messages)
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Return the vectors of facts by number."""
+        statement = select(fact_vectors.c.seq, fact_vectors.c.embedding).where(
+            statements.by_numbers(fact_vectors, bank, seqs)
+        )
+        return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
+
+
+_ADD_VECTORS = """
 WITH given AS (
     SELECT seq, width, vectors, place::integer AS place
     FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
@@ -65,114 +122,120 @@ SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer
 """
 
 
-def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
-    """Store the vectors and words of new facts."""
-    if not batch:
-        return
-    seqs = [seq for seq, _ in batch]
-    vectors = np.stack([item.embedding for _, item in batch])
-    widths, tokens = _token_columns([item.tokens for _, item in batch])
-    connection.exec_driver_sql(_ADD_FACTS, (bank, seqs, *flat(vectors), widths, tokens))
-    texts = [(seq, words.fact_words(item.fact.text, item.fact.context)) for seq, item in batch]
-    words.add(connection, "fact", bank, texts)
+def _add_vectors(connection: Connection, bank: int, new: Sequence[tuple[int, Encoding]]) -> None:
+    """Store the vectors and token vectors of facts."""
+    vectors = np.stack([encoding.vector for _, encoding in new])
+    # Rounded here as SQLite's are, so that both databases hold the same numbers. One list is faster to send than many.
+    numbers = vectors.astype(np.float16).astype(np.float32).ravel().tolist()
+    texts = [encoding.tokens if encoding.tokens is not None and encoding.tokens.size else None for _, encoding in new]
+    widths = [None if tokens is None else int(tokens.shape[1]) for tokens in texts]
+    stored = iter(encode_tokens([tokens for tokens in texts if tokens is not None]))
+    packed = [None if tokens is None else next(stored) for tokens in texts]
+    seqs = [seq for seq, _ in new]
+    connection.exec_driver_sql(_ADD_VECTORS, (bank, seqs, numbers, vectors.shape[1], widths, packed))
 
 
-def flat(vectors: Vectors) -> tuple[list[float], int]:
-    """Vectors of one length as one list of numbers, and that length; one list is much faster to send than many."""
-    # Rounded here as SQLite's are, so that both databases hold the same numbers.
-    rounded = vectors.astype(np.float16).astype(np.float32)
-    return rounded.ravel().tolist(), vectors.shape[1]
-
-
-def _token_columns(found: Sequence[TokenVectors | None]) -> tuple[list[int | None], list[bytes | None]]:
-    known = [tokens if tokens is not None and tokens.size else None for tokens in found]
-    widths = [None if tokens is None else int(tokens.shape[1]) for tokens in known]
-    packed = iter(encode_tokens([tokens for tokens in known if tokens is not None]))
-    return widths, [None if tokens is None else next(packed) for tokens in known]
-
-
-_REPLACE = """
-WITH given AS MATERIALIZED (
-    SELECT seq, width, vectors, place::integer AS place
-    FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
-), tokens AS (
-    INSERT INTO fact_tokens (bank, seq, width, vectors)
-    SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
-)
-UPDATE fact_vectors SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec
-FROM given WHERE fact_vectors.bank = $1 AND fact_vectors.seq = given.seq
-"""
-
-
-def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-    """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
-    seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
-    if not seqs.keys() <= new.keys():
-        return False
-    connection.exec_driver_sql("DELETE FROM fact_tokens WHERE bank = $1", (bank,))
-    known = list(seqs.items())
-    for start in range(0, len(known), PART):
-        part = known[start : start + PART]
-        encodings = [new[FactId(id)] for id, _ in part]
-        vectors = np.stack([encoding.vector for encoding in encodings])
-        widths, tokens = _token_columns([encoding.tokens for encoding in encodings])
-        connection.exec_driver_sql(_REPLACE, (bank, [seq for _, seq in part], *flat(vectors), widths, tokens))
-    return True
-
-
-_NUMBERS = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
-
-
-def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[int]:
-    """Numbers of messages."""
-    return list(connection.exec_driver_sql(_NUMBERS, (bank, list(ids))).scalars())
-
-
-_DROP_FACTS = """
+_DROP_VECTORS = """
 WITH tokens AS (DELETE FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[]))
 DELETE FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])
 """
 
 
-class PostgresSearchIndex:
-    """The search index of a commit."""
+def _drop_vectors(connection: Connection, bank: int, seqs: Sequence[int]) -> None:
+    connection.exec_driver_sql(_DROP_VECTORS, (bank, list(seqs)))
 
-    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        """Index new facts by vector and words."""
-        index_facts(connection, bank, new)
 
-    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
-        """Index messages by their words."""
-        words.add(connection, "message", bank, [(seq, terms(content)) for seq, content in new])
+def _add_words(connection: Connection, kind: Kind, bank: int, texts: Sequence[tuple[int, Sequence[str]]]) -> None:
+    """Index texts, given by number and words."""
+    if not texts:
+        return
+    keys = [f"{{{','.join(map(str, word_keys(bank, words)))}}}" for _, words in texts]
+    statement = f"""
+WITH added AS (
+    INSERT INTO {kind}_words (bank, seq, words)
+    SELECT $1, seq, words::integer[] FROM unnest($2::bigint[], $3::text[]) AS given(seq, words)
+    RETURNING cardinality(words) AS length
+)
+INSERT INTO search_sizes AS known (bank, {kind}s, {kind}_terms)
+SELECT $1, count(*), coalesce(sum(length), 0) FROM added
+ON CONFLICT (bank) DO UPDATE
+SET {kind}s = known.{kind}s + excluded.{kind}s, {kind}_terms = known.{kind}_terms + excluded.{kind}_terms
+"""
+    connection.exec_driver_sql(statement, (bank, [seq for seq, _ in texts], keys))
 
-    def drop_bank(self, connection: Connection, bank: int) -> None:
-        """Remove all facts and messages of a bank."""
-        for table in search.sorted_tables:
-            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
 
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        """Replace the vectors of all facts; return False if one is missing."""
-        return replace_vectors(connection, bank, new)
+def _drop_words(connection: Connection, kind: Kind, bank: int, seqs: Iterable[int]) -> None:
+    """Remove texts from the index, those of them that are in it."""
+    statement = f"""
+WITH gone AS (
+    DELETE FROM {kind}_words WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING cardinality(words) AS length
+)
+UPDATE search_sizes
+SET {kind}s = {kind}s - (SELECT count(*) FROM gone),
+    {kind}_terms = {kind}_terms - (SELECT coalesce(sum(length), 0) FROM gone)
+WHERE bank = $1
+"""
+    connection.exec_driver_sql(statement, (bank, list(seqs)))
 
-    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
-        """Remove messages from the word index."""
-        words.drop(connection, "message", bank, numbers_of(connection, bank, messages))
 
-    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
-        """Remove facts by row number."""
-        words.drop(connection, "fact", bank, facts)
-        connection.exec_driver_sql(_DROP_FACTS, (bank, list(facts)))
+_COLUMNS = ", ".join(f"facts.{column.name}" for column in facts.columns)
+_WIDTH = len(facts.columns)
+# Each row is looked up by its key in a query of its own: joins would be planned for an average bank.
+_LOAD = f"""
+SELECT {_COLUMNS}, (
+    SELECT json_agg((
+        SELECT json_build_array(id, name, type, name_in_text) FROM entities WHERE bank = $1 AND seq = mentions.entity
+    ) ORDER BY mentions.entity)::text
+    FROM mentions WHERE mentions.bank = $1 AND mentions.fact = facts.seq
+), (
+    SELECT json_agg(CASE kind
+        WHEN {EPISODE} THEN (SELECT json_build_array(kind, id, title) FROM episodes WHERE bank = $1 AND seq = source)
+        WHEN {BASIS} THEN (SELECT json_build_array(kind, id, '') FROM facts AS own WHERE bank = $1 AND seq = source)
+        ELSE (SELECT json_build_array(kind, id, '') FROM messages WHERE bank = $1 AND seq = source)
+    END ORDER BY kind, source)::text
+    FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq
+)
+FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
+"""
 
-    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
-        """Remove messages by row number."""
-        words.drop(connection, "message", bank, messages)
 
-    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Return the vectors of facts by number."""
-        statement = select(fact_vectors.c.seq, fact_vectors.c.embedding).where(
-            statements.by_numbers(fact_vectors, bank, seqs)
-        )
-        return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
+def facts_with_titles(
+    connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]
+) -> tuple[list[Fact], dict[EpisodeId, str]]:
+    """Return facts in the order of the ids, and the titles of their episodes."""
+    if not ids:
+        return [], {}
+    rows = fetch(connection, _LOAD, number, [id for id in ids if storable(id)])
+    mentioned = mentions_of((row[0], *mention) for row in rows for mention in json.loads(row[_WIDTH] or "[]"))
+    titles: dict[EpisodeId, str] = {}
+    found = {row[2]: _fact(row, bank, mentioned.get(row[0], ()), titles) for row in rows}
+    return [found[id] for id in ids if id in found], titles
+
+
+def _fact(row: Sequence[Any], bank: BankId, mentioned: Sequence[Mention], titles: dict[EpisodeId, str]) -> Fact:
+    """Return a fact from its row; the titles of its episodes are added to those known."""
+    origins: tuple[list[str], ...] = ([], [], [], [])
+    for kind, id, title in json.loads(row[_WIDTH + 1] or "[]"):
+        origins[int(kind)].append(id)
+        if kind == EPISODE:
+            titles[EpisodeId(id)] = title
+    return fact_of(row[:_WIDTH], bank, mentioned, origins, None)
+
+
+_OUTLINES = f"""
+SELECT id, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+    (SELECT 1 FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
+    (SELECT id FROM episodes WHERE bank = $1 AND seq = (SELECT min(source) FROM sources
+        WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {EPISODE}))
+FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
+"""
+
+
+def outlines(connection: Connection, number: int, ids: Sequence[FactId]) -> list[FactOutline]:
+    """Return the outlines of facts in the order of the ids."""
+    rows = fetch(connection, _OUTLINES, number, [id for id in ids if storable(id)])
+    found = {row[0]: outline_of(row[0], row[1:]) for row in rows}
+    return [found[id] for id in ids if id in found]
 
 
 _TOKENS = """
@@ -182,7 +245,7 @@ WHERE bank = $1 AND facts.id = ANY($2::text[])
 
 
 def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-    """Token vectors in the order of the ids; None for a fact that has none."""
+    """Return token vectors in the order of the ids; None for a fact that has none."""
     rows = fetch(connection, _TOKENS, bank, [id for id in ids if storable(id)])
     stored = {FactId(id): (width, packed) for id, width, packed in rows}
     return decode_tokens([stored.get(id) for id in ids])

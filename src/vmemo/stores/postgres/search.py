@@ -1,12 +1,19 @@
-"""Searches on PostgreSQL: all channels of a recall on one connection, in one read transaction."""
+"""Searches on PostgreSQL: all channels of a recall on one connection, in one read transaction.
+
+By vector: an exact scan over the vectors of a bank, or the HNSW index if the bank is large. By words: a GIN index finds
+the texts that have a word of the query, and BM25 ranks them in the process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, FactId, Mention, MessageId
+from vmemo.models import BankId, FactId, Interval, Mention, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -23,19 +30,33 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
-from vmemo.stores.postgres import graph, load, rows, vectors as vector_rows, words
-from vmemo.stores.postgres.driver import Parameters, execute, fetch, fetch_built
-from vmemo.stores.postgres.filters import ScopeFilter
+from vmemo.stores.postgres import graph, rows
+from vmemo.stores.postgres.connection import Parameters, execute, fetch, fetch_built
+from vmemo.stores.postgres.filters import BEGAN, ENDED, ScopeFilter, occurred_in
+from vmemo.stores.postgres.graph import cosine
+from vmemo.stores.postgres.schema import vector_index
+from vmemo.stores.search import (
+    MOST_TEXTS,
+    Collection,
+    IndexedTexts,
+    accepts_messages,
+    is_wide,
+    rank_by_words,
+    word_keys,
+)
 from vmemo.stores.sql import entity_rows, reads
+from vmemo.stores.sqlite.index.postings import query_terms
+from vmemo.stores.sqlite.index.vectors import SAMPLE
+from vmemo.stores.values import micros
 
-_ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = $1 AND instruction = 1 LIMIT 1"
-"""Most banks have none."""
 _NAMED = """
 SELECT entity_names.name, entities.id, entities.name, entities.type
 FROM entity_names JOIN entities ON entities.bank = $1 AND entities.seq = entity_names.entity
 WHERE entity_names.bank = $1 AND entity_names.name = ANY($2::text[])
 ORDER BY entity_names.name, entity_names.entity
 """
+ALL_COMPARED = 2048
+"""Facts of an entity that an edge query compares at most; one that compares fewer chooses among the newest."""
 
 
 class PostgresBankSearch:
@@ -45,47 +66,42 @@ class PostgresBankSearch:
     """
 
     def __init__(self, connection: Connection, bank: BankId, *, index_from: int) -> None:
-        found = rows.sized(connection, bank)
+        found = rows.state_and_sizes(connection, bank)
         if found is None:
             raise BankNotFound(bank)
         self._state, self._sizes = found
         self._connection = connection
         self._name = bank
         self._bank = self._state.seq
+        self._large = self._sizes.facts.texts >= index_from
         self._filter: ScopeFilter | None = None
-        self._nearest: graph.NearestFacts | None = None
-        self._edges: list[graph.EdgeSearch] = []
-        self._plans_once = False
-        self.searched = vector_rows.SearchedBank(
-            bank=self._bank,
-            dimension=self._state.dimension,
-            count=self._sizes.facts.texts,
-            large=self._sizes.facts.texts >= index_from,
-        )
+        self._nearest: tuple[Scope, Vector, Sequence[Sequence[Any]]] | None = None
+        self._entity_facts: list[tuple[EdgeQuery, graph.EntityFacts]] = []
+        self._generic_plans = False
 
     @property
     def _by_search(self) -> Connection:
         """The connection for searches through a bank, whose plan depends on the bank and its size."""
-        return self._planned(once=False)
+        return self._planned(generic=False)
 
     @property
     def _by_key(self) -> Connection:
-        """The connection for rows that are looked up by key: planning takes longer, and one plan is good for all."""
-        return self._planned(once=True)
+        """The connection for rows that are looked up by key: one plan is good for all, and planning takes longer."""
+        return self._planned(generic=True)
 
-    def _planned(self, *, once: bool) -> Connection:
-        if once != self._plans_once:
-            execute(self._connection, f"SET LOCAL plan_cache_mode = {'force_generic_plan' if once else 'auto'}")
-            self._plans_once = once
+    def _planned(self, *, generic: bool) -> Connection:
+        if generic != self._generic_plans:
+            execute(self._connection, f"SET LOCAL plan_cache_mode = {'force_generic_plan' if generic else 'auto'}")
+            self._generic_plans = generic
         return self._connection
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None:
             self._state.demand(space)
-        self.filter(scope)
+        self._filter_of(scope)
 
-    def filter(self, scope: Scope) -> ScopeFilter:
+    def _filter_of(self, scope: Scope) -> ScopeFilter:
         """Return the filter of a scope; that of the last scope is kept, for it may take a query."""
         if self._filter is None or self._filter.scope is not scope:
             self._filter = ScopeFilter.of(self._by_search, self._bank, scope)
@@ -93,23 +109,110 @@ class PostgresBankSearch:
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        filter = self.filter(scope)
-        found = vector_rows.nearest(self._by_search, self.searched, filter, vector, limit=limit, floor=floor)
+        numbers = vector.tolist()
+        found = self._nearest_rows(self._filter_of(scope), numbers, limit=limit, floor=floor)
         # The first search is the one for the whole question, which following the graph compares with.
-        self._nearest = self._nearest or graph.NearestFacts(scope, vector, found)
-        return found.ranking(limit, floor)
+        self._nearest = self._nearest or (scope, vector, found)
+        return Ranking.of(_hits(found, limit, floor), self._baseline(numbers))
+
+    def neighbours(self, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each vector the nearest current facts."""
+        filter = self._filter_of(Scope(bank=self._name))
+        return [
+            _hits(self._nearest_rows(filter, vector.tolist(), limit=limit, floor=floor), limit, floor)
+            for vector in vectors
+        ]
+
+    def _nearest_rows(
+        self, filter: ScopeFilter, vector: Sequence[float], *, limit: int, floor: float
+    ) -> list[Sequence[Any]]:
+        """Return id, cosine, tokens and number of at least the best `limit` facts of a scope, best first.
+
+        Where nearly every fact passes, twice as many as wanted are ranked before the scope is applied, which saves
+        reading the row of every fact. If too few of these pass, the facts of the scope are ranked alone.
+        """
+        connection = self._by_search
+        if is_wide(filter.scope):
+            length = 2 * limit + 16
+            indexed = self._use_index(length)
+            ranked = fetch_built(connection, lambda values: self._shortlist(values, filter, vector, length, indexed))
+            passing = [row for row in ranked if row[4]]
+            complete = len(ranked) < length and not indexed
+            if complete or len(passing) >= limit or (len(ranked) == length and ranked[-1][1] < floor):
+                return passing
+        return fetch_built(connection, lambda values: _exact(values, filter, vector, limit))
+
+    def _use_index(self, length: int) -> bool:
+        """Return True if the index can return this many rows, and widen its search for this transaction."""
+        if not self._large or length * INDEX_SHARE > self._sizes.facts.texts:
+            return False
+        candidates = max(300, min(1_000, 3 * length))
+        asked = vector_index(self._state.dimension), str(candidates), float(OTHER_BANKS * self._sizes.facts.texts)
+        return bool(fetch(self._connection, _USE_INDEX, *asked))
+
+    def _shortlist(
+        self, values: Parameters, filter: ScopeFilter, vector: Sequence[float], length: int, indexed: bool
+    ) -> str:
+        """Return the statement for the nearest facts, each with the result of the scope's conditions."""
+        bank = values.add(self._bank, "bigint")
+        if indexed:
+            halfvec = f"halfvec({self._state.dimension})"
+            nearest = f"""
+SELECT seq, -distance AS score FROM (
+    SELECT seq, embedding::{halfvec} <#> (SELECT {values.add(vector, "real[]")}::{halfvec}) AS distance
+    FROM fact_vectors WHERE bank = {self._bank} AND vector_dims(embedding) = {self._state.dimension}
+    ORDER BY distance LIMIT {length}
+) AS near"""
+        else:
+            nearest = (
+                f"SELECT seq, {cosine(values, vector)} AS score FROM fact_vectors WHERE bank = {bank} "
+                f"ORDER BY score DESC, seq LIMIT {length}"
+            )
+        # Each row is looked up by its key; all rows of the bank would be read to join so few.
+        return f"""
+SELECT row.id, nearest.score, row.tokens, nearest.seq, row.passes FROM ({nearest}) AS nearest CROSS JOIN LATERAL (
+    SELECT facts.id, facts.tokens, {filter.facts(values)} AS passes
+    FROM facts WHERE facts.bank = {bank} AND facts.seq = nearest.seq OFFSET 0
+) AS row
+ORDER BY nearest.score DESC, nearest.seq
+"""
+
+    def _baseline(self, vector: Sequence[float]) -> float:
+        """Return the cosine of unrelated facts: two deviations under the mean of an even sample."""
+
+        def statement(values: Parameters) -> str:
+            bank = values.add(self._bank, "bigint")
+            sample = f"SELECT {cosine(values, vector)} AS cosine FROM fact_vectors WHERE bank = {bank}"
+            if self._sizes.facts.texts >= 2 * SAMPLE:
+                # A few facts at each of some places at even distances; each place is one look at the key.
+                sample = f"""
+SELECT cosine FROM (
+    SELECT min(seq) AS first, max(seq) AS last FROM fact_vectors WHERE bank = {bank}
+) AS ends CROSS JOIN generate_series(0, {PLACES - 1}) AS place CROSS JOIN LATERAL (
+    {sample} AND seq >= ends.first + (ends.last - ends.first) * place / {PLACES} ORDER BY seq LIMIT {SAMPLE // PLACES}
+) AS following"""
+            return f"SELECT avg(cosine) - 2 * stddev_pop(cosine) FROM ({sample}) AS sample"
+
+        [(found,)] = fetch_built(self._by_search, statement)
+        return float(found or 0.0)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        return words.matching_facts(self._by_search, self._sizes.facts, self.filter(scope), text, limit=limit)
+        index = _WordIndex(self._by_search, "fact", self._sizes.facts, self._filter_of(scope))
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank messages by BM25."""
-        return words.matching_messages(self._by_search, self._sizes.messages, self.filter(scope), text, limit=limit)
+        if not accepts_messages(scope):
+            return Ranking()
+        index = _WordIndex(self._by_search, "message", self._sizes.messages, self._filter_of(scope))
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts of an interval."""
-        return vector_rows.during(self._by_search, self.searched, self.filter(scope), query, limit=limit)
+        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
+        filter, vector = self._filter_of(scope), query.vector.tolist()
+        found = fetch_built(self._by_search, lambda values: _during(values, filter, query, vector, limit))
+        return Ranking.of([Scored(FactId(id), score, tokens) for id, score, tokens in found], self._baseline(vector))
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
@@ -117,8 +220,6 @@ class PostgresBankSearch:
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""
-        if not fetch(self._connection, _ANY_INSTRUCTION, self._bank):
-            return []
         filter = ScopeFilter.of(self._connection, self._bank, scope)
 
         def statement(values: Parameters) -> str:
@@ -132,11 +233,23 @@ class PostgresBankSearch:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        found = next((known for known in self._edges if known.serves(query)), None)
-        if found is None:
-            found = graph.EdgeSearch(self.filter(query.scope), query, self._nearest)
-            self._edges.append(found)
-        return found.find(self._by_key, query)
+        filter = self._filter_of(query.scope)
+        return graph.edges(self._by_key, filter, query, self._known_entity_facts(query))
+
+    def _known_entity_facts(self, query: EdgeQuery) -> graph.EntityFacts:
+        """Return the facts of entities that earlier queries of this transaction have chosen for the same question."""
+        for asked, facts in self._entity_facts:
+            same_numbers = (asked.fan, asked.compared, asked.floor) == (query.fan, query.compared, query.floor)
+            if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
+                return facts
+        facts: graph.EntityFacts = {}
+        if self._nearest is not None and query.compared >= ALL_COMPARED and query.floor <= -1.0:
+            scope, vector, nearest = self._nearest
+            if scope is query.scope and vector is query.vector:
+                known = {row[3]: (FactId(row[0]), row[2]) for row in nearest}
+                facts = graph.entities_of_nearest(self._by_key, self._bank, known, query.fan)
+        self._entity_facts.append((query, facts))
+        return facts
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
@@ -144,22 +257,130 @@ class PostgresBankSearch:
 
     def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return graph.revisions(self._by_key, self.filter(query.scope), query.facts)
+        return graph.revisions(self._by_key, self._filter_of(query.scope), query.facts)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        found, titles = load.facts_with_titles(self._by_key, self._bank, self._name, facts)
+        found, titles = rows.facts_with_titles(self._by_key, self._bank, self._name, facts)
         said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(facts=found, messages=said, titles=titles)
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
-        return load.outlines(self._by_key, self._bank, facts)
+        return rows.outlines(self._by_key, self._bank, facts)
 
 
-def nearest(
-    connection: Connection, bank: BankId, vectors: Vectors, *, limit: int, floor: float, index_from: int
-) -> list[list[Scored]]:
-    """Return for each vector the nearest current facts."""
-    searched = PostgresBankSearch(connection, bank, index_from=index_from).searched
-    return vector_rows.neighbours(connection, searched, vectors, limit=limit, floor=floor)
+PLACES = 64
+"""Places of a bank that are looked at for a sample of its facts."""
+INDEX_SHARE = 60
+"""The index is asked for at most one fact of the bank in so many; beyond that a scan is as fast."""
+OTHER_BANKS = 10
+"""The index is used for a bank with at least one of so many of its vectors: it reads those of other banks as well."""
+_USE_INDEX = """
+SELECT set_config('hnsw.ef_search', $2, true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
+FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+WHERE indexrelid = to_regclass($1) AND indisvalid AND reltuples <= $3
+"""
+
+
+def _hits(ranked: Sequence[Sequence[Any]], limit: int, floor: float) -> list[Scored]:
+    return [Scored(FactId(id), score, tokens) for id, score, tokens, *_ in ranked[:limit] if score >= floor]
+
+
+def _exact(values: Parameters, filter: ScopeFilter, vector: Sequence[float], limit: int) -> str:
+    """Return the statement that ranks all facts of a scope."""
+    bank = values.add(filter.bank, "bigint")
+    return f"""
+SELECT facts.id, {cosine(values, vector)} AS score, facts.tokens, facts.seq
+FROM fact_vectors JOIN facts ON facts.bank = {bank} AND facts.seq = fact_vectors.seq
+WHERE fact_vectors.bank = {bank} AND {filter.facts(values)}
+ORDER BY score DESC, facts.seq LIMIT {limit}
+"""
+
+
+def _during(values: Parameters, filter: ScopeFilter, query: TemporalSearch, vector: Sequence[float], limit: int) -> str:
+    bank, floor = values.add(filter.bank, "bigint"), values.add(query.floor, "float8")
+    conditions = " AND ".join([filter.facts(values), *occurred_in(values, query.during)])
+    share = f"1 - {values.add(query.edge_penalty, 'float8')} * {_off_centre(values, query.during)}"
+    # The offset keeps the floor from being asked of every fact of the bank.
+    return f"""
+SELECT id, cosine * share AS score, tokens FROM (
+    SELECT facts.id, facts.seq, facts.tokens, {cosine(values, vector)} AS cosine, {share} AS share
+    FROM facts JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = facts.seq
+    WHERE facts.bank = {bank} AND {conditions} OFFSET 0
+) AS close
+WHERE cosine >= {floor} ORDER BY score DESC, seq LIMIT {limit}
+"""
+
+
+def _off_centre(values: Parameters, interval: Interval) -> str:
+    """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""
+    if interval.start is None or interval.end is None:
+        return "0::float8"
+    start, end = micros(interval.start), micros(interval.end)
+    middle = values.add((start + end) / 2, "float8")
+    half = values.add(max(1.0, (end - start) / 2), "float8")
+    return f"least(1::float8, abs(({BEGAN} + {ENDED})::float8 / 2 - {middle}) / {half})"
+
+
+SAMPLED_TEXTS = 1_000
+"""Newest texts of a bank by which the frequency of a word in very many texts is estimated."""
+_MESSAGE_TOKENS = "length(messages.content) / 4 + 1"
+"""Tokens are estimated here; recall counts the few it keeps."""
+_ARRAY = np.dtype([("bytes", ">i4"), ("value", ">i4")])
+_ARRAY_HEAD = 20
+"""Bytes before the elements of an array in PostgreSQL's binary format, where each has its length before it."""
+
+
+@dataclass(frozen=True)
+class _WordIndex:
+    """`WordIndex` of a bank: a GIN index over the keys of the words of facts or messages."""
+
+    connection: Connection
+    kind: rows.Kind
+    size: Collection
+    filter: ScopeFilter
+
+    def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
+        """Return how many texts have each word; above `MOST_TEXTS`, as estimated by the newest texts."""
+        statement = f"""
+SELECT key, (
+    SELECT count(*) FROM (
+        SELECT FROM {self.kind}_words WHERE bank = $1 AND words @> ARRAY[key] LIMIT {MOST_TEXTS}
+    ) AS held
+), (
+    SELECT count(*) FILTER (WHERE words @> ARRAY[key])::float8 / count(*) FROM (
+        SELECT words FROM {self.kind}_words WHERE bank = $1 ORDER BY seq DESC LIMIT {SAMPLED_TEXTS}
+    ) AS newest
+) FROM unnest($2::integer[]) AS given(key)
+"""
+        found = fetch(self.connection, statement, self.filter.bank, list(keys))
+        return {
+            key: count if count < MOST_TEXTS else max(MOST_TEXTS, share * self.size.texts)
+            for key, count, share in found
+        }
+
+    def texts(self, keys: Sequence[int]) -> IndexedTexts:
+        """Return texts that have one of the words."""
+        statement = (
+            f"SELECT seq, array_send(words) FROM {self.kind}_words WHERE bank = $1 AND words && $2::integer[] LIMIT $3"
+        )
+        found = fetch(self.connection, statement, self.filter.bank, list(keys), MOST_TEXTS)
+        elements = np.frombuffer(b"".join([words[_ARRAY_HEAD:] for _, words in found]), _ARRAY)
+        lengths = [(len(words) - _ARRAY_HEAD) // _ARRAY.itemsize for _, words in found]
+        seqs = np.array([seq for seq, _ in found], np.int64)
+        return IndexedTexts(seqs, np.array(lengths, np.int64), elements["value"].astype(np.int32))
+
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
+        """Return id and tokens of those texts that the scope accepts, by number."""
+        is_fact = self.kind == "fact"
+        tokens, condition = ("tokens", self.filter.facts) if is_fact else (_MESSAGE_TOKENS, self.filter.messages)
+
+        def statement(values: Parameters) -> str:
+            bank, given = values.add(self.filter.bank, "bigint"), values.add(seqs, "bigint[]")
+            return (
+                f"SELECT seq, id, {tokens} FROM {self.kind}s "
+                f"WHERE bank = {bank} AND seq = ANY({given}) AND {condition(values)}"
+            )
+
+        return {seq: (FactId(id), count) for seq, id, count in fetch_built(self.connection, statement)}

@@ -20,8 +20,8 @@ from vmemo.models.results import Status
 from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, BankReader
-from vmemo.stores.postgres import maintenance, search
-from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres import schema
+from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
 from vmemo.stores.sql import migrate, reads, statements
@@ -162,15 +162,14 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, on the pool's loop."""
-        return await self._database.read(
-            lambda c: run(SqlBankReader(PostgresBankSearch(c, bank, index_from=self._index_from)))
-        )
+        return await self._database.read(lambda c: run(SqlBankReader(self._search(c, bank))))
+
+    def _search(self, connection: Connection, bank: BankId) -> PostgresBankSearch:
+        return PostgresBankSearch(connection, bank, index_from=self._index_from)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""
-        return await self._database.read(
-            lambda c: search.nearest(c, bank, vectors, limit=limit, floor=floor, index_from=self._index_from)
-        )
+        return await self._database.read(lambda c: self._search(c, bank).neighbours(vectors, limit=limit, floor=floor))
 
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it, then release the space of its rows."""
@@ -187,20 +186,20 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     async def _vacuum(self) -> None:
         with suppress(StoreError):
-            await self._database.alone(maintenance.vacuum(maintenance.TABLES))
+            await self._database.run_outside_transactions(schema.vacuum(schema.TABLES))
 
     async def _analyse(self) -> None:
-        changed = await self._database.read(maintenance.changed)
+        changed = await self._database.read(schema.changed)
         if changed:
-            await self._database.alone(maintenance.analyse(changed))
+            await self._database.run_outside_transactions(schema.analyse(changed))
 
     async def optimise(self) -> None:
         """Update the planner's statistics of changed tables, then build the vector index if a bank needs it."""
         await self._analyse()
-        for statement in await self._database.read(lambda c: maintenance.index_statements(c, self._index_from)):
+        for statement in await self._database.read(lambda c: schema.index_statements(c, self._index_from)):
             # Two processes that begin at once wait for each other until the server ends one; the next run builds again.
             with suppress(StoreBusy):
-                await self._database.alone(statement)
+                await self._database.run_outside_transactions(statement)
 
     async def schema_version(self) -> str:
         """Return the version of the schema."""
@@ -208,9 +207,9 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     async def damage(self) -> list[str]:
         """Return the errors that amcheck finds in the indexes; empty if there are none or it is not installed."""
-        return await self._database.read(maintenance.damage)
+        return await self._database.read(schema.damage)
 
     async def status(self, bank: BankId) -> Status:
         """Return the bank's status; its size is that of the whole database."""
         found = await super().status(bank)
-        return found.model_copy(update={"bytes": await self._database.read(maintenance.size)})
+        return found.model_copy(update={"bytes": await self._database.read(schema.size)})

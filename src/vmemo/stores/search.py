@@ -1,0 +1,219 @@
+"""Search rules that are written once for several databases: BM25 over arrays, and the conditions of a scope.
+
+SQL and Cypher write the conditions of a scope alike, so they are returned as text. `Placeholder` adds a value to the
+parameters of the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vmemo.models import FactId, Interval, Network
+from vmemo.models.search import Ranking, Scope, Scored, TagsMatch
+from vmemo.stores.sqlite.index.postings import K1, B, term_hash
+from vmemo.text.tokens import terms
+
+MOST_TEXTS = 10_000
+"""Texts that are scored. A query that matches more is searched by its rarest words, and its other words only score."""
+GROWTH = 4
+"""If too few of the best texts are in the scope, the next step looks up this many times as many texts."""
+
+Placeholder = Callable[[datetime], str]
+_COMMON: frozenset[Network] = frozenset({"world", "experience"})
+
+
+class Collection(NamedTuple):
+    """The number of indexed texts of a bank, and of their words."""
+
+    texts: int
+    words: int
+
+
+class IndexedTexts(NamedTuple):
+    """Texts of a word index: their numbers, their lengths, and the keys of all their words one after another."""
+
+    seqs: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    words: NDArray[np.int32]
+
+
+class WordIndex(Protocol):
+    """The word index of the facts or the messages of a bank, with the filter of a scope."""
+
+    @property
+    def size(self) -> Collection:
+        """The size of the index."""
+        ...
+
+    def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
+        """Return how many texts of the bank have each word; banks with few texts are not asked."""
+        ...
+
+    def texts(self, keys: Sequence[int]) -> IndexedTexts:
+        """Return at most `MOST_TEXTS` texts that have one of the words."""
+        ...
+
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
+        """Return id and tokens of those texts that the scope accepts, by number."""
+        ...
+
+
+def word_keys(bank: int | str, words: Iterable[str]) -> list[int]:
+    """Return the 32-bit hashes of words. The bank is part of each, so that one index leads to the texts of one bank."""
+    own = term_hash(str(bank))
+    return [(term_hash(word) ^ own) - 2**31 for word in words]
+
+
+def fact_words(text: str, context: str) -> list[str]:
+    """Return the words of a fact, with repetition. Its own words count twice as much as those of its context."""
+    return [*terms(text) * 2, *terms(context)]
+
+
+def accepts_messages(scope: Scope) -> bool:
+    """Return False if a scope filters by networks or entities, which only facts have."""
+    return not scope.entities and (not scope.networks or "world" in scope.networks)
+
+
+def rank_by_words(index: WordIndex, keys: Sequence[int], *, limit: int) -> Ranking:
+    """Rank the texts that have some of the words by BM25."""
+    if not keys or not index.size.texts:
+        return Ranking()
+    keys = sorted(set(keys))
+    frequencies = index.frequencies(keys) if index.size.texts > MOST_TEXTS else dict[int, float]()
+    found = index.texts(_rarest(keys, frequencies))
+    scores = _bm25(index.size, found, keys, frequencies)
+    best = np.lexsort((found.seqs, -scores))
+    hits, start, length = list[Scored](), 0, limit + limit // GROWTH
+    while start < len(best) and len(hits) < limit:
+        places = best[start : start + length]
+        seqs = found.seqs[places].tolist()
+        accepted = index.in_scope(seqs)
+        scored = zip(seqs, scores[places].tolist(), strict=True)
+        hits += [Scored(accepted[seq][0], score, accepted[seq][1]) for seq, score in scored if seq in accepted]
+        start, length = start + length, GROWTH * length
+    return Ranking.of(hits[:limit])
+
+
+def _rarest(keys: Sequence[int], frequencies: Mapping[int, float]) -> list[int]:
+    """Return the words that find texts: all, or the rarest ones that together are in at most `MOST_TEXTS` texts."""
+    ordered = sorted(keys, key=lambda key: frequencies.get(key, 0))
+    total = np.cumsum([frequencies.get(key, 0) for key in ordered])
+    return ordered[: max(1, int(np.searchsorted(total, MOST_TEXTS, side="right")))]
+
+
+def _bm25(
+    size: Collection, found: IndexedTexts, keys: Sequence[int], frequencies: Mapping[int, float]
+) -> NDArray[np.float64]:
+    """Return the score of each text; words without a known frequency are counted in the texts."""
+    count = len(found.seqs)
+    text_of_word = np.repeat(np.arange(count), found.lengths)
+    norms = K1 * (1 - B + B * found.lengths / max(size.words / size.texts, 1.0))
+    scores = np.zeros(count)
+    for key in keys:
+        repeated = np.bincount(text_of_word[found.words == key], minlength=count)
+        known = frequencies.get(key, np.count_nonzero(repeated))
+        rarity = np.log(1 + (size.texts - known + 0.5) / (known + 0.5))
+        scores += rarity * repeated * (K1 + 1) / (repeated + norms)
+    return scores
+
+
+def is_wide(scope: Scope) -> bool:
+    """Return True if a scope admits most facts: it filters by times or common networks at most."""
+    narrow = scope.tags or scope.entities or scope.metadata or scope.occurred is not None
+    return not narrow and not (scope.networks and scope.networks.isdisjoint(_COMMON))
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    """Return the condition that all conditions hold."""
+    return f"({' AND '.join(conditions)})" if conditions else "true"
+
+
+def unexpired(record: str, now: str) -> str:
+    """Return the condition that a fact or message is not past its expiry."""
+    return f"({record}.expires_at IS NULL OR {record}.expires_at > {now})"
+
+
+def visible_facts(scope: Scope, fact: str, now: datetime, add: Placeholder) -> list[str]:
+    """Return the conditions that a fact was true at one time and believed at another, and has not expired."""
+    found = _true_and_believed(scope, fact, now, add)
+    return found if scope.past_expiry else [*found, unexpired(fact, add(now))]
+
+
+def _true_and_believed(scope: Scope, fact: str, now: datetime, add: Placeholder) -> list[str]:
+    """Without times in the scope, a fact must be true and believed now."""
+    if scope.at_time is None and scope.known_at is None:
+        return [] if scope.include_expired else [_true_now(scope, fact, now, add)]
+    if scope.known_at is None:
+        # The current belief decides: a fact that expired without an end was never true.
+        found, ended = [f"({fact}.expired_at IS NULL OR {fact}.invalid_at IS NOT NULL)"], "true"
+    else:
+        known = add(scope.known_at)
+        found = [f"{fact}.recorded_at <= {known}", f"({fact}.expired_at IS NULL OR {fact}.expired_at > {known})"]
+        # A fact closed later was, at that time, believed to be still true.
+        ended = f"{fact}.expired_at IS NULL"
+    if scope.at_time is not None:
+        at = add(scope.at_time)
+        found.append(f"({fact}.valid_at IS NULL OR {fact}.valid_at <= {at})")
+        found.append(f"NOT ({ended} AND {fact}.invalid_at IS NOT NULL AND {fact}.invalid_at <= {at})")
+    return found
+
+
+def _true_now(scope: Scope, fact: str, now: datetime, add: Placeholder) -> str:
+    current = f"({fact}.expired_at IS NULL AND ({fact}.invalid_at IS NULL OR {fact}.invalid_at > {add(now)}))"
+    return current if scope.former is None else f"({current} OR {_formerly_true(scope.former, fact, add)})"
+
+
+def _formerly_true(during: Interval, fact: str, add: Placeholder) -> str:
+    """Return the condition that a fact is not true any more, and was at some time of an interval."""
+    # A fact that ended at its start was never true.
+    found = [
+        f"{fact}.invalid_at IS NOT NULL",
+        f"({fact}.valid_at IS NULL OR {fact}.valid_at < {fact}.invalid_at)",
+    ]
+    if during.end is not None:
+        found.append(f"({fact}.valid_at IS NULL OR {fact}.valid_at < {add(during.end)})")
+    if during.start is not None:
+        found.append(f"{fact}.invalid_at > {add(during.start)}")
+    return all_of(found)
+
+
+def messages_in_time(scope: Scope, message: str, now: datetime, add: Placeholder) -> list[str]:
+    """Return the conditions for messages within the scope's times that have not expired."""
+    found = [unexpired(message, add(now))]
+    if scope.occurred is not None and scope.occurred.start is not None:
+        found.append(f"{message}.timestamp >= {add(scope.occurred.start)}")
+    if scope.occurred is not None and scope.occurred.end is not None:
+        found.append(f"{message}.timestamp < {add(scope.occurred.end)}")
+    if scope.at_time is not None:
+        found.append(f"{message}.timestamp <= {add(scope.at_time)}")
+    if scope.known_at is not None:
+        found.append(f"{message}.recorded_at <= {add(scope.known_at)}")
+    return found
+
+
+def tag_conditions(rule: TagsMatch, held: Sequence[str], *, untagged: str, count: str) -> list[str]:
+    """Return the conditions for a scope's tags.
+
+    `held` are the conditions for each of the tags, `untagged` is the one for records without tags, and `count` the
+    number of tags of a record.
+    """
+    if not held:
+        return []
+    match rule:
+        case "all":
+            return list(held)
+        case "any":
+            return [f"({' OR '.join(held)})"]
+        case "exact":
+            return [*held, f"{count} = {len(held)}"]
+        case "all_or_none":
+            return [f"({all_of(held)} OR ({untagged}))"]
+        case "any_or_none":
+            return [f"({' OR '.join(held)} OR ({untagged}))"]
+        case _:
+            assert_never(rule)
