@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from vmemo.models import FactId
-from vmemo.stores.sqlite.index import bank as bank_module, vectors
-from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.blocks import COLUMNS, FactBlock, FactIds
+from vmemo.stores.sqlite.index import bank, vectors
+from vmemo.stores.sqlite.index.bank import COLUMNS, BankIndex, FactBlock, FactIds
 from vmemo.stores.sqlite.index.postings import keys_of
 from vmemo.stores.sqlite.index.vectors import SharedCells, Vectors, quantised
 
@@ -36,8 +35,8 @@ def test_cells_find_the_neighbours_that_a_search_of_all_rows_finds(monkeypatch: 
     monkeypatch.setattr(vectors, "SEARCHED", 400)
     index, queries = index_of(similar_vectors(4_000, 1)), similar_vectors(200, 2)
     scanned = index.neighbours(queries, index.current(0), 10, 0.3)
-    monkeypatch.setattr(bank_module, "MULTIPLIED", 1_000)
-    monkeypatch.setattr(bank_module, "FEW", 100)
+    monkeypatch.setattr(bank, "MULTIPLIED", 1_000)
+    monkeypatch.setattr(bank, "FEW", 100)
     found = index.neighbours(queries, index.current(0), 10, 0.3)
     one_by_one = [index.neighbours(query[None], index.current(0), 10, 0.3)[0] for query in queries]
     for some in (found, one_by_one):
@@ -46,7 +45,7 @@ def test_cells_find_the_neighbours_that_a_search_of_all_rows_finds(monkeypatch: 
 
 
 def test_an_older_view_does_not_return_the_rows_of_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bank_module, "MULTIPLIED", 1_000)
+    monkeypatch.setattr(bank, "MULTIPLIED", 1_000)
     rows = similar_vectors(2_000, 1)
     older = index_of(rows)
     newer = index_of(rows[:300], older)

@@ -15,11 +15,10 @@ from vmemo.lifecycle.forget import forget
 from vmemo.models import Fact
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget
 from vmemo.stores.sqlite import block_rows
-from vmemo.stores.sqlite.cache import IndexCache
 from vmemo.stores.sqlite.database import SqliteFile
-from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.blocks import BLOCK
+from vmemo.stores.sqlite.index.bank import BLOCK, BankIndex
 from vmemo.stores.sqlite.index.vectors import quantised
+from vmemo.stores.sqlite.search import IndexCache
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.stores.sqlite.index import blocks, postings
-from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex
-from vmemo.stores.sqlite.index.blocks import BLOCK, FactBlock, FactIds
+from vmemo.stores.sqlite.index import bank, postings
+from vmemo.stores.sqlite.index.bank import BLOCK, EARLIEST, LATEST, BankIndex, FactBlock, FactIds
 from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Keys, Postings, hashed, keys_of, term_hash
 from vmemo.stores.sqlite.index.vectors import EXACT, ComparedVectors, Vectors, best, quantised
 
@@ -316,7 +315,7 @@ def test_a_damaged_block_is_reported() -> None:
 
 
 def test_ids_are_found_after_those_asked_for_lately_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "RECENT_IDS", 4)
+    monkeypatch.setattr(bank, "RECENT_IDS", 4)
     known = [an_id(seq) for seq in range(40)]
     ids = FactIds.empty().extended(FactIds.of(known[:30])).extended(FactIds.of(known[30:]))
     for row in range(40):

@@ -12,9 +12,9 @@ import pytest
 from vmemo.models import BankId, Fact
 from vmemo.models.changes import Deletions
 from vmemo.models.search import Encoding
-from vmemo.stores.sqlite import cache
-from vmemo.stores.sqlite.cache import IndexCache
+from vmemo.stores.sqlite import search
 from vmemo.stores.sqlite.database import SqliteFile
+from vmemo.stores.sqlite.search import IndexCache
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,
@@ -74,7 +74,7 @@ def test_an_index_follows_removals_as_if_it_were_read_again(tmp_path: Path, monk
         await other.open()
         assert await found(other) == await found(store)
         with monkeypatch.context() as patched:
-            patched.delattr(cache, "_read")
+            patched.delattr(search, "_read")
             await remove_some(store)
             left = await found(store)
             assert await found(other) == left

@@ -26,10 +26,9 @@ from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.postgres.search import PostgresBankSearch
 from vmemo.stores.sql import migrate, reads, statements
 from vmemo.stores.sql.bank_rows import bank_state
-from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import SqlBankReader
-from vmemo.stores.sql.store import SqlStore
+from vmemo.stores.sql.store import SqlStore, commit_changes
 
 R = TypeVar("R")
 
@@ -148,7 +147,7 @@ class PostgresStore(SqlStore[PostgresPool]):
             if tried and self._committed(connection, changes):
                 return True
             tried = True
-            return commit(connection, changes, self._index)
+            return commit_changes(connection, changes, self._index)
 
         return await self._database.write(run, repeatable=True)
 

@@ -384,7 +384,7 @@ fact_blocks = Table(
     Column("terms", LargeBinary, nullable=False),
     Index("fact_blocks_order", "bank", "first", "last", "count"),
 )
-"""Vectors and terms of facts, in blocks of consecutive facts of a bank; see `vmemo.stores.sqlite.index.blocks`."""
+"""Vectors and terms of facts, in blocks of consecutive facts of a bank; see `vmemo.stores.sqlite.index.bank`."""
 
 block_properties = Table(
     "block_properties",

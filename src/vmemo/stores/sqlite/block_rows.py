@@ -22,10 +22,12 @@ from vmemo.models import FactId
 from vmemo.models.search import TokenTable, TokenVectors, Vector
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.statements import AnyRow, Prepared, among, execute, fetch, later, listed
-from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS
-from vmemo.stores.sqlite.index.blocks import (
+from vmemo.stores.sqlite.index.bank import (
     BLOCK,
     COLUMNS,
+    EARLIEST,
+    LATEST,
+    NETWORKS,
     Columns,
     FactBlock,
     FactIds,

@@ -38,8 +38,8 @@ from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_w
 from vmemo.stores.sql.statements import Cell, Prepared, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
-from vmemo.stores.sqlite.cache import BankCache
 from vmemo.stores.sqlite.index.postings import hashed
+from vmemo.stores.sqlite.search import BankCache
 from vmemo.stores.values import WORDLESS, dump, micros
 from vmemo.text.tokens import terms
 

@@ -20,11 +20,10 @@ from vmemo.ports import BankNotFound, BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.statements import fetch
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sqlite.cache import BankCaches, IndexCache
 from vmemo.stores.sqlite.connection import KeySource
 from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
 from vmemo.stores.sqlite.rows import SqliteSearchIndex, cooccurring
-from vmemo.stores.sqlite.search import SqliteBankReader
+from vmemo.stores.sqlite.search import BankCaches, IndexCache, SqliteBankReader
 from vmemo.stores.values import micros
 
 R = TypeVar("R")
