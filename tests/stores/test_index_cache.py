@@ -74,7 +74,7 @@ def test_an_index_follows_removals_as_if_it_were_read_again(tmp_path: Path, monk
         await other.open()
         assert await found(other) == await found(store)
         with monkeypatch.context() as patched:
-            patched.delattr(search, "_read")
+            patched.delattr(search, "_read_index")
             await remove_some(store)
             left = await found(store)
             assert await found(other) == left
