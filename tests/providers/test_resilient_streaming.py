@@ -159,11 +159,9 @@ def test_a_cached_answer_serves_a_stream() -> None:
     assert asyncio.run(collect(llm, REQUEST)).completion == Completion(text="".join(DELTAS), usage=Usage())
 
 
-@pytest.mark.parametrize("invalid", ["prose", '{"n": ', '{"m": 1}'])
-def test_failures_and_invalid_answers_are_not_cached(invalid: str) -> None:
-    llm = resilient(FakeLLM({"reflect": [ConnectionDropped("0123456789"), invalid, {"n": 1}]}), ManualClock())
+def test_failures_are_not_cached() -> None:
+    llm = resilient(FakeLLM({"reflect": [ConnectionDropped("0123456789"), {"n": 1}]}), ManualClock())
     asyncio.run(collect(llm, REQUEST))
-    assert "".join(asyncio.run(collect(llm, REQUEST)).deltas) == invalid
     assert asyncio.run(collect(llm, REQUEST)).deltas == DELTAS
 
 

@@ -1,7 +1,7 @@
 """The caller's schema of an answer, and the validation of a model's answer against it.
 
-A schema may come from another host, so its validation is bounded: patterns run in an engine that takes linear time, and
-the number of checks is limited.
+A schema may come from another host, and jsonschema has no limits of its own. So patterns run in an engine that takes
+linear time, the number of checks is limited, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue, PydanticInvalidForJsonSchema, PydanticUserError, ValidationError
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -23,26 +23,8 @@ MAX_SCHEMA_LENGTH = 50_000
 """Characters of a schema as JSON."""
 MAX_CHECKS = 10_000
 """Keywords of a schema that are checked in one answer; references can multiply them without end."""
-Schema = type[BaseModel] | Mapping[str, JsonValue]
-
-
-class _JsonSchemaError(Protocol):
-    json_path: str
-    validator: str
-    absolute_path: Sequence[str | int]
-    context: Sequence[_JsonSchemaError]
-
-
-class _Validator(Protocol):
-    def iter_errors(self, instance: JsonValue) -> Iterator[_JsonSchemaError]: ...
-
-
-@dataclass(frozen=True)
-class _Mismatch:
-    """The place where a value does not match the schema; the message does not contain the value."""
-
-    path: tuple[str | int, ...]
-    message: str
+Mismatch = tuple[tuple[str | int, ...], str]
+"""The path of a value that does not match the schema, and a message without the value."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +32,7 @@ class CallerSchema:
     """A JSON schema for answers, and the function that validates a value against it."""
 
     schema: Mapping[str, JsonValue]
-    mismatches: Callable[[JsonValue], list[_Mismatch]]
+    mismatches: Callable[[JsonValue], list[Mismatch]]
 
     @staticmethod
     def of(schema: object) -> CallerSchema:
@@ -77,9 +59,9 @@ class CallerSchema:
             return "the answer is not a JSON object", None
         found = self.mismatches(value)
         # Servers with strict output require every property, and return null for one that has no value.
-        while found and sum(_remove_null(value, mismatch.path) for mismatch in found):
+        while found and sum(_remove_null(value, path) for path, _ in found):
             found = self.mismatches(value)
-        return ("; ".join(mismatch.message for mismatch in found[:5]), None) if found else (None, value)
+        return ("; ".join(message for _, message in found[:5]), None) if found else (None, value)
 
 
 def _require_json(value: JsonValue) -> None:
@@ -113,11 +95,11 @@ def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
     return {**schema["$defs"][target], "$defs": schema["$defs"]} if target else schema
 
 
-def _model_mismatches(model: type[BaseModel], value: JsonValue) -> list[_Mismatch]:
+def _model_mismatches(model: type[BaseModel], value: JsonValue) -> list[Mismatch]:
     try:
         model.model_validate(value)
     except ValidationError as error:
-        return [_Mismatch(e["loc"], f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}") for e in error.errors()]
+        return [(e["loc"], f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}") for e in error.errors()]
     return []
 
 
@@ -135,7 +117,7 @@ def _require_object(schema: Mapping[str, JsonValue]) -> None:
         raise InvalidInput('schema must describe an object: {"type": "object", "properties": ...}.')
 
 
-def _validation(schema: Mapping[str, JsonValue]) -> Callable[[JsonValue], list[_Mismatch]]:
+def _validation(schema: Mapping[str, JsonValue]) -> Callable[[JsonValue], list[Mismatch]]:
     _require_object(schema)
     if not isinstance(schema.get("$schema", ""), str):
         raise InvalidInput("The $schema of a schema must be the URI of a JSON Schema dialect.")
@@ -143,7 +125,8 @@ def _validation(schema: Mapping[str, JsonValue]) -> Callable[[JsonValue], list[_
     package, referencing = import_module("jsonschema"), import_module("referencing")
     dialect = package.validators.validator_for(schema, default=package.Draft202012Validator)
     checks = _CheckCounter()
-    bounded = package.validators.extend(dialect, checks.counted({**dialect.VALIDATORS, "pattern": _check_pattern}))
+    keywords = {**dialect.VALIDATORS, "pattern": _check_pattern}
+    bounded = package.validators.extend(dialect, {name: checks.counted(check) for name, check in keywords.items()})
     plain = {key: value for key, value in schema.items() if key != "$schema"}
     try:
         references = _local_references(plain)
@@ -165,17 +148,15 @@ class _TooManyChecks(Exception):
     """A validation has reached its maximum of checks."""
 
 
-@dataclass
 class _CheckCounter:
     """Limits the checks of one validation, because references can multiply them."""
 
-    done: int = 0
+    def __init__(self) -> None:
+        self.done = 0
 
-    def counted(self, keywords: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-        """Return the checks of keywords, each of which is counted when it is made."""
-        return {name: self._counted(check) for name, check in keywords.items()}
+    def counted(self, check: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the check of a keyword, counted each time that it is made."""
 
-    def _counted(self, check: Callable[..., Any]) -> Callable[..., Any]:
         def checked(*arguments: object) -> Any:
             self.done += 1
             if self.done > MAX_CHECKS:
@@ -235,20 +216,20 @@ def _entries(value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
             yield from _entries(part)
 
 
-def _schema_mismatches(validator: _Validator, checks: _CheckCounter, value: JsonValue) -> list[_Mismatch]:
+def _schema_mismatches(validator: Any, checks: _CheckCounter, value: JsonValue) -> list[Mismatch]:
     checks.done = 0
     try:
         return [mismatch for error in validator.iter_errors(value) for mismatch in _with_alternatives(error)]
     except RecursionError:
-        return [_Mismatch((), "the answer is nested too deeply")]
+        return [((), "the answer is nested too deeply")]
     except _TooManyChecks:
-        return [_Mismatch((), f"the answer needs more than {MAX_CHECKS:,} checks by the schema")]
+        return [((), f"the answer needs more than {MAX_CHECKS:,} checks by the schema")]
     except import_module("referencing").exceptions.Unresolvable:
-        return [_Mismatch((), "the schema contains a reference that cannot be resolved")]
+        return [((), "the schema contains a reference that cannot be resolved")]
 
 
-def _with_alternatives(error: _JsonSchemaError) -> Iterator[_Mismatch]:
+def _with_alternatives(error: Any) -> Iterator[Mismatch]:
     """Yield an error and the errors of each alternative in it, such as those of anyOf."""
-    yield _Mismatch(tuple(error.absolute_path), f"{error.json_path}: violates {error.validator!r}")
+    yield tuple(error.absolute_path), f"{error.json_path}: violates {error.validator!r}"
     for part in error.context:
         yield from _with_alternatives(part)

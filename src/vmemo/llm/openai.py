@@ -22,6 +22,26 @@ from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 
+M = TypeVar("M", bound="_WireModel")
+ResponseFormat = Literal["json_schema", "json_object", "text"]
+Prices = tuple[float, float]
+"""Dollars per million input tokens and per million output tokens."""
+_DONE = "[DONE]"
+_STATUS = re.compile(r"[45]\d\d")
+_REFUSED = re.compile(r"content_?filter|content_policy|moderation|safety", re.IGNORECASE)
+_DENIED = re.compile(
+    r"invalid|unsupported|not_?found|context_length|quota|billing|authentication|permission", re.IGNORECASE
+)
+_RENAMED = {"oneOf": "anyOf"}
+_DROPPED = frozenset(
+    ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
+)
+"""Keywords that not every server with strict output accepts; answers are validated here in any case."""
+_MAX_BYTES = 8 * 1024 * 1024
+_STREAM_OVERHEAD = 8
+"""Factor by which a stream may exceed _MAX_BYTES, because every few characters have their own JSON envelope."""
+_UNSUPPORTED_STATUSES = (400, 404, 415, 422)
+"""Statuses with which servers reject a request feature."""
 _REASONING_TOKENS = 8192
 """Added to the limit of models that count their reasoning tokens towards it."""
 _SCHEMA_WORDS = re.compile(r"response_format|json_schema|json_object|schema|strict|grammar|structured")
@@ -34,7 +54,7 @@ _INVALID_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
 class RequestFormat:
     """The request features that a server supports, as far as its error responses have shown."""
 
-    response_format: Literal["json_schema", "json_object", "text"] = "json_schema"
+    response_format: ResponseFormat = "json_schema"
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: float | None = 0.0
     stream: Literal["with_usage", "without_usage", "unsupported"] = "with_usage"
@@ -125,13 +145,6 @@ def strict_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return node
 
 
-_RENAMED = {"oneOf": "anyOf"}
-_DROPPED = frozenset(
-    ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
-)
-"""Keywords that not every server with strict output accepts; answers are validated here in any case."""
-
-
 def _strict_part(key: str, value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         if key in ("properties", "$defs", "definitions"):
@@ -157,19 +170,6 @@ def system_with_schema(request: LLMRequest) -> str:
     schema = json.dumps(request.schema, ensure_ascii=False)
     instruction = "Answer with one JSON object that matches this JSON schema, without other text or a code fence:"
     return f"{request.system}\n\n{instruction}\n{schema}"
-
-
-M = TypeVar("M", bound="_WireModel")
-
-Prices = tuple[float, float]
-"""Dollars per million input tokens and per million output tokens."""
-
-_DONE = "[DONE]"
-_STATUS = re.compile(r"[45]\d\d")
-_REFUSED = re.compile(r"content_?filter|content_policy|moderation|safety", re.IGNORECASE)
-_DENIED = re.compile(
-    r"invalid|unsupported|not_?found|context_length|quota|billing|authentication|permission", re.IGNORECASE
-)
 
 
 class _WireModel(BaseModel):
@@ -267,9 +267,16 @@ class ResponseParser:
         except ValidationError:
             reported = _TokenUsage()
         input_tokens, output_tokens = reported.prompt_tokens, reported.completion_tokens
-        cost = reported.cost if reported.cost is not None else token_cost(input_tokens, output_tokens, self.prices)
-        usage_record = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
-        return Completion(text=text, usage=usage_record)
+        cost = reported.cost
+        if cost is None:
+            per_input, per_output = self.prices or (0.0, 0.0)
+            cost = (input_tokens * per_input + output_tokens * per_output) / 1_000_000
+        used = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
+        return Completion(text=text, usage=used)
+
+    def timed_out(self, seconds: float) -> LLMUnavailable:
+        """Return the exception for an answer that took longer than `seconds`."""
+        return LLMUnavailable(self.describe(f"did not finish its answer within {seconds:g} seconds"))
 
     def stream_error(self, error: JsonValue) -> LLMFailed:
         """Return the exception for an error that arrives inside a stream."""
@@ -325,17 +332,10 @@ class StreamParser:
         return text if self._has_text else ""
 
 
-def token_cost(input_tokens: int, output_tokens: int, prices: Prices | None) -> float:
-    """Return the cost in dollars, or 0 if the prices are unknown."""
-    return (input_tokens * prices[0] + output_tokens * prices[1]) / 1_000_000 if prices else 0.0
-
-
 def error_for_status(status: int, start: str, *, retry_after: float | None = None) -> LLMFailed:
     """Return the exception for an HTTP status; its message begins with `start`."""
-    if status in (408, 429) or status >= 500:
+    if status < 300 or status in (408, 429) or status >= 500:
         return LLMUnavailable(f"{start} {status}", retry_after=retry_after)
-    if 200 <= status < 300:
-        return LLMUnavailable(f"{start} {status}")
     if status < 400:
         return LLMDenied(f"{start} {status}, a redirect, which is not followed: configure the final URL")
     advice = {401: "check the API key", 402: "check the account", 403: "check the API key and its permissions"}
@@ -353,14 +353,6 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         return None
     return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-
-
-_MAX_BYTES = 8 * 1024 * 1024
-_STREAM_OVERHEAD = 8
-"""Factor by which a stream may exceed _MAX_BYTES, because every few characters have their own JSON envelope."""
-_UNSUPPORTED_STATUSES = (400, 404, 415, 422)
-"""Statuses with which servers reject a request feature."""
-_DEFAULT_FORMAT = RequestFormat()
 
 
 class ClientOptions(TypedDict, total=False):
@@ -422,7 +414,7 @@ class OpenAICompatible:
         self._prices = prices
         self._options = options
         self._format = RequestFormat(temperature=temperature)
-        self._format_by_step: dict[str, RequestFormat] = {}
+        self._format_by_step: dict[str, ResponseFormat] = {}
         self._clients = PerEventLoop(self._create_client)
 
     @property
@@ -439,7 +431,7 @@ class OpenAICompatible:
             async with asyncio.timeout(self._timeout), self._response(request) as response:
                 body = await response.body()
         except TimeoutError as error:
-            raise self._timed_out() from error
+            raise self._parser(request).timed_out(self._timeout) from error
         return self._parser(request).parse_body(body)
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
@@ -449,7 +441,7 @@ class OpenAICompatible:
                 async for delta in deltas:
                     yield delta
             except TimeoutError as error:
-                raise self._timed_out() from error
+                raise self._parser(request).timed_out(self._timeout) from error
 
     async def close(self) -> None:
         """Close the connections of every event loop; a later call opens new ones."""
@@ -480,12 +472,11 @@ class OpenAICompatible:
 
         The response format is remembered per step: a server may reject one step's schema and accept the others.
         """
-        step_format = self._format_by_step.get(request.step, _DEFAULT_FORMAT)
-        format = replace(self._format, response_format=step_format.response_format)
+        format = replace(self._format, response_format=self._format_by_step.get(request.step, "json_schema"))
         while True:
             async with self._send(request, format, streaming=streaming) as response:
                 if response.status == 200:
-                    self._format = self._format_by_step[request.step] = format
+                    self._format, self._format_by_step[request.step] = format, format.response_format
                     yield response
                     return
                 body = await response.body()
@@ -537,9 +528,6 @@ class OpenAICompatible:
 
     def _parser(self, request: LLMRequest) -> ResponseParser:
         return ResponseParser(describe=self._describe, max_tokens=self._format.max_tokens(request), prices=self._prices)
-
-    def _timed_out(self) -> LLMUnavailable:
-        return LLMUnavailable(self._describe(f"did not finish its answer within {self._timeout:g} seconds"))
 
     def _describe(self, event: str) -> str:
         return f"The model {self._name} at {self._host} {event}"

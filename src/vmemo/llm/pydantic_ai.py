@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Literal, cast
+from typing import Any, Literal
 
-from pydantic import JsonValue
-
-from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
-from vmemo.llm.connections import with_deadline
+from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, MissingExtra
+from vmemo.llm.connections import stream_whole, with_deadline
 from vmemo.llm.event_loops import PerEventLoop
-from vmemo.llm.openai import Prices, error_for_status, schema_name, strict_schema, token_cost
-from vmemo.llm.pydantic_ai_types import (
-    DirectModule,
-    ErrorsModule,
-    ModelResponse,
-    ModelsModule,
-    ModelStream,
-    ProvidersModule,
-    PydanticAIModel,
-    PydanticAIModule,
-    ServiceError,
-    StreamEvent,
-)
-from vmemo.models.results import Usage
+from vmemo.llm.openai import Prices, ResponseParser, error_for_status, schema_name, strict_schema
 from vmemo.ports.providers import Completion, LLMRequest
 
 _OutputMode = Literal["native", "tool", "prompted"]
@@ -56,16 +41,17 @@ class PydanticAI:
             raise MissingExtra(
                 "PydanticAI is required for this model and not installed. Run: pip install 'vmemo[pydantic-ai]'"
             )
-        self._errors = cast("ErrorsModule", import_module("pydantic_ai.exceptions"))
         self._name = name or (model if isinstance(model, str) else str(getattr(model, "model_name", "pydantic-ai")))
         self._timeout = timeout
         self._prices = prices
         self._temperature = temperature
         self._owns_model = isinstance(model, str)
+        self._errors = import_module("pydantic_ai.exceptions")
+        self._direct = import_module("pydantic_ai.direct")
         # Created now, so that an invalid name fails here and not at the first call.
-        first = self._infer(model, api_key) if isinstance(model, str) else cast("PydanticAIModel", model)
+        first: Any = self._infer(model, api_key) if isinstance(model, str) else model
         self._mode: _OutputMode = _output_mode(first.profile)
-        self._models = PerEventLoop(lambda: self._infer(model, api_key) if isinstance(model, str) else first)
+        self._models = PerEventLoop[Any](lambda: self._infer(model, api_key) if isinstance(model, str) else first)
 
     @property
     def name(self) -> str:
@@ -79,13 +65,12 @@ class PydanticAI:
         """Return the model's answer as JSON text."""
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._request(request)
+                return self._completion(await self._request(request), request)
         except TimeoutError as error:
-            raise self._timed_out() from error
+            raise self._parser(request).timed_out(self._timeout) from error
         except (self._errors.AgentRunError, self._errors.UserError) as error:
             # The message may quote the request.
             raise self._error(error) from None
-        return self._completion(response, request)
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """Stream the answer as JSON text; as one delta if tool arguments arrive only as a whole."""
@@ -94,7 +79,7 @@ class PydanticAI:
                 async for delta in deltas:
                     yield delta
             except TimeoutError as error:
-                raise self._timed_out() from error
+                raise self._parser(request).timed_out(self._timeout) from error
             except (self._errors.AgentRunError, self._errors.UserError) as error:
                 # The message may quote the request.
                 raise self._error(error) from None
@@ -104,119 +89,106 @@ class PydanticAI:
         if self._owns_model:
             await self._models.close(_close_model)
 
-    async def _request(self, request: LLMRequest) -> ModelResponse:
-        direct = cast("DirectModule", import_module("pydantic_ai.direct"))
-        while True:
-            model, messages, options = self._call_arguments(request)
-            try:
-                return await direct.model_request(model, messages, **options)
-            except self._errors.ModelHTTPError as error:
-                self._drop_temperature(error, options)
+    async def _request(self, request: LLMRequest) -> Any:
+        temperature = self._temperature
+        try:
+            return await self._direct.model_request(**self._arguments(request, temperature))
+        except self._errors.ModelHTTPError as error:
+            self._drop_temperature(error, temperature)
+        return await self._request(request)
 
     async def _deltas(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        direct = cast("DirectModule", import_module("pydantic_ai.direct"))
-        yielded = False
-        while True:
-            model, messages, options = self._call_arguments(request)
-            try:
-                async with (
-                    direct.model_request_stream(model, messages, **options) as stream,
-                    aclosing(self._parse_stream(stream, request)) as deltas,
-                ):
-                    async for delta in deltas:
-                        yielded = True
-                        yield delta
-                return
-            except self._errors.ModelHTTPError as error:
-                if yielded:
-                    raise
-                self._drop_temperature(error, options)
-            except NotImplementedError:
-                # Custom models may not support streaming.
-                completion = await self.complete(request)
-                yield completion.text
-                yield completion
-                return
-
-    async def _parse_stream(self, stream: ModelStream, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        collector = _DeltaCollector(self._mode)
+        temperature, sent = self._temperature, ""
         try:
-            async for event in stream:
-                if delta := collector.add(event):
-                    yield delta
-        except stream.get_stream_cancel_errors():
-            raise LLMUnavailable(self._describe("broke the connection")) from None
-        response = stream.get()
+            async with self._direct.model_request_stream(**self._arguments(request, temperature)) as stream:
+                try:
+                    async for _ in stream:
+                        text = _written(stream.get(), self._mode)
+                        # Leading whitespace is held back, because it may be all that follows.
+                        if text.strip() and text != sent:
+                            yield text.removeprefix(sent)
+                            sent = text
+                except stream.get_stream_cancel_errors():
+                    raise LLMUnavailable(self._describe("broke the connection")) from None
+                response = stream.get()
+        except self._errors.ModelHTTPError as error:
+            if sent:
+                raise
+            self._drop_temperature(error, temperature)
+            again = self._deltas(request)
+        except NotImplementedError:
+            # Custom models may not support streaming.
+            again = stream_whole(self, request)
+        else:
+            again = self._last(response, sent, request)
+        async with aclosing(again):
+            async for delta in again:
+                yield delta
+
+    async def _last(self, response: Any, sent: str, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        """Yield the answer if nothing was sent yet, and the completion; raise if the stream ended early."""
         completion = self._completion(response, request)
-        text = collector.text or completion.text
+        text = sent or completion.text
         # PydanticAI reports any ended stream as finished, so an answer without the provider's finish reason is checked.
         if "finish_reason" not in (response.provider_details or {}) and not _is_json(text):
             raise LLMUnavailable(self._describe("broke off in the middle of its answer"))
-        if not collector.text:
+        if not sent:
             yield text
         yield replace(completion, text=text)
 
-    def _call_arguments(self, request: LLMRequest) -> tuple[PydanticAIModel, Sequence[object], dict[str, object]]:
-        package = cast("PydanticAIModule", import_module("pydantic_ai"))
-        messages = [
-            package.ModelRequest(parts=[package.UserPromptPart(content=request.user)], instructions=request.system)
-        ]
+    def _arguments(self, request: LLMRequest, temperature: float | None) -> dict[str, object]:
+        package = import_module("pydantic_ai")
+        prompt = package.UserPromptPart(content=request.user)
         settings: dict[str, object] = {"max_tokens": request.max_tokens, "max_retries": 0}
         settings["extra_headers"] = {"X-Vmemo-Step": schema_name(request.step)}
-        if self._temperature is not None:
-            settings["temperature"] = self._temperature
-        options = {"model_settings": settings, "model_request_parameters": _parameters(self._mode, request)}
-        return self._models.get(), messages, {**options, "instrument": False}
+        if temperature is not None:
+            settings["temperature"] = temperature
+        return {
+            "model": self._models.get(),
+            "messages": [package.ModelRequest(parts=[prompt], instructions=request.system)],
+            "model_settings": settings,
+            "model_request_parameters": _parameters(self._mode, request),
+            "instrument": False,
+        }
 
-    def _drop_temperature(self, error: Exception, options: Mapping[str, object]) -> None:
+    def _drop_temperature(self, error: Exception, temperature: float | None) -> None:
         """Leave out a rejected temperature from now on; re-raise an error with another cause."""
-        settings = cast("Mapping[str, object]", options["model_settings"])
-        status = cast("ServiceError", error).status_code
-        if "temperature" not in settings or status not in (400, 422) or "temperature" not in str(error):
+        status = getattr(error, "status_code", None)
+        if temperature is None or status not in (400, 422) or "temperature" not in str(error):
             raise error
         self._temperature = None
 
-    def _completion(self, response: ModelResponse, request: LLMRequest) -> Completion:
-        if response.finish_reason == "content_filter":
-            raise LLMRefused(self._describe("declined to answer"))
-        if response.finish_reason == "length":
-            raise LLMUnusable(self._describe(f"returned an answer that was cut off at {request.max_tokens} tokens"))
+    def _completion(self, response: Any, request: LLMRequest) -> Completion:
+        parser = self._parser(request)
+        parser.check_finish(None, response.finish_reason)
         called = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
-        text = called[0] if called else "".join(part.content for part in response.parts if part.part_kind == "text")
-        if not text.strip():
-            raise LLMUnavailable(self._describe("returned an empty answer"))
-        input_tokens, output_tokens = response.usage.input_tokens, response.usage.output_tokens
-        cost = token_cost(input_tokens, output_tokens, self._prices) if self._prices else _estimated_cost(response)
-        usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
-        return Completion(text=text, usage=usage)
+        cost = None if self._prices else _estimated_cost(response)
+        tokens = {"prompt_tokens": response.usage.input_tokens, "completion_tokens": response.usage.output_tokens}
+        return parser.completion(called[0] if called else _written(response, "native"), {**tokens, "cost": cost})
 
-    def _error(self, error: Exception) -> LLMFailed:
-        errors, known = self._errors, cast("ServiceError", error)
+    def _error(self, error: Any) -> LLMFailed:
+        errors, kind = self._errors, type(error).__name__
         if isinstance(error, errors.ModelQuotaExceededError):
             return LLMDenied(self._describe("has exceeded its quota: check the account"))
         if isinstance(error, errors.ModelHTTPError):
-            return error_for_status(
-                known.status_code, self._describe("answered with status"), retry_after=known.retry_after
-            )
+            start = self._describe("answered with status")
+            return error_for_status(error.status_code, start, retry_after=error.retry_after)
         if isinstance(error, errors.ModelRequestRejectedError | errors.UserError):
-            return LLMDenied(self._describe(f"does not accept the request ({type(error).__name__})"))
+            return LLMDenied(self._describe(f"does not accept the request ({kind})"))
         if isinstance(error, errors.ModelAPIError):
-            return LLMUnavailable(
-                self._describe(f"can't be reached ({type(error).__name__})"), retry_after=known.retry_after
-            )
+            return LLMUnavailable(self._describe(f"can't be reached ({kind})"), retry_after=error.retry_after)
         if isinstance(error, errors.ContentFilterError):
             return LLMRefused(self._describe("declined to answer"))
-        return LLMUnavailable(self._describe(f"returned something other than an answer ({type(error).__name__})"))
+        return LLMUnavailable(self._describe(f"returned something other than an answer ({kind})"))
 
-    def _infer(self, model: str, api_key: str | None) -> PydanticAIModel:
-        models = cast("ModelsModule", import_module("pydantic_ai.models"))
-        providers = cast("ProvidersModule", import_module("pydantic_ai.providers"))
+    def _infer(self, model: str, api_key: str | None) -> Any:
+        providers = import_module("pydantic_ai.providers")
 
         def provider(name: str) -> object:
             return providers.infer_provider_class(name)(api_key=api_key) if api_key else providers.infer_provider(name)
 
         try:
-            return models.infer_model(model, provider)
+            return import_module("pydantic_ai.models").infer_model(model, provider)
         except self._errors.UserError as error:
             raise InvalidInput(f"PydanticAI cannot create the model {model!r}: {error}") from error
         except ValueError as error:
@@ -224,48 +196,19 @@ class PydanticAI:
         except ImportError as error:
             raise MissingExtra(f"The model {model!r} needs another package: {error}") from error
 
-    def _timed_out(self) -> LLMUnavailable:
-        return LLMUnavailable(self._describe(f"did not finish its answer within {self._timeout:g} seconds"))
+    def _parser(self, request: LLMRequest) -> ResponseParser:
+        return ResponseParser(describe=self._describe, max_tokens=request.max_tokens, prices=self._prices)
 
     def _describe(self, event: str) -> str:
         return f"The model {self._name} {event}"
 
 
-class _DeltaCollector:
-    """Collects text deltas, or in tool mode the argument deltas of the first tool call."""
-
-    def __init__(self, mode: _OutputMode) -> None:
-        self._kind = "tool-call" if mode == "tool" else "text"
-        self._call: int | None = None
-        self._texts: list[str] = []
-
-    @property
-    def text(self) -> str:
-        """The text so far; empty if the arguments arrived as an object."""
-        return "".join(self._texts) if self._has_text else ""
-
-    def add(self, event: StreamEvent) -> str:
-        """Return the delta of an event. Leading whitespace is held back, because it may be all that follows."""
-        had_text = self._has_text
-        self._texts.append(self._delta(event))
-        return self._texts[-1] if had_text else self.text
-
-    @property
-    def _has_text(self) -> bool:
-        return any(text.strip() for text in self._texts)
-
-    def _delta(self, event: StreamEvent) -> str:
-        if event.event_kind == "part_start" and event.part.part_kind == self._kind:
-            if self._kind == "text":
-                return event.part.content
-            self._call = event.index if self._call is None else self._call
-            return event.part.args if isinstance(event.part.args, str) and event.index == self._call else ""
-        if event.event_kind == "part_delta" and event.delta.part_delta_kind == self._kind.replace("-", "_"):
-            if self._kind == "text":
-                return event.delta.content_delta
-            args = event.delta.args_delta
-            return args if isinstance(args, str) and event.index == self._call else ""
-        return ""
+def _written(response: Any, mode: _OutputMode) -> str:
+    """Return the text of a response, or in tool mode the arguments of its first call if they are text."""
+    if mode != "tool":
+        return "".join(part.content for part in response.parts if part.part_kind == "text")
+    args = next((part.args for part in response.parts if part.part_kind == "tool-call"), "")
+    return args if isinstance(args, str) else ""
 
 
 def _is_json(text: str) -> bool:
@@ -276,7 +219,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _estimated_cost(response: ModelResponse) -> float:
+def _estimated_cost(response: Any) -> float:
     """Return the cost in dollars by PydanticAI's price list, or 0 for unknown models."""
     try:
         return float(response.cost().total_price) if response.model_name else 0.0
@@ -284,7 +227,7 @@ def _estimated_cost(response: ModelResponse) -> float:
         return 0.0
 
 
-async def _close_model(model: PydanticAIModel) -> None:
+async def _close_model(model: Any) -> None:
     # A model closes its connections on exit, and can only be exited after it was entered.
     async with model:
         pass
@@ -297,15 +240,13 @@ def _output_mode(profile: Mapping[str, object]) -> _OutputMode:
 
 
 def _parameters(mode: _OutputMode, request: LLMRequest) -> object:
-    package = cast("PydanticAIModule", import_module("pydantic_ai"))
-    outputs = cast("PydanticAIModule", import_module("pydantic_ai.output"))
-    make = cast("ModelsModule", import_module("pydantic_ai.models")).ModelRequestParameters
-    schema: dict[str, JsonValue] = dict(request.schema)
+    make = import_module("pydantic_ai.models").ModelRequestParameters
+    name, schema = schema_name(request.step), dict(request.schema)
     if mode == "tool":
-        tool = package.ToolDefinition(name=schema_name(request.step), parameters_json_schema=schema, kind="output")
+        tool = import_module("pydantic_ai").ToolDefinition(name=name, parameters_json_schema=schema, kind="output")
         return make(output_mode=mode, output_tools=[tool], allow_text_output=False)
     strict = mode == "native" and not request.omit_empty
-    wanted = outputs.OutputObjectDefinition(
-        name=schema_name(request.step), json_schema=strict_schema(schema) if strict else schema, strict=strict or None
+    wanted = import_module("pydantic_ai.output").OutputObjectDefinition(
+        name=name, json_schema=strict_schema(schema) if strict else schema, strict=strict or None
     )
     return make(output_mode=mode, output_object=wanted)

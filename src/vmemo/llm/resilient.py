@@ -1,4 +1,4 @@
-"""Retries, rate limiting, request coalescing and a response cache around a language model."""
+"""Retries, rate limiting and a response cache around a language model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, cast, runtime_checkable
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
@@ -23,6 +24,7 @@ from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 
 MAX_RETRY_AFTER = 60.0
 """Seconds that a call waits if the service asks it to; a longer delay is left to the job queue."""
+_Start = Callable[[LLMRequest], AsyncGenerator[str | Completion]]
 
 
 @runtime_checkable
@@ -30,30 +32,13 @@ class _Closeable(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(eq=False)
-class _InFlightCall:
-    """A call in progress, the number of its waiters, and whether its usage was already returned to one of them."""
-
-    task: asyncio.Task[Completion]
-    waiters: int = 0
-    usage_reported: bool = False
-
-
-class _LoopState:
-    """State of one event loop."""
-
-    def __init__(self, concurrency: int) -> None:
-        self.slots = asyncio.Semaphore(concurrency)
-        self.calls: dict[bytes, _InFlightCall] = {}
-
-
 @dataclass(eq=False, repr=False)
 class ResilientLLM:
     """Wraps a model; implements the StreamingLLM port and is safe to share between event loops and threads.
 
-    Transient failures are retried with jittered exponential backoff. Equal concurrent requests share one call, and an
-    answer is cached for `cache_seconds`; a cached answer reports no usage. Failures are never cached. A stream is
-    retried only until its first delta, because yielded text cannot be taken back.
+    Transient failures are retried with jittered exponential backoff. An answer is cached for `cache_seconds`, and a
+    cached answer reports no usage. A stream is retried only until its first delta, because yielded text cannot be taken
+    back.
     """
 
     inner: LLM
@@ -69,7 +54,7 @@ class ResilientLLM:
     rng: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _loops: PerEventLoop[_LoopState] = field(init=False)
+    _slots: PerEventLoop[asyncio.Semaphore] = field(init=False)
     _cache: OrderedDict[bytes, tuple[float, str]] = field(init=False, default_factory=OrderedDict)
     _blocked_until: float = field(init=False, default=float("-inf"))
     _next_slot: float = field(init=False, default=float("-inf"))
@@ -79,7 +64,7 @@ class ResilientLLM:
             raise InvalidInput(f"tries and concurrency must be at least 1, not {self.tries} and {self.concurrency}")
         if self.requests_per_minute is not None and self.requests_per_minute <= 0:
             raise InvalidInput(f"requests_per_minute must be greater than 0 or None, not {self.requests_per_minute}")
-        self._loops = PerEventLoop(lambda: _LoopState(self.concurrency))
+        self._slots = PerEventLoop(lambda: asyncio.Semaphore(self.concurrency))
 
     @property
     def name(self) -> str:
@@ -90,29 +75,17 @@ class ResilientLLM:
         return f"ResilientLLM({self.inner!r})"
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return a cached answer, the answer of an equal call in progress, or that of a new call."""
-        key = _cache_key(request)
-        if (cached := self._cached(key)) is not None:
-            return Completion(text=cached, usage=Usage())
-        calls = self._loops.get().calls
-        if (call := calls.get(key)) is None:
-            call = calls[key] = _InFlightCall(asyncio.create_task(self._call(request, key)))
-            # Retrieve the exception so that asyncio does not log it when all waiters are gone.
-            call.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await self._wait(call, calls, key)
-
-    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """Stream the answer; as one delta if it is cached or the wrapped model cannot stream."""
-        key = _cache_key(request)
-        if (cached := self._cached(key)) is not None:
-            yield cached
-            yield Completion(text=cached, usage=Usage())
-            return
-        async with aclosing(self._with_retries(request, self._stream_inner)) as deltas:
+        """Return a cached answer, or that of a new call."""
+        async with aclosing(self._deltas(request, partial(stream_whole, self.inner))) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Completion):
-                    self._store(key, request, delta.text)
-                yield delta
+                    return delta
+        raise AssertionError("unreachable")
+
+    def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        """Stream the answer; as one delta if it is cached or the wrapped model cannot stream."""
+        inner = self.inner
+        return self._deltas(request, inner.stream if isinstance(inner, StreamingLLM) else partial(stream_whole, inner))
 
     def forget(self, request: LLMRequest) -> None:
         """Remove the answer to a request from the cache, because it turned out to be invalid."""
@@ -124,41 +97,22 @@ class ResilientLLM:
         if isinstance(self.inner, _Closeable):
             await self.inner.close()
 
-    async def _wait(self, call: _InFlightCall, calls: dict[bytes, _InFlightCall], key: bytes) -> Completion:
-        call.waiters += 1
-        try:
-            completion = await asyncio.shield(call.task)
-        finally:
-            call.waiters -= 1
-            if not call.waiters or call.task.done():
-                call.task.cancel()
-                if calls.get(key) is call:
-                    del calls[key]
-        if call.usage_reported:
-            return Completion(text=completion.text, usage=Usage())
-        call.usage_reported = True
-        return completion
-
-    async def _call(self, request: LLMRequest, key: bytes) -> Completion:
-        async with aclosing(self._with_retries(request, self._complete_inner)) as deltas:
+    async def _deltas(self, request: LLMRequest, start: _Start) -> AsyncGenerator[str | Completion]:
+        key = _cache_key(request)
+        if (cached := self._cached(key)) is not None:
+            yield cached
+            yield Completion(text=cached, usage=Usage())
+            return
+        async with aclosing(self._with_retries(request, start)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Completion):
-                    self._store(key, request, delta.text)
-                    return delta
-        raise AssertionError("unreachable")
+                    self._store(key, delta.text)
+                yield delta
 
-    def _complete_inner(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        return stream_whole(self.inner, request)
-
-    def _stream_inner(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        return self.inner.stream(request) if isinstance(self.inner, StreamingLLM) else self._complete_inner(request)
-
-    async def _with_retries(
-        self, request: LLMRequest, start: Callable[[LLMRequest], AsyncGenerator[str | Completion]]
-    ) -> AsyncGenerator[str | Completion]:
+    async def _with_retries(self, request: LLMRequest, start: _Start) -> AsyncGenerator[str | Completion]:
         delay, yielded = self.initial_delay, False
         for retries_left in range(self.tries - 1, -1, -1):
-            async with self._loops.get().slots:
+            async with self._slots.get():
                 await self._wait_for_turn()
                 try:
                     async with aclosing(start(request)) as deltas:
@@ -194,13 +148,12 @@ class ResilientLLM:
             # Add jitter so that all waiting calls do not resume at the same instant.
             await self.sleep(until - self.clock() + self.rng() * self.initial_delay)
 
-    def _store(self, key: bytes, request: LLMRequest, text: str) -> None:
-        if self.cache_size and _has_required_fields(text, request):
-            with self._lock:
-                self._cache[key] = (self.clock(), text)
-                self._cache.move_to_end(key)
-                if len(self._cache) > self.cache_size:
-                    self._cache.popitem(last=False)
+    def _store(self, key: bytes, text: str) -> None:
+        with self._lock:
+            self._cache[key] = (self.clock(), text)
+            self._cache.move_to_end(key)
+            if len(self._cache) > self.cache_size:
+                self._cache.popitem(last=False)
 
     def _cached(self, key: bytes) -> str | None:
         with self._lock:
@@ -221,15 +174,3 @@ def _until(seconds: float) -> str:
     # Cap the delay: a very large Retry-After is not a valid date.
     at = datetime.now(UTC) + timedelta(seconds=min(seconds, 10 * 365 * 86_400.0))
     return f"until {at:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _has_required_fields(text: str, request: LLMRequest) -> bool:
-    """Return True if the answer is JSON with the schema's required fields; other answers are not worth caching."""
-    try:
-        value = cast("object", json.loads(text))
-    except (ValueError, RecursionError):
-        return False
-    required = request.schema.get("required")
-    if not isinstance(required, list):
-        return True
-    return isinstance(value, dict) and all(name in value for name in required)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.connections import SERVICES, ServiceEndpoint, find_api_key, missing_key, parse_url
+from vmemo.llm.connections import SERVICES, find_api_key, missing_key, parse_url
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.ports.providers import LLM
+
+
+class _CommonOptions(TypedDict):
+    name: str
+    timeout: float
+    prices: Prices | None
+    temperature: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +34,10 @@ class LLMOptions:
     api_key: str | None = field(default=None, repr=False)
     temperature: float | None = 0.0
 
-    def price(self, *names: str) -> Prices | None:
-        """Return the prices of the first name that has any."""
-        return next((self.prices[name] for name in names if name in self.prices), None)
+    def common(self, name: str, model: str) -> _CommonOptions:
+        """Return what all adapters take; prices are found by the name, or else by the model."""
+        prices = self.prices.get(name) or self.prices.get(model)
+        return {"name": name, "timeout": self.timeout, "prices": prices, "temperature": self.temperature}
 
 
 _FORMS = (
@@ -48,64 +57,31 @@ def resolve_llm(name: str, *, keys: Mapping[str, str], options: LLMOptions) -> L
 
 def _create(text: str, keys: Mapping[str, str], options: LLMOptions) -> LLM:
     if text.startswith(("http://", "https://")):
-        return _at_url(text, options)
+        url, _, model = text.partition("#")
+        host = parse_url(url, "The model's base URL").netloc
+        if not model:
+            raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#qwen3")
+        common = options.common(f"{host}#{model}", model)
+        return OpenAICompatible(model, base_url=url, api_key=options.api_key, **common)
     prefix, _, model = text.partition(":")
     if not model.strip() or model != model.strip():
         raise _unknown(text)
-    if prefix in SERVICES:
-        return _at_service(text, model, SERVICES[prefix], keys, options)
-    prices = options.price(text, model)
-    timeout, temperature = options.timeout, options.temperature
+    common = options.common(text, model)
+    if (service := SERVICES.get(prefix)) is not None:
+        base_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
+        # A self-hosted server behind a known prefix may need no key.
+        optional = bool(base_url) or not service.key_variables
+        key = _key(text, service.key_variables, keys, options, optional=optional)
+        return OpenAICompatible(model, base_url=base_url or service.base_url, api_key=key, **common)
     match prefix:
         case "anthropic":
-            key = _key(text, ("ANTHROPIC_API_KEY",), keys, options)
-            return PydanticAI(text, name=text, api_key=key, timeout=timeout, prices=prices, temperature=temperature)
+            return PydanticAI(text, api_key=_key(text, ("ANTHROPIC_API_KEY",), keys, options), **common)
         case "pydantic-ai":
-            key = options.api_key
-            return PydanticAI(model, name=text, api_key=key, timeout=timeout, prices=prices, temperature=temperature)
+            return PydanticAI(model, api_key=options.api_key, **common)
         case "litellm":
-            return LiteLLM(
-                model,
-                name=text,
-                api_key=options.api_key,
-                base_url=options.base_url,
-                timeout=timeout,
-                prices=prices,
-                temperature=temperature,
-            )
+            return LiteLLM(model, api_key=options.api_key, base_url=options.base_url, **common)
         case _:
             raise _unknown(text)
-
-
-def _at_url(text: str, options: LLMOptions) -> LLM:
-    url, _, model = text.partition("#")
-    host = parse_url(url, "The model's base URL").netloc
-    if not model:
-        raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#qwen3")
-    return OpenAICompatible(
-        model,
-        base_url=url,
-        api_key=options.api_key,
-        name=f"{host}#{model}",
-        timeout=options.timeout,
-        prices=options.price(f"{host}#{model}", model),
-        temperature=options.temperature,
-    )
-
-
-def _at_service(text: str, model: str, service: ServiceEndpoint, keys: Mapping[str, str], options: LLMOptions) -> LLM:
-    base_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
-    # A self-hosted server behind a known prefix may need no key.
-    optional = bool(base_url) or not service.key_variables
-    return OpenAICompatible(
-        model,
-        base_url=base_url or service.base_url,
-        api_key=_key(text, service.key_variables, keys, options, optional=optional),
-        name=text,
-        timeout=options.timeout,
-        prices=options.price(text, model),
-        temperature=options.temperature,
-    )
 
 
 def _key(
