@@ -177,7 +177,7 @@ def requests() -> Iterator[type[Request]]:
             yield value
 
 
-PARTS = {r.NewMessage, r.MessageDefaults, r.RecallFilters, r.PageRequest, r.FactText, r.PinState}
+PARTS = {r.NewMessage, r.MessageDefaults, r.FactFilters, r.RecallFilters, r.PageRequest, r.FactText, r.PinState}
 """Models that are parts of others."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from neo4j_server import driver
-from vmemo.models.search import EdgeQuery, ExpandRequest, Expansion, Scope, Scored, SearchRequest, SearchResult
+from vmemo.models.search import Edge, EdgeQuery, Scope, Scored, SearchRequest, SearchResult
 from vmemo.ports import BankReader
 from vmemo_conformance.samples import (
     BANK,
@@ -86,13 +86,13 @@ def test_edges_are_the_same_after_a_search_that_has_read_the_vectors(neo4j_url: 
         query = EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector, entities=[often.id, seldom.id], fan=4)
         request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5, floor=0.0)
 
-        def both(reader: BankReader) -> tuple[SearchResult, Expansion]:
-            return reader.search(request), reader.expand(ExpandRequest(bank=BANK, edges=query))
+        def both(reader: BankReader) -> tuple[SearchResult, Sequence[Edge]]:
+            return reader.search(request), reader.edges(query)
 
-        result, expansion = await store.read(BANK, both)
+        result, edges = await store.read(BANK, both)
         # Five facts of one entity are among the hits, and none of the other: its vectors must be read.
         assert _ids(result.semantic[0].hits) == [fact.id for fact in facts[:6:-1]]
-        found = {(edge.source, edge.target) for edge in expansion.edges}
+        found = {(edge.source, edge.target) for edge in edges}
         assert found == {(often.id, fact.id) for fact in facts[8:]} | {(seldom.id, fact.id) for fact in facts[2:6]}
         assert {(edge.source, edge.target) for edge in await find_edges(store, query)} == found
         await store.close()

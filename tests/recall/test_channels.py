@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
+from recall_runs import QUESTION, a_run
 from vmemo.models import BankId, Channel, FactId, Interval
 from vmemo.models.search import Edge, Encoding, Ranking, Scope, Scored, SearchRequest, temporal_link_query
 from vmemo.models.settings import Settings
-from vmemo.recall.channels import EDGE_PENALTY, LINK_DECAY, LINKED, TEMPORAL_FLOOR, Channels, with_temporal_links
-from vmemo.recall.query import Query
-from vmemo.text.questions import QueryAnalysis
+from vmemo.recall.rank import EDGE_PENALTY, LINK_DECAY, LINKED, TEMPORAL_FLOOR, search_request, with_temporal_links
 
-SCOPE = Scope(bank=BankId("bank"), tags=frozenset({"trip"}))
+SCOPE = Scope(bank=BankId("bank"), tags=("trip",))
 MAY = Interval(start=datetime(2023, 5, 1, tzinfo=UTC), end=datetime(2023, 6, 1, tzinfo=UTC))
-QUESTION = Encoding(np.ones(2, np.float32))
 PART = Encoding(np.zeros(2, np.float32))
 ALL: frozenset[Channel] = frozenset({"semantic", "keyword", "graph", "temporal", "verbatim"})
 
@@ -25,9 +22,10 @@ ALL: frozenset[Channel] = frozenset({"semantic", "keyword", "graph", "temporal",
 def request(
     enabled: frozenset[Channel] = ALL, *, scope: Scope = SCOPE, during: Interval | None = MAY, limit: int = 100
 ) -> SearchRequest:
-    query = Query(text="Which?", scope=scope, nodes=limit, top_k=10)
-    analysis = QueryAnalysis(type="multi-hop", during=during, parts=("Who?",))
-    return Channels(query, analysis, Settings(channels=enabled), "space").request([QUESTION, PART], during)
+    settings, encodings = Settings(channels=enabled), [QUESTION, PART]
+    return search_request(
+        a_run(settings=settings, scope=scope, parts=["Who?"], encodings=encodings, during=during, nodes=limit)
+    )
 
 
 def ranked(*hits: tuple[str, float], baseline: float = 0.0) -> Ranking:
@@ -45,7 +43,7 @@ def scores(ranking: Ranking) -> dict[str, float]:
 
 def test_a_request_holds_every_enabled_channel() -> None:
     made = request(limit=17)
-    assert (made.scope, made.space, made.limit) == (SCOPE, "space", 17)
+    assert (made.scope, made.space, made.limit) == (SCOPE, "vmemo-encoder-1", 17)
     assert (list(made.keyword), made.verbatim, made.names_in) == (["Which?", "Who?"], "Which?", "Which?")
     assert [vector.tolist() for vector in made.semantic] == [[1.0, 1.0], [0.0, 0.0]]
     assert made.temporal is not None
@@ -77,7 +75,7 @@ def test_temporal_links_are_followed_within_the_interval() -> None:
     assert made.temporal is not None
     query = temporal_link_query(made, made.temporal, ranked(*[(f"f{n}", 0.9 - n / 100) for n in range(20)]))
     assert query is not None
-    assert (query.kinds, query.scope) == ({"temporal"}, replace(SCOPE, occurred=MAY))
+    assert (query.kinds, query.scope) == ({"temporal"}, SCOPE.replace(occurred=MAY))
     assert query.floor == TEMPORAL_FLOOR
     assert (query.facts, query.entities) == ([f"f{n}" for n in range(LINKED)], ())
 
@@ -90,7 +88,7 @@ def test_without_facts_in_the_interval_no_links_are_followed() -> None:
 
 
 def test_links_are_not_followed_if_the_caller_filters_by_time() -> None:
-    made = request(scope=replace(SCOPE, occurred=Interval(start=MAY.start)))
+    made = request(scope=SCOPE.replace(occurred=Interval(start=MAY.start)))
     assert made.temporal is not None
     assert made.temporal.linked == 0
     assert temporal_link_query(made, made.temporal, ranked(("a", 0.9))) is None

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 import numpy as np
 import pytest
 
+from recall_runs import BANK, a_run as query
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
-from vmemo.models.search import Scope, TokenVectors
-from vmemo.ports import BankReader, Loaded, Reranker, Search
+from vmemo.models.search import TokenVectors
+from vmemo.ports import BankReader, Loaded, Reranker, Store
 from vmemo.recall.fuse import Fused
-from vmemo.recall.query import Query
 from vmemo.recall.rerank import (
     RERANKED_TEXTS,
-    Reranked,
     late_interaction,
     late_shortlist,
     reorder,
@@ -26,14 +26,10 @@ from vmemo.recall.rerank import (
     score_tokens,
     shortlist,
 )
+from vmemo.recall.run import RecallRun
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-BANK = BankId("bank")
 R = TypeVar("R")
-
-
-def query(*, max_tokens: int | None = None, top_k: int | None = None, nodes: int = 300) -> Query:
-    return Query(text="Which?", scope=Scope(bank=BANK), nodes=nodes, max_tokens=max_tokens, top_k=top_k)
 
 
 def fused(*scores: float, tokens: int = 10) -> list[Fused]:
@@ -69,6 +65,15 @@ class Facts:
         return Loaded(facts=found, messages=[], titles={})
 
 
+@dataclass(frozen=True)
+class Reranked:
+    """Candidates in their new order, and the scores of those that were reranked."""
+
+    candidates: Sequence[Fused]
+    scores: Mapping[FactId, float]
+    count: int
+
+
 class Judge:
     """A reranker with fixed scores by text, or with a fixed answer."""
 
@@ -90,15 +95,16 @@ class Judge:
         return [next((score for word, score in self._scores.items() if word in text), 0.0) for text in texts]
 
 
-def late(asked: Query, candidates: Sequence[Fused], tokens: Mapping[str, TokenVectors]) -> Reranked:
+def late(asked: RecallRun, candidates: Sequence[Fused], tokens: Mapping[str, TokenVectors]) -> Reranked:
     ids = late_shortlist(candidates, asked)
-    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids]))
+    scores = score_tokens(ids, ASKED, [tokens.get(id) for id in ids])
+    return Reranked(reorder(candidates, scores), scores.scores, scores.count)
 
 
-def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
-    store = cast("Search", facts or Facts())
-    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), store))
-    return reorder(candidates, scores)
+def reading(asked: RecallRun, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
+    asked = replace(asked, context=replace(asked.context, store=cast("Store", facts or Facts())))
+    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge)))
+    return Reranked(reorder(candidates, scores), scores.scores, scores.count)
 
 
 # Late interaction
@@ -157,9 +163,9 @@ def test_no_more_candidates_than_the_limit_are_reranked() -> None:
 
 def test_without_candidates_nothing_is_reranked() -> None:
     assert shortlist([], query(top_k=5), 1.0, 50) == []
-    assert late(query(top_k=5), [], {}) == Reranked([])
+    assert late(query(top_k=5), [], {}) == Reranked([], {}, 0)
     judge = Judge()
-    assert reading(query(top_k=5), [], judge) == Reranked([])
+    assert reading(query(top_k=5), [], judge) == Reranked([], {}, 0)
     assert judge.read == []
 
 
@@ -191,7 +197,7 @@ def test_a_candidate_without_tokens_counts_as_average() -> None:
 
 def test_without_any_tokens_the_fused_order_stays() -> None:
     candidates = fused(1.0, 0.9)
-    assert late(query(top_k=2), candidates, {}) == Reranked(candidates)
+    assert late(query(top_k=2), candidates, {}) == Reranked(candidates, {}, 0)
 
 
 def test_candidates_beyond_the_shortlist_keep_their_order_and_score() -> None:
@@ -252,7 +258,7 @@ def test_candidates_that_a_reranker_scores_alike_keep_their_order() -> None:
 
 def test_a_reranker_is_not_called_without_texts() -> None:
     judge, candidates = Judge(), fused(1.0, 0.9)
-    assert reading(query(top_k=2), candidates, judge, Facts(missing="01")) == Reranked(candidates)
+    assert reading(query(top_k=2), candidates, judge, Facts(missing="01")) == Reranked(candidates, {}, 0)
     assert judge.read == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -165,5 +164,5 @@ def test_a_question_about_the_past_also_finds_former_facts(
 
 @pytest.mark.parametrize("given", [{"include_expired": True}, {"at_time": NOW}, {"known_at": NOW}])
 def test_a_scope_that_selects_by_time_stays_as_it_is(given: dict[str, bool]) -> None:
-    scope = replace(SCOPE, **given)
+    scope = SCOPE.replace(**given)
     assert with_former(scope, QueryAnalysis(type="factual", during=None, tense="former"), NOW) is scope

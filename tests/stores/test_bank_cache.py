@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vmemo.models import FactId, Link
 from vmemo.models.changes import Changes, NewEmbeddings
-from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, FactOutline, RevisionEdge, RevisionQuery
+from vmemo.models.search import Edge, EdgeQuery, Encoding, FactOutline, RevisionEdge
 from vmemo.ports import BankReader
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
@@ -32,12 +32,12 @@ Seen = tuple[list[Edge], list[RevisionEdge], list[FactOutline], list[str]]
 async def seen_of(store: SqliteStore, fact: FactId) -> Seen:
     """Everything that a recall reads of a fact beside its rankings."""
     edges = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), facts=[fact])
-    request = ExpandRequest(bank=BANK, edges=edges, revisions=RevisionQuery(scope=EVERYTHING, facts=[fact]))
 
     def read(reader: BankReader) -> Seen:
-        found, loaded = reader.expand(request), reader.load([fact]).facts
+        loaded = reader.load([fact]).facts
         names = [entity.name for each in loaded for entity in each.entities]
-        return list(found.edges), list(found.revisions), list(reader.outline([fact])), names
+        found = list(reader.edges(edges)), list(reader.revisions(EVERYTHING, [fact]))
+        return *found, list(reader.outline([fact])), names
 
     return await store.read(BANK, read)
 

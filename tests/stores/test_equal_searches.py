@@ -17,7 +17,6 @@ from vmemo.models.changes import NewFact
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    ExpandRequest,
     Ranking,
     Scope,
     Scored,
@@ -63,26 +62,47 @@ NETWORKS: tuple[Network, ...] = get_args(Network)
 KINDS: tuple[LinkKind, ...] = ("semantic", "temporal", "causes")
 SCOPES = (
     EVERYTHING,
-    replace(EVERYTHING, include_expired=True),
-    replace(EVERYTHING, at_time=day(30)),
-    replace(EVERYTHING, known_at=day(30)),
-    replace(EVERYTHING, at_time=day(20), known_at=day(40)),
-    replace(EVERYTHING, networks=frozenset({"opinion"})),
-    replace(EVERYTHING, tags=frozenset({"blue"})),
-    replace(EVERYTHING, tags=frozenset({"blue", "red"})),
-    replace(EVERYTHING, tags=frozenset({"\x00"})),
-    replace(EVERYTHING, metadata={"n": 1}),
-    replace(EVERYTHING, metadata={"n": True}),
-    replace(EVERYTHING, metadata={"n": "1"}),
-    replace(EVERYTHING, metadata={"n": None}),
-    replace(EVERYTHING, metadata={"n": [1, 2]}),
-    replace(EVERYTHING, metadata={"n": "\x00"}),
-    replace(EVERYTHING, entities=frozenset({"STRASSE 3"})),
-    replace(EVERYTHING, entities=frozenset({"straße 4", "e5"})),
-    replace(EVERYTHING, entities=frozenset({"!!!"})),
-    replace(EVERYTHING, entities=frozenset({"nobody", "\x00"})),
-    replace(EVERYTHING, occurred=Interval(start=day(10), end=day(30))),
-    replace(EVERYTHING, occurred=Interval(end=day(10)), networks=frozenset({"world", "opinion"})),
+    EVERYTHING.replace(include_expired=True),
+    EVERYTHING.replace(at_time=day(30)),
+    EVERYTHING.replace(known_at=day(30)),
+    EVERYTHING.replace(at_time=day(20), known_at=day(40)),
+    EVERYTHING.replace(networks=("opinion",)),
+    EVERYTHING.replace(tags=("blue",)),
+    EVERYTHING.replace(
+        tags=(
+            "blue",
+            "red",
+        )
+    ),
+    EVERYTHING.replace(tags=("\x00",)),
+    EVERYTHING.replace(metadata={"n": 1}),
+    EVERYTHING.replace(metadata={"n": True}),
+    EVERYTHING.replace(metadata={"n": "1"}),
+    EVERYTHING.replace(metadata={"n": None}),
+    EVERYTHING.replace(metadata={"n": [1, 2]}),
+    EVERYTHING.replace(metadata={"n": "\x00"}),
+    EVERYTHING.replace(entities=("STRASSE 3",)),
+    EVERYTHING.replace(
+        entities=(
+            "straße 4",
+            "e5",
+        )
+    ),
+    EVERYTHING.replace(entities=("!!!",)),
+    EVERYTHING.replace(
+        entities=(
+            "nobody",
+            "\x00",
+        )
+    ),
+    EVERYTHING.replace(occurred=Interval(start=day(10), end=day(30))),
+    EVERYTHING.replace(
+        occurred=Interval(end=day(10)),
+        networks=(
+            "world",
+            "opinion",
+        ),
+    ),
 )
 
 
@@ -303,8 +323,8 @@ def test_edges_after_a_search_are_those_without_one(both: tuple[Store, Store], s
 
     def follow(reader: BankReader) -> list[Edge]:
         """Expand some facts, then others, as a recall does."""
-        requests = [ExpandRequest(bank=BANK, edges=replace(query, facts=facts[n : n + 6])) for n in (0, 6, 3)]
-        return [edge for request in requests for edge in reader.expand(request).edges]
+        queries = [replace(query, facts=facts[n : n + 6]) for n in (0, 6, 3)]
+        return [edge for query in queries for edge in reader.edges(query)]
 
     def search_first(reader: BankReader) -> list[Edge]:
         reader.search(first)
@@ -371,7 +391,7 @@ def test_the_baseline_of_a_large_bank_is_estimated_from_a_sample(postgres_url: s
             assert await store.commit(await a_batch(store, facts[start : start + 500]))
         query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_asked(1)], limit=10)
         [found] = (await search(store, query)).semantic
-        [none] = (await search(store, replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))).semantic
+        [none] = (await search(store, replace(query, scope=EVERYTHING.replace(tags=("none",))))).semantic
         await store.close()
         assert not none.hits
         assert none.baseline == found.baseline

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,9 +37,9 @@ WIDER = 96
 INDEX = vector_index(EMBEDDER.dimension)
 SCOPES = (
     EVERYTHING,
-    replace(EVERYTHING, include_expired=True),
-    replace(EVERYTHING, known_at=day(2)),
-    replace(EVERYTHING, tags=frozenset({"blue"})),
+    EVERYTHING.replace(include_expired=True),
+    EVERYTHING.replace(known_at=day(2)),
+    EVERYTHING.replace(tags=("blue",)),
 )
 
 
@@ -177,7 +176,7 @@ def test_searches_of_a_large_bank_use_its_index_and_find_the_same(database: Data
 def test_small_banks_and_narrow_scopes_are_scanned(database: Database) -> None:
     database.maintain()
     database.run(lambda store: _nearest(store, 1, Scope(bank=OTHER)))
-    database.run(lambda store: _nearest(store, 1, replace(EVERYTHING, tags=frozenset({"blue"}))))
+    database.run(lambda store: _nearest(store, 1, EVERYTHING.replace(tags=("blue",))))
     database.run(lambda store: _nearest(store, 1), NEVER)
     assert database.scans() == 0
 

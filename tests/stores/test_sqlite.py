@@ -274,10 +274,10 @@ BIG: JsonValue = 10**30
 @pytest.mark.parametrize(
     "scope",
     [
-        Scope(bank=BANK, metadata={"n": BIG}),
-        Scope(bank=BANK, metadata={"n": "\ud800"}),
-        Scope(bank=BANK, tags=frozenset({"\ud800"})),
-        Scope(bank=BANK, entities=frozenset({"\ud800"})),
+        Scope(bank=BANK).replace(metadata={"n": BIG}),
+        Scope(bank=BANK).replace(metadata={"n": "\ud800"}),
+        Scope(bank=BANK).replace(tags=("\ud800",)),
+        Scope(bank=BANK).replace(entities=("\ud800",)),
     ],
 )
 def test_a_filter_beyond_the_limits_of_sqlite_is_invalid_input(scope: Scope) -> None:

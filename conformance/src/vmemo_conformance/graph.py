@@ -170,7 +170,7 @@ class GraphConformance(StoreSuite):
         facts = [a_fact(f"{n}", entities=[mention_of(OSLO)], tags=["rare"] if n == 17 else []) for n in range(30)]
         items = [with_vector(fact, at_cosine(1 - n / 50)) for n, fact in enumerate(facts)]
         await _write(store, *items, entities=[OSLO])
-        scope = Scope(bank=BANK, tags=frozenset({"rare"}))
+        scope = Scope(bank=BANK, tags=("rare",))
         assert [edge.target for edge in await _edges(store, facts[0], scope=scope, fan=2)] == [facts[17].id]
 
     @on_store
@@ -194,11 +194,11 @@ class GraphConformance(StoreSuite):
             (Scope(bank=BANK, include_expired=True), {*facts}),
             (Scope(bank=BANK, at_time=day(4)), {*facts}),
             (Scope(bank=BANK, known_at=day(7)), current),
-            (Scope(bank=BANK, networks=frozenset({"opinion"})), {"opinion"}),
-            (Scope(bank=BANK, tags=frozenset({"a"})), {"tagged"}),
+            (Scope(bank=BANK, networks=("opinion",)), {"opinion"}),
+            (Scope(bank=BANK, tags=("a",)), {"tagged"}),
             (Scope(bank=BANK, metadata={"n": 1}), {"marked"}),
-            (Scope(bank=BANK, entities=frozenset({"Oslo"})), current),
-            (Scope(bank=BANK, entities=frozenset({"Bern"})), set[str]()),
+            (Scope(bank=BANK, entities=("Oslo",)), current),
+            (Scope(bank=BANK, entities=("Bern",)), set[str]()),
             (Scope(bank=BANK, occurred=Interval(start=day(11), end=day(20))), {"happened"}),
         )
         names = {fact.id: name for name, fact in facts.items()}

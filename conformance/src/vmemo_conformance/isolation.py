@@ -106,9 +106,9 @@ class IsolationConformance(StoreSuite):
         await store_fact(store, "tulips", bank=OTHER, tags=["a"], metadata={"n": 1})
         await store_story(store, OTHER)
         for scope in (
-            Scope(bank=BANK, tags=frozenset({"a"})),
+            Scope(bank=BANK, tags=("a",)),
             Scope(bank=BANK, metadata={"n": 1}),
-            Scope(bank=BANK, entities=frozenset({"Caroline"})),
+            Scope(bank=BANK, entities=("Caroline",)),
             Scope(bank=BANK, include_expired=True),
         ):
             assert await matches(store, "tulips caroline", scope) == []

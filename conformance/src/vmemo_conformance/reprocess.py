@@ -113,7 +113,7 @@ class ReprocessConformance(StoreSuite):
         ]
         assert copies == expected
         assert [job.kind for job in await store.jobs(staging)] == ["process"]
-        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=staging))) == 3
+        assert len(await quotes(store, "tulips", EVERYTHING.replace(bank=staging))) == 3
 
     @on_store
     async def test_a_started_staging_bank_resumes_with_newer_messages(self, store: Store) -> None:
@@ -139,14 +139,14 @@ class ReprocessConformance(StoreSuite):
         wider = await staging_of(store, "newer", embedder=WIDER)
         assert await store.facts(wider, FactSelect()) == []
         assert (await store.status(wider)).dimension == 96
-        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=wider))) == 1
+        assert len(await quotes(store, "tulips", EVERYTHING.replace(bank=wider))) == 1
 
     @on_store
     async def test_thousands_of_messages_are_copied_in_their_order(self, store: Store) -> None:
         said = await store_messages(store, *(f"line {n}" for n in range(4100)))
         staging = await staging_of(store)
         assert [m.id for m in await store.messages(staging, MessageSelect(limit=5000))] == [m.id for m in said]
-        assert len(await quotes(store, "line", replace(EVERYTHING, bank=staging), limit=5000)) == 4100
+        assert len(await quotes(store, "line", EVERYTHING.replace(bank=staging), limit=5000)) == 4100
         assert len(await quotes(store, "line", limit=5000)) == 4100
 
     @on_store

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vmemo.lifecycle.forget import forget
 from vmemo.models import Fact, FactId, Interval, Link, RevisionKind
 from vmemo.models.changes import FactClosure, ForgetTarget
-from vmemo.models.search import EdgeQuery, ExpandRequest, RevisionEdge, RevisionQuery, Scope
+from vmemo.models.search import EdgeQuery, RevisionEdge, Scope
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo_conformance.samples import (
@@ -50,9 +50,9 @@ class RevisionLinkConformance(StoreSuite):
         await _link(store, oslo, rome, "replaces", 0.75)
         assert len(await _revisions(store, [rome.id], CURRENT)) == 1
         for scope in (
-            replace(CURRENT, at_time=day(3)),
-            replace(CURRENT, known_at=day(3)),
-            replace(CURRENT, tags=frozenset({"travel"})),
+            CURRENT.replace(at_time=day(3)),
+            CURRENT.replace(known_at=day(3)),
+            CURRENT.replace(tags=("travel",)),
         ):
             assert await _revisions(store, [rome.id, oslo.id], scope) == []
         ends = FactClosure(fact=rome.id, invalid_at=day(5), expired_at=day(5))
@@ -85,7 +85,7 @@ class RevisionLinkConformance(StoreSuite):
             (Interval(start=day(20), end=day(22)), {"oslo"}),
         )
         for during, expected in table:
-            found = await matches(store, "tulips", replace(CURRENT, former=during))
+            found = await matches(store, "tulips", CURRENT.replace(former=during))
             facts = await store.facts(BANK, FactSelect(ids=found))
             assert {fact.text.split()[1] for fact in facts} == expected, during
 
@@ -129,5 +129,4 @@ async def _link(store: Store, newer: Fact, older: Fact, kind: RevisionKind, prob
 
 
 async def _revisions(store: Store, facts: Sequence[FactId], scope: Scope = ALL) -> list[RevisionEdge]:
-    query = RevisionQuery(scope=scope, facts=facts)
-    return list((await store.expand(ExpandRequest(bank=BANK, revisions=query))).revisions)
+    return list(await store.read(BANK, lambda reader: reader.revisions(scope, facts)))

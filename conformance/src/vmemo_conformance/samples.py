@@ -30,7 +30,6 @@ from vmemo.models.search import (
     Edge,
     EdgeQuery,
     Encoding,
-    ExpandRequest,
     Scope,
     SearchRequest,
     SearchResult,
@@ -197,12 +196,12 @@ async def named_entities(store: Store, bank: BankId, text: str) -> list[Mention]
 
 async def find_edges(store: Store, query: EdgeQuery) -> list[Edge]:
     """Return the edges that leave some facts and entities."""
-    return list((await store.expand(ExpandRequest(bank=query.scope.bank, edges=query))).edges)
+    return list(await store.read(query.scope.bank, lambda reader: reader.edges(query)))
 
 
 async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
     """Return the token vectors of facts, None for a fact that has none."""
-    return list((await store.expand(ExpandRequest(bank=bank, token_vectors=facts))).token_vectors)
+    return list(await store.read(bank, lambda reader: reader.token_vectors(facts)))
 
 
 @dataclass(frozen=True)

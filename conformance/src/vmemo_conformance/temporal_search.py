@@ -124,8 +124,8 @@ class TemporalSearchConformance(StoreSuite):
         current = {"plain", "opinion", "tagged"}
         table = (
             (EVERYTHING, current),
-            (Scope(bank=BANK, networks=frozenset({"opinion"})), {"opinion"}),
-            (Scope(bank=BANK, tags=frozenset({"a"})), {"tagged"}),
+            (Scope(bank=BANK, networks=("opinion",)), {"opinion"}),
+            (Scope(bank=BANK, tags=("a",)), {"tagged"}),
             (Scope(bank=BANK, metadata={"n": 1}), {"tagged"}),
             (Scope(bank=BANK, occurred=Interval(start=day(2))), set[str]()),
             (Scope(bank=BANK, include_expired=True), {*current, "closed"}),

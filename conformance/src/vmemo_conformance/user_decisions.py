@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -62,10 +61,10 @@ class UserDecisionConformance(StoreSuite):
         [gone] = await store_messages(store, "red carp", expires_at=past)
         [kept] = await store_messages(store, "red cod")
         now = Scope(bank=BANK)
-        for scope in (now, EVERYTHING, replace(now, known_at=future), replace(now, at_time=future)):
+        for scope in (now, EVERYTHING, now.replace(known_at=future), now.replace(at_time=future)):
             assert set(await matches(store, "red", scope)) == {roses.id, lilies.id}
             assert await quotes(store, "red", scope) == [kept.id]
-        assert len(await matches(store, "red", replace(EVERYTHING, past_expiry=True))) == 3
+        assert len(await matches(store, "red", EVERYTHING.replace(past_expiry=True))) == 3
         vector = at_cosine(1.0)
         assert set(await near(store, vector)) == {roses.id, lilies.id}
         [neighbours] = await store.nearest(BANK, np.stack([vector]), limit=9, floor=-1.0)

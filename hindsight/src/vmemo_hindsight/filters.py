@@ -13,9 +13,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from vmemo.models import Fact
-from vmemo.models.base import Name
+from vmemo.models.base import Name, TagsMatch
 from vmemo.models.requests import RecallOptions
-from vmemo.models.search import TagsMatch
 from vmemo_hindsight.requests import OffsetPage, unsupported_option
 from vmemo_hindsight.schemas import FactType
 from vmemo_hindsight.serializers import context_of, parse_time

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, LiteralString, cast
 
 from vmemo.models import FactId, LinkKind, RevisionKind
-from vmemo.models.search import Edge, EdgeQuery, RevisionEdge, RevisionQuery
+from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
 from vmemo.stores.values import instant, storable
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import Filter
@@ -103,7 +103,7 @@ def _edges(rows: Sequence[Cells], kinds: frozenset[LinkKind]) -> Iterator[Edge]:
             yield Edge(source, target, tokens, kind, weight, name)
 
 
-async def revisions(tx: Transaction, passes: Filter, query: RevisionQuery) -> list[RevisionEdge]:
+async def revisions(tx: Transaction, passes: Filter, facts: Sequence[FactId]) -> list[RevisionEdge]:
     """Return the links by which facts replace or outdate others, with an end given and both ends passing."""
     rows = await tx.table(
         f"UNWIND $facts AS id MATCH (:Fact {{bank: $bank, id: id}})-[r:{_REVISING}]-() "
@@ -111,7 +111,7 @@ async def revisions(tx: Transaction, passes: Filter, query: RevisionQuery) -> li
         f"WHERE {passes.of('n')} AND {passes.of('o')} WITH r, n, o ORDER BY n.seq, o.seq",
         f"n.id, o.id, type(r), r.weight, n.tokens, o.tokens, {micros('n.mentioned_at')}",
         **passes.parameters,
-        facts=sorted({id for id in query.facts if storable(id)}),
+        facts=sorted({id for id in facts if storable(id)}),
     )
     return [
         RevisionEdge(

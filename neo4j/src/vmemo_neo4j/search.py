@@ -16,7 +16,6 @@ from vmemo.models.search import (
     FactOutline,
     Ranking,
     RevisionEdge,
-    RevisionQuery,
     Scope,
     TemporalSearch,
     TokenVectors,
@@ -25,6 +24,7 @@ from vmemo.models.search import (
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.sql.entity_rows import mentions_in
+from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.values import instant, storable, unpacked_tokens
 from vmemo_neo4j import graph, reads, vectors, words
 from vmemo_neo4j.bank_state import FIND, BankHeader, header_of
@@ -70,8 +70,8 @@ async def opened(tx: Transaction, bank: BankId) -> Neo4jBankSearch:
     return Neo4jBankSearch(tx, bank, header_of(row["bank"]), sizes)
 
 
-class Neo4jBankSearch:
-    """`BankSearch` of one bank in a read transaction, for a thread beside the loop of the connections."""
+class Neo4jBankSearch(BankSearch):
+    """The searches of one bank in a read transaction, for a thread beside the loop of the connections."""
 
     def __init__(self, tx: Transaction, name: BankId, state: BankHeader, sizes: IndexSizes) -> None:
         self.state = state
@@ -158,6 +158,7 @@ class Neo4jBankSearch:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
+        self.prepare(query.scope, query.space)
         near = (
             found.cosines for scope, found in self._nearest if scope is query.scope and found.vector is query.vector
         )
@@ -170,9 +171,9 @@ class Neo4jBankSearch:
         found = unpacked_tokens((id, width, packed) for id, width, packed in self._wait(rows) if packed is not None)
         return [found.get(id) for id in facts]
 
-    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return self._wait(graph.revisions(self._tx, self._filter(query.scope), query))
+        return self._wait(graph.revisions(self._tx, self._filter(scope), facts))
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
@@ -181,7 +182,7 @@ class Neo4jBankSearch:
         found = {row[0]: _outline(row) for row in rows}
         return [found[id] for id in facts if id in found]
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         return self._wait(self._load(facts, messages))
 

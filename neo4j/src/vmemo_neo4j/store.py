@@ -27,11 +27,10 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import DailyCount, Job, Status
-from vmemo.models.search import ExpandRequest, Expansion, Scored, Vectors
+from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankReader, HiddenBank
-from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.transactions import commit_when_free
 from vmemo_neo4j import (
     bank_nodes,
@@ -126,14 +125,10 @@ class Neo4jStore:
 
         async def within(tx: Transaction) -> tuple[R, bool]:
             searched = await search.opened(tx, bank)
-            found = await asyncio.to_thread(run, SqlBankReader(searched))
+            found = await asyncio.to_thread(run, searched)
             return found, await bank_state(tx, bank) == searched.state
 
         return await self._consistent(within)
-
-    async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges, token vectors and revisions of candidates."""
-        return await self.read(request.bank, lambda reader: reader.expand(request))
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""

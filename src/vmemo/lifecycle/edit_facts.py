@@ -17,7 +17,7 @@ from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure
 from vmemo.models.drafts import FactDraft, FoundName
 from vmemo.models.records import is_true
-from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
+from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
@@ -184,8 +184,8 @@ async def versions_of(store: Store, fact: Fact) -> list[Fact]:
 async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
     """Return the versions directly before and after some facts."""
     bank, ids = facts[0].bank, [fact.id for fact in facts]
-    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=ids)
-    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
+    scope = Scope(bank=bank, include_expired=True)
+    edges = await store.read(bank, lambda reader: reader.revisions(scope, ids))
     near: set[FactId] = {id for edge in edges if edge.kind == "replaces" for id in (edge.older, edge.newer)}
     near |= {fact.supersedes for fact in facts if fact.supersedes is not None}
     before = await store.facts(bank, FactSelect(ids=sorted(near)))

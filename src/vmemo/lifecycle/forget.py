@@ -35,7 +35,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
 from vmemo.models.results import Forgotten, Job
-from vmemo.models.search import ExpandRequest, RevisionEdge, RevisionQuery, Scope
+from vmemo.models.search import RevisionEdge, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Embedder, Scrubber, Store
 from vmemo.ports.store import paged, renewed
@@ -480,10 +480,11 @@ class _ForgetReader:
         found = [fact for fact in await self.store.facts(self.bank, select) if fact.id not in reach.facts]
         if not found:
             return []
-        tokens = await self.store.expand(ExpandRequest(bank=self.bank, token_vectors=[fact.id for fact in found]))
+        ids = [fact.id for fact in found]
+        tokens = await self.store.read(self.bank, lambda reader: reader.token_vectors(ids))
         return [
             NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
-            for fact, vectors in zip(found, tokens.token_vectors, strict=True)
+            for fact, vectors in zip(found, tokens, strict=True)
         ]
 
     async def episodes_without(self, curated: AbstractSet[MessageId], reach: Reach) -> dict[EpisodeId, Episode | None]:
@@ -519,10 +520,8 @@ class _ForgetReader:
 
     async def _revisions(self, facts: Iterable[FactId]) -> Sequence[RevisionEdge]:
         scope = Scope(bank=self.bank, include_expired=True, past_expiry=True)
-        query = RevisionQuery(scope=scope, facts=sorted(facts))
-        if not query.facts:
-            return ()
-        return (await self.store.expand(ExpandRequest(bank=self.bank, revisions=query))).revisions
+        ids = sorted(facts)
+        return await self.store.read(self.bank, lambda reader: reader.revisions(scope, ids)) if ids else ()
 
     async def observed_entities(self, reach: Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
         """Return the remaining entities with an observation that is deleted, or may be outdated."""

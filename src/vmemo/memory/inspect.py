@@ -51,7 +51,7 @@ from vmemo.models.requests import (
     WhyRequest,
 )
 from vmemo.models.results import Job, Status
-from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
+from vmemo.models.search import SUSPECT, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import BankNotFound, Store
 from vmemo.ports.store import paged
@@ -113,8 +113,8 @@ async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
 
 async def _newer(bank: BankId, fact: FactId, store: Store) -> tuple[NewerFact, ...]:
     """Return the facts that the revision model found to replace this one, or to make it outdated."""
-    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=[fact])
-    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
+    scope = Scope(bank=bank, include_expired=True)
+    edges = await store.read(bank, lambda reader: reader.revisions(scope, [fact]))
     newer = [edge for edge in edges if edge.older == fact and edge.probability >= SUSPECT]
     return tuple(NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability) for edge in newer)
 

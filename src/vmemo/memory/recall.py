@@ -10,26 +10,31 @@ from itertools import pairwise
 
 from vmemo.errors import InvalidInput
 from vmemo.memory.session import MemorySession
-from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message
+from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, QuestionTense
 from vmemo.models.prompt_context import ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
-from vmemo.models.requests import ContextRequest, RecallRequest, RetrieveRequest
+from vmemo.models.requests import ContextRequest, RecallRequest
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.recall import pipeline
-from vmemo.recall.instructions import MAX_INSTRUCTIONS, choose_instructions
-from vmemo.recall.query import Query, make_query
+from vmemo.recall.load import choose_instructions
+from vmemo.recall.rank import MAX_INSTRUCTIONS
+from vmemo.recall.run import RecallQuery
 from vmemo.text.names.fold import fold_name, folded_names
 
 
-async def recall(session: MemorySession, request: RecallRequest | RetrieveRequest) -> Recalled:
-    """Return facts by relevance."""
-    return await search(session, make_query(request, session.bank))
-
-
-async def search(session: MemorySession, query: Query) -> Recalled:
-    """Run a query, and count the recalled facts as accessed."""
+async def recall(
+    session: MemorySession,
+    request: RecallQuery,
+    *,
+    tense: QuestionTense | None = None,
+    with_questions: bool = False,
+) -> Recalled:
+    """Return facts by relevance, and count them as accessed."""
     await session.open()
-    found = await pipeline.recall(query, session.runtime.reading, session.runtime.time_resolver)
+    runtime = session.runtime
+    found = await pipeline.recall(
+        request, session.bank, runtime.reading, runtime.time_resolver, tense=tense, with_questions=with_questions
+    )
     session.runtime.access.add(session.bank, [hit.fact.id for hit in found.hits if not hit.verbatim])
     return found
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 
 from vmemo.errors import Unsupported
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
-from vmemo.memory.recall import search
+from vmemo.memory.recall import recall
 from vmemo.memory.session import MemorySession
 from vmemo.models import Message, MessageId, Network, Profile, QuestionTense, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.models.select import FactSelect, MessageSelect
-from vmemo.recall.query import NODES, Query, make_query
+from vmemo.recall.run import NODES, nodes_of
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
@@ -33,7 +32,6 @@ SAMPLED_MESSAGES = 50
 async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSink = ignore_event) -> Answer:
     """Answer a question, and pass events to `emit` on the way."""
     schema = None if request.answer_schema is None else await asyncio.to_thread(CallerSchema.of, request.answer_schema)
-    query = make_query(request, session.bank)
     llm = session.context.llm
     if llm is None and schema is not None:
         raise Unsupported("An answer in a schema needs a language model; pass llm= to Memory.")
@@ -42,13 +40,13 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
         answer = await pipeline.quote_memory(
             request.query,
             request.now or utc_now(),
-            _recaller(session, query),
+            _recaller(session, request),
             max_tokens=request.max_tokens,
             count=session.context.counter,
         )
         emit(TextDelta(text=answer.text))
         return answer
-    question, recaller = await _question(session, request), _recaller(session, query)
+    question, recaller = await _question(session, request), _recaller(session, request)
     context = ReflectContext.of(session.bank, llm, session.context, recaller=recaller, emit=emit)
     try:
         return await pipeline.reflect(question, context, schema)
@@ -99,10 +97,10 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
     )
 
 
-def _recaller(session: MemorySession, query: Query) -> Recaller:
+def _recaller(session: MemorySession, request: ReflectRequest) -> Recaller:
     """Return the searches that a reflection may make: with the question's filters, time and budget."""
 
-    async def recall(
+    async def search(
         text: str,
         max_tokens: int,
         *,
@@ -110,16 +108,14 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
         tense: QuestionTense | None = None,
         network: Network | None = None,
     ) -> RecallOutcome:
-        scope = query.scope
+        changes: dict[str, object] = {"query": text, "max_tokens": max_tokens, "explain": True}
         if network is not None:
-            if scope.networks and network not in scope.networks:
+            if request.networks and network not in request.networks:
                 return RecallOutcome(hits=(), type="general")
-            scope = replace(scope, networks=frozenset([network]))
-        nodes = max(query.nodes, NODES["high"]) if wide else query.nodes
-        changed = replace(
-            query, text=text, scope=scope, max_tokens=max_tokens, nodes=nodes, with_questions=wide, tense=tense
-        )
-        found = await search(session, replace(changed, explain=True))
+            changes["networks"] = (network,)
+        if wide:
+            changes["budget"] = max(nodes_of(request), NODES["high"])
+        found = await recall(session, request.model_copy(update=changes), tense=tense, with_questions=wide)
         analysis = found.explanation
         return RecallOutcome(
             hits=found.hits,
@@ -137,7 +133,7 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
         facts = await session.store.facts(session.bank, FactSelect(limit=1))
         return not facts and not await session.store.messages(session.bank, MessageSelect(limit=1))
 
-    return Recaller(recall=recall, messages=messages, is_empty=is_empty)
+    return Recaller(recall=search, messages=messages, is_empty=is_empty)
 
 
 async def _write_spending(session: MemorySession, llm: StructuredLLM) -> None:

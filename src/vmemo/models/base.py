@@ -269,6 +269,9 @@ class BankRevision(NamedTuple):
         return BankRevision(self.identity, self.number + 1)
 
 
+TagsMatch = Literal["all", "any", "exact", "all_or_none", "any_or_none"]
+"""The tags that a fact must have: all of those requested, at least one, or exactly these. The last two also accept
+facts without tags, except opinions and observations, which never have tags."""
 Permission = Literal["read", "write", "admin"]
 """Access to a bank; each level includes those before it."""
 ALL_BANKS = "*"

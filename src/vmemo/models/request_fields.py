@@ -35,6 +35,7 @@ MAX_LOOKUPS = 3
 LARGEST_PAGE = 1_000
 
 R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
 _WITHOUT_VALUE = ("value_error", "missing", "extra_forbidden", "timezone_aware")
 """Errors whose message names the value, or that have none."""
 
@@ -116,6 +117,11 @@ def _comparable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return values
 
 
+def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    """Return each value once."""
+    return tuple(dict.fromkeys(values))
+
+
 def _printable(id: str) -> str:
     if not id.isprintable():
         raise ValueError("must consist of printable characters")
@@ -143,7 +149,7 @@ TimeToLive = Annotated[
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(json_object)]
 ComparableMetadata = Annotated[Metadata, AfterValidator(_comparable)]
 NewMessageId = Annotated[Name, AfterValidator(_printable)]
-Names = Annotated[tuple[Name, ...], Field(max_length=MAX_FILTERS)]
+Names = Annotated[tuple[Name, ...], Field(max_length=MAX_FILTERS), AfterValidator(distinct)]
 AnswerSchema = Annotated[
     type[BaseModel] | dict[str, JsonValue], WithJsonSchema({"type": "object", "additionalProperties": True})
 ]

@@ -27,7 +27,19 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from vmemo.models.base import Budget, Content, EntityId, Instant, Name, Network, Permission, Role, Text, utc_now
+from vmemo.models.base import (
+    Budget,
+    Content,
+    EntityId,
+    Instant,
+    Name,
+    Network,
+    Permission,
+    Role,
+    TagsMatch,
+    Text,
+    utc_now,
+)
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Provenance, Recalled
 from vmemo.models.records import (
@@ -65,9 +77,9 @@ from vmemo.models.request_fields import (
     Weight,
     chat_values,
     describe_chat_form,
+    distinct,
 )
 from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Skipped, Status
-from vmemo.models.search import TagsMatch
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent, WebhookUrl
 
 
@@ -208,10 +220,12 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
 
 
-class RecallFilters(Request):
-    """Filters, time travel and weights, the same for recall, retrieve and reflect."""
+class FactFilters(Request):
+    """The facts that a search may return; an empty filter accepts every fact. A search passes them to the store."""
 
-    networks: tuple[Network, ...] = Field(default=(), description="Only facts of these networks; all by default.")
+    networks: Annotated[tuple[Network, ...], AfterValidator(distinct)] = Field(
+        default=(), description="Only facts of these networks; all by default."
+    )
     tags: Names = Field(default=(), description="Only facts with these tags.")
     tags_match: TagsMatch = Field(
         default="all",
@@ -226,6 +240,11 @@ class RecallFilters(Request):
     at_time: Instant | None = Field(default=None, description="Return what was true at this time.")
     known_at: Instant | None = Field(default=None, description="Return what the bank believed at this time.")
     include_expired: Flag = Field(default=False, description="Also return facts that no longer hold.")
+
+
+class RecallFilters(FactFilters):
+    """Filters, time travel and weights, the same for recall, retrieve and reflect."""
+
     recency_half_life: HalfLife | None = Field(
         default=None, description="Prefer recent facts: the age at which a fact's weight is halved (ISO 8601)."
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import neg
 from time import perf_counter
-from typing import Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import JsonValue
 
 from vmemo.models import BankId, EntityId, EpisodeId, FactId, Interval, LinkKind, Mention, Network, RevisionKind
+from vmemo.models.requests import FactFilters
 
 Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
@@ -68,14 +68,8 @@ class TokenTable(Sequence[TokenVectors | None]):
         return list(self)[at]
 
 
-TagsMatch = Literal["all", "any", "exact", "all_or_none", "any_or_none"]
-"""The tags that a fact must have: all of those requested, at least one, or exactly these. The last two also accept
-facts without tags, except opinions and observations, which never have tags."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scope:
-    """The bank and the filters of a search. An empty filter accepts every fact.
+class Scope(FactFilters):
+    """The filters of a request, the bank that is searched, and what the stages add.
 
     Without `at_time` and `known_at` only current facts are found, unless `include_expired` is set. With `former` also
     facts are found that are not true any more but were at some time of that interval. Facts past their expiry are found
@@ -83,28 +77,21 @@ class Scope:
     """
 
     bank: BankId
-    networks: frozenset[Network] = frozenset()
-    tags: frozenset[str] = frozenset()
-    tags_match: TagsMatch = "all"
-    entities: frozenset[str] = frozenset()
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    occurred: Interval | None = None
-    at_time: datetime | None = None
-    known_at: datetime | None = None
-    include_expired: bool = False
     former: Interval | None = None
     past_expiry: bool = False
 
+    @staticmethod
+    def of_request(bank: BankId, filters: FactFilters) -> Scope:
+        """Return the scope of a request."""
+        return Scope.model_construct(bank=bank, **{name: getattr(filters, name) for name in FactFilters.model_fields})
+
+    def replace(self, **fields: object) -> Scope:
+        """Return this scope with other values of some fields."""
+        return self.model_copy(update=fields)
+
     def of_instructions(self) -> Scope:
         """Return the scope of standing instructions: who may see them, and when they applied, whatever the topic."""
-        return Scope(
-            bank=self.bank,
-            tags=self.tags,
-            tags_match=self.tags_match,
-            metadata=self.metadata,
-            at_time=self.at_time,
-            known_at=self.known_at,
-        )
+        return self.replace(networks=(), entities=(), occurred=None, include_expired=False, former=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,14 +172,6 @@ class Edge(NamedTuple):
     kind: LinkKind
     weight: float
     via: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RevisionQuery:
-    """Links by which newer facts replace or outdate older ones, from and to some facts, with both ends in the scope."""
-
-    scope: Scope
-    facts: Sequence[FactId]
 
 
 SUSPECT = 0.3
@@ -306,27 +285,6 @@ class SearchResult:
     """Milliseconds by channel, measured in the store."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpandRequest:
-    """Data about candidates: the edges that leave some of them, the token vectors of others, and revisions."""
-
-    bank: BankId
-    edges: EdgeQuery | None = None
-    token_vectors: Sequence[FactId] = ()
-    revisions: RevisionQuery | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expansion:
-    """The edges, and the token vectors in the order of the request; None for a fact without token vectors."""
-
-    edges: Sequence[Edge] = ()
-    token_vectors: Sequence[TokenVectors | None] = ()
-    revisions: Sequence[RevisionEdge] = ()
-    timings: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Milliseconds of each part, measured in the store."""
-
-
 class FactOutline(NamedTuple):
     """The properties of a fact by which recall weighs it. A recall weighs several times the facts that it returns."""
 
@@ -352,7 +310,7 @@ def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found:
     if not temporal.linked or not found.ids:
         return None
     return EdgeQuery(
-        scope=replace(request.scope, occurred=temporal.during),
+        scope=request.scope.replace(occurred=temporal.during),
         space=request.space,
         vector=temporal.vector,
         facts=found.ids[: temporal.linked],

@@ -30,7 +30,18 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord
 from vmemo.models.results import DailyCount, Job, Status
-from vmemo.models.search import ExpandRequest, Expansion, FactOutline, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    FactOutline,
+    RevisionEdge,
+    Scope,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    TokenVectors,
+    Vectors,
+)
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 
@@ -154,8 +165,19 @@ class BankReader(Protocol):
         """Search all channels of a recall."""
         ...
 
-    def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges, token vectors and revisions of candidates."""
+    def edges(self, query: EdgeQuery) -> Sequence[Edge]:
+        """Return the edges that leave some facts and entities."""
+        ...
+
+    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
+        """Return token vectors in the order of the facts; None for a fact without them."""
+        ...
+
+    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> Sequence[RevisionEdge]:
+        """Return the links by which newer facts replace or outdate older ones, from and to some facts.
+
+        Both ends are facts of the scope.
+        """
         ...
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
@@ -176,10 +198,6 @@ class Search(Protocol):
         A recall is one such function. It has no effects, because a lost connection lets it be run again; errors that it
         raises itself pass through.
         """
-        ...
-
-    async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return what `BankReader.expand` does, in a transaction of its own."""
         ...
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> Sequence[Sequence[Scored]]:

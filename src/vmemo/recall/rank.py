@@ -8,28 +8,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from vmemo.models import FactId, Mention
-from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, RevisionEdge, RevisionQuery, SearchResult
+from vmemo.models import Channel, FactId, Mention
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Ranking,
+    RevisionEdge,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    TemporalSearch,
+)
 from vmemo.ports import BankReader
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
 from vmemo.recall.graph_channel import COMMON, ENTRIES, FAN, GraphActivation, GraphRanking, max_expansions
-from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_tokens
+from vmemo.recall.rerank import RerankScores, late_shortlist, reorder, score_tokens
 from vmemo.recall.revisions import applicable, asked_before, in_order
 from vmemo.recall.run import RecallRun
 
+# Chosen on conversations of our own.
+SEMANTIC_FLOOR = 0.3
+"""Least cosine of a candidate of the semantic channel."""
+TEMPORAL_FLOOR = 0.4
+"""Least cosine of a fact inside the interval, also if a temporal link leads to it."""
+EDGE_PENALTY = 0.25
+"""Share of its score that a fact at the very edge of the interval loses."""
+LINK_DECAY = 0.7
+"""Share of a score that is left after a step along a temporal link."""
+LINKED = 10
+"""Best facts inside the interval whose temporal links are followed."""
+PARTS_WEIGHT = 0.3
+"""Weight of the rankings of all parts of a question together, relative to that of the whole question."""
+MAX_INSTRUCTIONS = 50
+"""Newest instructions of the user that are considered."""
 LOOKED_UP = 64
 """Best candidates whose newer or older facts are looked up."""
 BROUGHT_IN = 10
 """Best candidates that bring in the fact which replaced them, even if no channel has found it."""
 REORDERED = 5
 """Best candidates among which a newer fact moves above one that it may have outdated."""
-_STAGES = {"edges": "graph", "token_vectors": "rerank", "revisions": "revisions"}
-"""Stages of a recall by the store's part of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusedCandidates:
-    """The fused candidates of all channels, before a reranker's scores decide their order."""
+class Candidates:
+    """The candidates of all channels, fused, and in the order that a reranker and revisions give them."""
 
     rankings: Sequence[ChannelRanking]
     first: Sequence[Fused]
@@ -43,6 +65,10 @@ class FusedCandidates:
     entities: Sequence[Mention] = ()
     instructions: Sequence[FactId] = ()
     """The user's standing instructions, newest first."""
+    ordered: Sequence[Fused] = ()
+    """The candidates in their final order."""
+    scores: RerankScores = field(default_factory=RerankScores)
+    """The scores that decided this order beside the fused ones."""
 
     @property
     def only_linked(self) -> list[Fused]:
@@ -51,116 +77,143 @@ class FusedCandidates:
         return [candidate for candidate in self.fused if candidate.id not in seen]
 
 
-@dataclass(frozen=True)
-class RankedCandidates:
-    """The candidates, and their order after reranking."""
-
-    found: FusedCandidates
-    reranked: Reranked
-
-
-def find_candidates(run: RecallRun, reader: BankReader) -> FusedCandidates:
+def find_candidates(run: RecallRun, reader: BankReader) -> Candidates:
     """Search every channel, fuse their rankings, follow the graph, and score by late interaction."""
-    rankings, result = _search(run, reader)
+    timer = run.timer
+    with timer.stage("search"):
+        request = search_request(run)
+        result = reader.search(request)
+    timer.add(result.timings)
+    rankings = _weighted(run, request, result)
     fuser = Fuser(run.context.settings.fusion)
-    with run.timer.stage("fuse"):
+    with timer.stage("fuse"):
         fuser.add(rankings)
         first = fuser.order()
-    activation, shortlisted = _activation(run, result), _late_shortlist(run, first)
-    expansion = _expand(run, reader, activation.next_query(), first, shortlisted)
-    graph = _follow_graph(run, reader, activation, expansion.edges)
-    with run.timer.stage("fuse"):
-        linked = run.channels.graph_ranking(graph.ranking)
-        fuser.add(linked)
+    with timer.stage("graph"):
+        graph = _follow_graph(run, reader, result)
+    best = [candidate.id for candidate in first[:LOOKED_UP]]
+    with timer.stage("fuse"):
+        if "graph" in run.channels:
+            linked = ChannelRanking("graph", graph.ranking, run.weights["graph"])
+            rankings.append(linked)
+            fuser.add([linked])
         fused = fuser.order()
-    found = FusedCandidates(
-        rankings=[*rankings, *linked],
+    found = Candidates(
+        rankings=rankings,
         first=first,
         fused=fused,
         graph=graph,
-        late=_late_scores(run, shortlisted, expansion),
-        revisions=expansion.revisions,
+        late=_late_scores(run, reader, first),
+        revisions=timer.run("revisions", reader.revisions, run.scope, best) if best else (),
         entities=result.entities,
         instructions=result.instructions,
     )
-    return _with_linked(run, reader, found) if run.channels.analysis.type == "multi-hop" else found
+    if run.analysis.type != "multi-hop":
+        return found
+    # A candidate that only the graph leads to may be the answer.
+    return replace(found, late=found.late.merge(_late_scores(run, reader, found.only_linked)))
 
 
-def order_candidates(run: RecallRun, found: FusedCandidates, scores: RerankScores) -> RankedCandidates:
+def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) -> Candidates:
     """Order candidates by fused score and reranker, each newer fact above those that it replaced or outdated."""
-    analysis = run.channels.analysis
+    analysis = run.analysis
     with run.timer.stage("order"):
         reranked = reorder(found.fused, scores)
         ordered = in_order(
-            reranked.candidates,
-            applicable(found.revisions, reranked.candidates[:REORDERED], analysis),
+            reranked,
+            applicable(found.revisions, reranked[:REORDERED], analysis),
             former=lambda edge: asked_before(edge, analysis, run.now),
             brought_in=BROUGHT_IN,
         )
-    return RankedCandidates(found, replace(reranked, candidates=ordered))
+    return replace(found, ordered=ordered, scores=scores)
 
 
-def _with_linked(run: RecallRun, reader: BankReader, found: FusedCandidates) -> FusedCandidates:
-    """Score the candidates that only the graph leads to as well: one of them may be the answer."""
-    ids = _late_shortlist(run, found.only_linked)
-    if not ids:
-        return found
-    expansion = reader.expand(ExpandRequest(bank=run.query.scope.bank, token_vectors=ids))
-    return replace(found, late=found.late.merge(_late_scores(run, ids, expansion)))
-
-
-def _search(run: RecallRun, reader: BankReader) -> tuple[list[ChannelRanking], SearchResult]:
-    """Search all channels but the graph, which starts from their results."""
-    with run.timer.stage("search"):
-        request = run.channels.request(run.encodings, run.during)
-        result = reader.search(request)
-    run.timer.add(result.timings)
-    return run.channels.rankings(request, result), result
-
-
-def _expand(
-    run: RecallRun, reader: BankReader, edges: EdgeQuery | None, first: Sequence[Fused], shortlisted: Sequence[FactId]
-) -> Expansion:
-    """Fetch what following the graph and reranking begin with, and the revisions of the best candidates."""
-    scope = run.query.scope
-    best = [candidate.id for candidate in first[:LOOKED_UP]]
-    if edges is None and not best:
-        return Expansion()
-    revisions = RevisionQuery(scope=scope, facts=best) if best else None
-    request = ExpandRequest(bank=scope.bank, edges=edges, token_vectors=shortlisted, revisions=revisions)
-    expansion = reader.expand(request)
-    run.timer.add({_STAGES[name]: milliseconds for name, milliseconds in expansion.timings.items()})
-    return expansion
-
-
-def _activation(run: RecallRun, result: SearchResult) -> GraphActivation:
-    base = EdgeQuery(
-        scope=run.query.scope, space=run.channels.space, vector=run.question.vector, fan=FAN, common=COMMON
+def search_request(run: RecallRun) -> SearchRequest:
+    """Return the searches of every channel that is switched on, but the graph, which starts from their results."""
+    enabled, encodings = run.channels, run.encodings
+    texts = [run.text, *run.analysis.parts]
+    # The graph channel starts from the semantic hits of the whole question, even if these are no channel.
+    vectors = encodings if "semantic" in enabled else encodings[:1] if "graph" in enabled else ()
+    return SearchRequest(
+        scope=run.scope,
+        space=run.context.embedder.name,
+        limit=run.nodes,
+        semantic=[encoding.vector for encoding in vectors],
+        floor=SEMANTIC_FLOOR,
+        keyword=texts if "keyword" in enabled else (),
+        verbatim=run.text if "verbatim" in enabled else "",
+        temporal=_temporal(run),
+        names_in=run.text if "graph" in enabled else "",
+        instructions=MAX_INSTRUCTIONS if run.context.settings.instruction_tokens > 0 else 0,
     )
-    enabled = "graph" in run.channels.enabled
-    expansions = max_expansions(run.channels.analysis.type, run.query.nodes) if enabled else 0
-    entries = result.semantic[0].hits[:ENTRIES] if result.semantic else ()
-    return GraphActivation(base, entries, result.entities, expansions=expansions)
 
 
-def _follow_graph(
-    run: RecallRun, reader: BankReader, activation: GraphActivation, edges: Sequence[Edge]
-) -> GraphRanking:
-    if "graph" not in run.channels.enabled:
+def _temporal(run: RecallRun) -> TemporalSearch | None:
+    if run.during is None or "temporal" not in run.channels:
+        return None
+    # A link would lead out of the interval that the caller filters by.
+    linked = LINKED if run.scope.occurred is None else 0
+    return TemporalSearch(
+        vector=run.question.vector, during=run.during, floor=TEMPORAL_FLOOR, edge_penalty=EDGE_PENALTY, linked=linked
+    )
+
+
+def _weighted(run: RecallRun, request: SearchRequest, result: SearchResult) -> list[ChannelRanking]:
+    """Return the weighted rankings of a search result."""
+    rankings = _with_parts(run, "semantic", result.semantic) if "semantic" in run.channels else []
+    rankings += _with_parts(run, "keyword", result.keyword)
+    if request.verbatim:
+        rankings.append(ChannelRanking("verbatim", result.verbatim, run.weights["verbatim"]))
+    if request.temporal is not None:
+        temporal = with_temporal_links(result.temporal, result.temporal_links, run.nodes)
+        rankings.append(ChannelRanking("temporal", temporal, run.weights["temporal"]))
+    return rankings
+
+
+def _with_parts(run: RecallRun, channel: Channel, rankings: Sequence[Ranking]) -> list[ChannelRanking]:
+    """Weigh the ranking of the whole question, which comes first, and those of its parts."""
+    weight = run.weights[channel]
+    part = weight * PARTS_WEIGHT / max(1, len(rankings) - 1)
+    return [ChannelRanking(channel, ranking, part if number else weight) for number, ranking in enumerate(rankings)]
+
+
+def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
+    """Return the facts inside the interval and those linked to the best of them, best first.
+
+    A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
+    """
+    if not links:
+        return found
+    scores = dict(zip(found.ids, found.scores, strict=True))
+    linked: dict[FactId, Scored] = {}
+    for edge in links:
+        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * LINK_DECAY
+        least = linked[edge.target].score if edge.target in linked else found.baseline
+        if edge.target not in scores and score > least:
+            linked[edge.target] = Scored(edge.target, score, edge.tokens)
+    hits = sorted([*found.hits, *linked.values()], key=lambda hit: hit.score, reverse=True)
+    return Ranking.of(hits[:limit], found.baseline)
+
+
+def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> GraphRanking:
+    if "graph" not in run.channels:
         return GraphRanking()
-    with run.timer.stage("graph"):
-        activation.follow(edges)
-        while (query := activation.next_query()) is not None:
-            activation.follow(reader.expand(ExpandRequest(bank=query.scope.bank, edges=query)).edges)
-        return activation.result(run.query.nodes)
+    base = EdgeQuery(
+        scope=run.scope, space=run.context.embedder.name, vector=run.question.vector, fan=FAN, common=COMMON
+    )
+    entries = result.semantic[0].hits[:ENTRIES] if result.semantic else ()
+    expansions = max_expansions(run.analysis.type, run.nodes)
+    activation = GraphActivation(base, entries, result.entities, expansions=expansions)
+    while (query := activation.next_query()) is not None:
+        activation.follow(reader.edges(query))
+    return activation.result(run.nodes)
 
 
-def _late_shortlist(run: RecallRun, candidates: Sequence[Fused]) -> list[FactId]:
-    compares_tokens = run.context.reranker == "late" and run.question.tokens is not None
-    return late_shortlist(candidates, run.query) if compares_tokens else []
-
-
-def _late_scores(run: RecallRun, ids: Sequence[FactId], expansion: Expansion) -> RerankScores:
+def _late_scores(run: RecallRun, reader: BankReader, candidates: Sequence[Fused]) -> RerankScores:
+    """Score candidates by late interaction, if it is the reranker and the embedder returns token vectors."""
     question = run.question.tokens
+    if run.context.reranker != "late" or question is None:
+        return RerankScores()
     with run.timer.stage("rerank"):
-        return score_tokens(ids, question, expansion.token_vectors) if question is not None else RerankScores()
+        ids = late_shortlist(candidates, run)
+        return score_tokens(ids, question, reader.token_vectors(ids)) if ids else RerankScores()

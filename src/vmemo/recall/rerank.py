@@ -13,9 +13,9 @@ import numpy as np
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Fact, FactId
 from vmemo.models.search import TokenTable, TokenVectors
-from vmemo.ports import Reranker, Search
+from vmemo.ports import Reranker
 from vmemo.recall.fuse import Fused
-from vmemo.recall.query import Query
+from vmemo.recall.run import RecallRun
 
 _SCORE = itemgetter(1)
 LATE_WEIGHT = 1.0
@@ -38,38 +38,34 @@ class RerankScores:
     scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
     weight: float | None = None
 
+    @property
+    def count(self) -> int:
+        """The number of candidates that were reranked; 0 if none could be compared."""
+        return len(self.ids) if self.scores else 0
+
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
         weight = self.weight if self.ids else other.weight
         return RerankScores([*self.ids, *other.ids], {**self.scores, **other.scores}, weight)
 
 
-@dataclass(frozen=True)
-class Reranked:
-    """Candidates in their new order, and the scores of those that were reranked."""
-
-    candidates: Sequence[Fused]
-    scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
-    count: int = 0
-
-
-def shortlist(candidates: Sequence[Fused], query: Query, weight: float, limit: int) -> list[FactId]:
+def shortlist(candidates: Sequence[Fused], run: RecallRun, weight: float, limit: int) -> list[FactId]:
     """Return the candidates to rerank: those that fit, and those that reranking could lift above the last of them."""
     if not candidates:
         return []
     fitting = len(candidates)
-    if query.max_tokens is not None:
+    if run.max_tokens is not None:
         used = list(accumulate([candidate.tokens for candidate in candidates]))
-        fitting = bisect_right(used, query.max_tokens)
-    if query.top_k is not None:
-        fitting = min(fitting, query.top_k)
+        fitting = bisect_right(used, run.max_tokens)
+    if run.top_k is not None:
+        fitting = min(fitting, run.top_k)
     least = candidates[max(0, min(fitting, len(candidates)) - 1)].score - weight
     return [candidate.id for candidate in candidates[:limit] if candidate.score >= least]
 
 
-def late_shortlist(candidates: Sequence[Fused], query: Query) -> list[FactId]:
+def late_shortlist(candidates: Sequence[Fused], run: RecallRun) -> list[FactId]:
     """Return the candidates whose token vectors are compared with the question's."""
-    return shortlist(candidates, query, LATE_WEIGHT, query.reranked)
+    return shortlist(candidates, run, LATE_WEIGHT, run.reranked)
 
 
 def score_tokens(ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None]) -> RerankScores:
@@ -79,13 +75,13 @@ def score_tokens(ids: Sequence[FactId], question: TokenVectors, stored: Sequence
     return RerankScores(ids, {id: score for id, score in scores if score is not None}, LATE_WEIGHT)
 
 
-async def score_texts(query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search) -> RerankScores:
+async def score_texts(run: RecallRun, candidates: Sequence[Fused], reranker: Reranker) -> RerankScores:
     """Score the first candidates by a reranker that compares the question with each text, its date and its context."""
-    ids = [candidate.id for candidate in candidates[: min(RERANKED_TEXTS, query.reranked)]]
-    loaded = await search.read(query.scope.bank, lambda reader: reader.load(ids))
+    ids = [candidate.id for candidate in candidates[: min(RERANKED_TEXTS, run.reranked)]]
+    loaded = await run.context.store.read(run.scope.bank, lambda reader: reader.load(ids))
     texts = {fact.id: reranker_text(fact) for fact in loaded.facts}
     known = [id for id in ids if id in texts]
-    scores = await _call(reranker, query.text, [texts[id] for id in known]) if known else []
+    scores = await _call(reranker, run.text, [texts[id] for id in known]) if known else []
     return RerankScores(ids, dict(zip(known, scores, strict=True)))
 
 
@@ -138,12 +134,11 @@ def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
     return product
 
 
-def reorder(candidates: Sequence[Fused], reranking: RerankScores) -> Reranked:
+def reorder(candidates: Sequence[Fused], reranking: RerankScores) -> Sequence[Fused]:
     """Return candidates in the order that follows from the reranker's scores."""
     if not reranking.scores:
-        return Reranked(candidates)
-    decide = _by_reranker if reranking.weight is None else _by_sum
-    return Reranked(decide(candidates, reranking), reranking.scores, len(reranking.ids))
+        return candidates
+    return _by_reranker(candidates, reranking) if reranking.weight is None else _by_sum(candidates, reranking)
 
 
 def _by_reranker(candidates: Sequence[Fused], reranking: RerankScores) -> list[Fused]:

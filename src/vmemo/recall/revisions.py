@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from vmemo.models import FactId, Interval
@@ -24,7 +23,7 @@ def with_former(scope: Scope, analysis: QueryAnalysis, now: datetime) -> Scope:
     if analysis.tense == "present" or scope.include_expired or scope.at_time is not None or scope.known_at is not None:
         return scope
     during = analysis.during
-    return replace(scope, former=during if during is not None and is_over(during, now) else Interval())
+    return scope.replace(former=during if during is not None and is_over(during, now) else Interval())
 
 
 def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> bool:

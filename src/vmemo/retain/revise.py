@@ -18,7 +18,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
-from vmemo.models.search import SUSPECT, ExpandRequest, RevisionQuery, Scope
+from vmemo.models.search import SUSPECT, Scope
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact
@@ -435,8 +435,7 @@ async def _known(
     found = {fact.id: statement for fact, statement in stated if statement in statements}
     if not found:
         return {}
-    revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
-    edges = (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions
+    edges = await store.read(bank, lambda reader: reader.revisions(Scope(bank=bank), list(found)))
     outdated = {edge.older for edge in edges if edge.probability >= SUSPECT}
     kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
     # Of several facts the oldest one counts, which is the last one here.

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
-from vmemo.models.search import Ranking, Scope, Scored, TagsMatch
+from vmemo.models.base import TagsMatch
+from vmemo.models.search import Ranking, Scope, Scored
 from vmemo.stores.sqlite.index.postings import K1, B, term_hash
 from vmemo.text.tokens import terms
 
@@ -125,7 +126,7 @@ def _bm25(
 def is_wide(scope: Scope) -> bool:
     """Return True if a scope admits most facts: it filters by times or common networks at most."""
     narrow = scope.tags or scope.entities or scope.metadata or scope.occurred is not None
-    return not narrow and not (scope.networks and scope.networks.isdisjoint(_COMMON))
+    return not narrow and not (scope.networks and _COMMON.isdisjoint(scope.networks))
 
 
 def all_of(conditions: Sequence[str]) -> str:

@@ -32,7 +32,6 @@ from vmemo.models import (
 from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
-from vmemo.models.search import ExpandRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.ports.store import paged
@@ -248,7 +247,8 @@ async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
     """Yield the facts with all their vectors, page by page."""
     after: FactId | None = None
     while page := await store.facts(bank, FactSelect(after=after, limit=PAGE, with_embeddings=True)):
-        expansion = await store.expand(ExpandRequest(bank=bank, token_vectors=[fact.id for fact in page]))
-        for fact, vectors in zip(page, expansion.token_vectors, strict=True):
+        ids = [fact.id for fact in page]
+        tokens = await store.read(bank, lambda reader, ids=ids: reader.token_vectors(ids))
+        for fact, vectors in zip(page, tokens, strict=True):
             yield NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
         after = page[-1].id

@@ -20,7 +20,6 @@ from vmemo.models.search import (
     FactOutline,
     Ranking,
     RevisionEdge,
-    RevisionQuery,
     Scope,
     Scored,
     TemporalSearch,
@@ -45,6 +44,7 @@ from vmemo.stores.search import (
     word_keys,
 )
 from vmemo.stores.sql import entity_rows, reads
+from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import micros
@@ -59,8 +59,8 @@ ALL_COMPARED = 2048
 """Facts of an entity that an edge query compares at most; one that compares fewer chooses among the newest."""
 
 
-class PostgresBankSearch:
-    """`BankSearch` of one bank; banks of at least `index_from` facts are searched by the vector index.
+class PostgresBankSearch(BankSearch):
+    """The searches of one bank; banks of at least `index_from` facts are searched by the vector index.
 
     Raise BankNotFound if there is no such bank.
     """
@@ -233,6 +233,7 @@ SELECT cosine FROM (
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
+        self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
         return graph.edges(self._by_key, filter, query, self._known_entity_facts(query))
 
@@ -255,11 +256,11 @@ SELECT cosine FROM (
         """Return token vectors in the order of the facts."""
         return rows.token_vectors(self._by_key, self._bank, facts)
 
-    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return graph.revisions(self._by_key, self._filter_of(query.scope), query.facts)
+        return graph.revisions(self._by_key, self._filter_of(scope), facts)
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         found, titles = rows.facts_with_titles(self._by_key, self._bank, self._name, facts)
         said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []

@@ -27,7 +27,6 @@ from vmemo.stores.postgres.search import PostgresBankSearch
 from vmemo.stores.sql import migrate, reads, statements
 from vmemo.stores.sql.bank_rows import bank_state
 from vmemo.stores.sql.schema import facts
-from vmemo.stores.sql.search import SqlBankReader
 from vmemo.stores.sql.store import SqlStore, commit_changes
 
 R = TypeVar("R")
@@ -161,7 +160,7 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, on the pool's loop."""
-        return await self._database.read(lambda c: run(SqlBankReader(self._search(c, bank))))
+        return await self._database.read(lambda c: run(self._search(c, bank)))
 
     def _search(self, connection: Connection, bank: BankId) -> PostgresBankSearch:
         return PostgresBankSearch(connection, bank, index_from=self._index_from)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -13,12 +14,9 @@ from vmemo.models.search import (
     Edge,
     EdgeQuery,
     Encoding,
-    ExpandRequest,
-    Expansion,
     FactOutline,
     Ranking,
     RevisionEdge,
-    RevisionQuery,
     Scope,
     SearchRequest,
     SearchResult,
@@ -70,123 +68,86 @@ class SearchIndex(Protocol):
         ...
 
 
-class BankSearch(Protocol):
-    """Searches of one bank on one connection, all in the same read transaction."""
+class BankSearch(ABC):
+    """The searches of one bank, all in the same read transaction. It is the `BankReader` of a recall."""
 
+    @abstractmethod
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
-        ...
 
+    @abstractmethod
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        ...
 
+    @abstractmethod
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        ...
 
+    @abstractmethod
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank messages whose words no fact repeats by BM25."""
-        ...
 
+    @abstractmethod
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         """Rank facts of an interval."""
-        ...
 
+    @abstractmethod
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
-        ...
 
+    @abstractmethod
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""
-        ...
 
+    @abstractmethod
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        ...
 
+    @abstractmethod
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        ...
 
-    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
-        """Return the links by which facts replace or outdate others."""
-        ...
+    @abstractmethod
+    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
+        """Return the links by which facts of a scope replace or outdate others."""
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        ...
-
-    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
-        ...
-
-
-class SqlBankReader:
-    """`BankReader` over the searches of a dialect."""
-
-    def __init__(self, bank: BankSearch) -> None:
-        self._bank = bank
-
-    def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a request."""
-        return run_search(self._bank, request)
-
-    def expand(self, request: ExpandRequest) -> Expansion:
-        """Return the edges, token vectors and revisions of candidates."""
-        return run_expansion(self._bank, request)
-
+    @abstractmethod
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
-        return self._bank.load(facts, messages)
 
+    @abstractmethod
     def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
-        return self._bank.outline(facts)
 
-
-def run_search(bank: BankSearch, request: SearchRequest) -> SearchResult:
-    """Search every channel of a request, and time each of them."""
-    timer, scope, limit = StageTimer(), request.scope, request.limit
-    timer.run("filter", bank.prepare, scope, request.space if request.has_vectors else None)
-    semantic = [
-        timer.run("semantic", bank.nearest, scope, vector, limit=limit, floor=request.floor)
-        for vector in request.semantic
-    ]
-    keyword = [timer.run("keyword", bank.matching_facts, scope, text, limit=limit) for text in request.keyword]
-    verbatim = Ranking()
-    if request.verbatim:
-        verbatim = timer.run("verbatim", bank.matching_messages, scope, request.verbatim, limit=limit)
-    temporal, links = Ranking(), list[Edge]()
-    if request.temporal is not None:
-        temporal = timer.run("temporal", bank.during, scope, request.temporal, limit=limit)
-        query = temporal_link_query(request, request.temporal, temporal)
-        links = [] if query is None else timer.run("temporal", bank.edges, query)
-    entities = timer.run("entities", bank.named_entities, request.names_in) if request.names_in else []
-    instructions = list[FactId]()
-    if request.instructions:
-        applicable = scope.of_instructions()
-        instructions = timer.run("instructions", bank.instructions, applicable, limit=request.instructions)
-    return SearchResult(
-        semantic=semantic,
-        keyword=keyword,
-        verbatim=verbatim,
-        temporal=temporal,
-        temporal_links=links,
-        entities=entities,
-        instructions=instructions,
-        timings=timer.stages,
-    )
-
-
-def run_expansion(bank: BankSearch, request: ExpandRequest) -> Expansion:
-    """Read the edges, token vectors and revisions of a request, and time each of them."""
-    timer, edges = StageTimer(), list[Edge]()
-    if request.edges is not None:
-        bank.prepare(request.edges.scope, request.edges.space)
-        edges = timer.run("edges", bank.edges, request.edges)
-    vectors: Sequence[TokenVectors | None] = ()
-    if request.token_vectors:
-        vectors = timer.run("token_vectors", bank.token_vectors, request.token_vectors)
-    revisions = [] if request.revisions is None else timer.run("revisions", bank.revisions, request.revisions)
-    return Expansion(edges=edges, token_vectors=vectors, revisions=revisions, timings=timer.stages)
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search every channel of a request, and time each of them."""
+        timer, scope, limit = StageTimer(), request.scope, request.limit
+        timer.run("filter", self.prepare, scope, request.space if request.has_vectors else None)
+        semantic = [
+            timer.run("semantic", self.nearest, scope, vector, limit=limit, floor=request.floor)
+            for vector in request.semantic
+        ]
+        keyword = [timer.run("keyword", self.matching_facts, scope, text, limit=limit) for text in request.keyword]
+        verbatim = Ranking()
+        if request.verbatim:
+            verbatim = timer.run("verbatim", self.matching_messages, scope, request.verbatim, limit=limit)
+        temporal, links = Ranking(), list[Edge]()
+        if request.temporal is not None:
+            temporal = timer.run("temporal", self.during, scope, request.temporal, limit=limit)
+            query = temporal_link_query(request, request.temporal, temporal)
+            links = [] if query is None else timer.run("temporal", self.edges, query)
+        entities = timer.run("entities", self.named_entities, request.names_in) if request.names_in else []
+        instructions = list[FactId]()
+        if request.instructions:
+            applicable = scope.of_instructions()
+            instructions = timer.run("instructions", self.instructions, applicable, limit=request.instructions)
+        return SearchResult(
+            semantic=semantic,
+            keyword=keyword,
+            verbatim=verbatim,
+            temporal=temporal,
+            temporal_links=links,
+            entities=entities,
+            instructions=instructions,
+            timings=timer.stages,
+        )

@@ -31,7 +31,6 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewEmbeddings, NewJob
 from vmemo.models.results import DailyCount, Job, Status
-from vmemo.models.search import ExpandRequest, Expansion
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankNotFound, BankReader, HiddenBank
@@ -246,10 +245,6 @@ class SqlStore(ABC, Generic[D]):
     @abstractmethod
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank."""
-
-    async def expand(self, request: ExpandRequest) -> Expansion:
-        """Return edges, token vectors and revisions of candidates."""
-        return await self.read(request.bank, lambda reader: reader.expand(request))
 
     async def _read(
         self, bank: BankId, run: Callable[Concatenate[Connection, int, P], R], *args: P.args, **kwargs: P.kwargs

@@ -189,7 +189,7 @@ def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnEleme
     return select(1).select_from(entries).where(entries.c.key == key, same).exists()
 
 
-def _mentioning(bank: int, names: frozenset[str]) -> Any:
+def _mentioning(bank: int, names: Sequence[str]) -> Any:
     """Facts that mention an entity by id, name or alias."""
     wanted = [name.casefold() for name in names]
     aliases = func.json_each(entities.c.aliases).table_valued("value")
@@ -260,7 +260,9 @@ def _matching(scope: Scope) -> Select[str, float, int]:
     )
 
 
-_MATCHING = {former: Prepared(_matching(Scope(bank=BankId(""), former=former))) for former in (None, Interval())}
+_MATCHING = {
+    former: Prepared(_matching(Scope.model_construct(bank=BankId(""), former=former))) for former in (None, Interval())
+}
 """The statements of most recalls: without filters of their own, of current facts or of former ones too."""
 
 
@@ -274,7 +276,7 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
     match = f'bank : "{bank}" AND words : ({quoted})'
     values: dict[str, Cell] = {"of_bank": bank, "match": match, "now": micros(utc_now()), "most": limit}
     prepared = _MATCHING.get(scope.former)
-    if prepared is not None and scope == Scope(bank=scope.bank, networks=scope.networks, former=scope.former):
+    if prepared is not None and scope.replace(networks=(), former=None) == Scope.model_construct(bank=scope.bank):
         rows = prepared.rows(connection, values)
     else:
         rows = connection.execute(_matching(scope), values).all()

@@ -22,12 +22,9 @@ from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, LinkKind, Me
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    ExpandRequest,
-    Expansion,
     FactOutline,
     Ranking,
     RevisionEdge,
-    RevisionQuery,
     Scope,
     SearchRequest,
     SearchResult,
@@ -41,7 +38,7 @@ from vmemo.stores.sql import entity_rows, reads
 from vmemo.stores.sql.bank_rows import NEW_VECTORS, BankState, bank_state
 from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, fact_fields, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS, facts
-from vmemo.stores.sql.search import run_expansion, run_search
+from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import block_rows, rows
 from vmemo.stores.sqlite.database import SqliteFile
@@ -564,8 +561,8 @@ ORDER BY entity_names.name, entity_names.entity
 """
 
 
-class SqliteBankReader:
-    """`BankReader` and `BankSearch` over the index of a bank and the connection that it is read with.
+class SqliteBankReader(BankSearch):
+    """The searches of a bank over the index of a bank and the connection that it is read with.
 
     It explains the errors of its own statements, and not those of the function that uses it.
     """
@@ -656,30 +653,29 @@ class SqliteBankReader:
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
-        for known, expander in self._expanders:
-            if _leads_alike(known, query):
-                return expander.find(query)
-        expander = Expander(self._graph, self.allowed(query.scope), self._compare(query.vector))
-        self._expanders.append((query, expander))
-        return expander.find(query)
+        with self._reading():
+            self.prepare(query.scope, query.space)
+            for known, expander in self._expanders:
+                if _leads_alike(known, query):
+                    return expander.find(query)
+            expander = Expander(self._graph, self.allowed(query.scope), self._compare(query.vector))
+            self._expanders.append((query, expander))
+            return expander.find(query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        return rows.tokens_of(self._connection, self._cache, self._index.numbers(facts), facts)
+        with self._reading():
+            return rows.tokens_of(self._connection, self._cache, self._index.numbers(facts), facts)
 
-    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
-        return self._graph.revisions(self.allowed(query.scope), query.facts)
+        with self._reading():
+            return self._graph.revisions(self.allowed(scope), facts)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Search all channels of a request."""
         with self._reading():
-            return run_search(self, request)
-
-    def expand(self, request: ExpandRequest) -> Expansion:
-        """Return the edges, token vectors and revisions of candidates."""
-        with self._reading():
-            return run_expansion(self, request)
+            return super().search(request)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Response
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Channel, ChannelCandidate, FactId, MessageId, Network
+from vmemo.models.base import TagsMatch
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest
-from vmemo.models.search import TagsMatch
 from vmemo_server.console.dependencies import ReadPage
 from vmemo_server.console.render import is_fragment
 from vmemo_server.console.route import ConsoleRoute
