@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 51_650,
-    "server/src": 7_600,
+    "src": 51_450,
+    "server/src": 7_300,
     "neo4j/src": 4_700,
     "hindsight/src": 2_050,
     "integrations/src": 1_400,

@@ -16,22 +16,22 @@ from starlette.middleware.cors import CORSMiddleware
 from vmemo.errors import VmemoError
 from vmemo.memory.request_queue import ConcurrencyLimits
 from vmemo_server import console, pages, problems
-from vmemo_server.background import BackgroundWorker
-from vmemo_server.cors import CORS, checked_origin
+from vmemo_server.background import BackgroundWorker, lifespan
 from vmemo_server.dependencies import AppState
-from vmemo_server.lifespan import lifespan
 from vmemo_server.middleware import (
+    CORS,
     AuditMiddleware,
     ContentTypeMiddleware,
     MethodMiddleware,
     RequestIdMiddleware,
     TrustedHostMiddleware,
+    checked_origin,
 )
 from vmemo_server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo_server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo_server.paths import is_console
 from vmemo_server.request_body import BodyFramingMiddleware, BodyLimitMiddleware
-from vmemo_server.routes import banks, facts, inspect, messages, query, system, webhooks
+from vmemo_server.routes import banks, inspect, messages, query, system
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which a machine reaches itself."""
@@ -88,7 +88,8 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
     app.state.reports = chosen.reports
-    own = [each.router for each in (banks, messages, query, facts, inspect, webhooks, system)]
+    own = [banks.router, messages.router, query.router, inspect.facts_router, inspect.router]
+    own += [system.webhooks_router, system.router]
     others = [point.load() for point in entry_points(group=ROUTERS)]
     for router in (*own, *others, pages.router, console.router):
         # Included routers are prepared again at the first request and match each route in several steps.

@@ -1,6 +1,6 @@
-"""Background work of the server: the worker of the job queue, and the maintenance schedule.
+"""Lifespan of the server: open the memory, run queued jobs and maintenance beside requests, close the memory.
 
-Both start again after any failure, and the worker reports when it no longer works.
+Background work starts again after any failure, and the worker reports when it no longer works.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from vmemo import Memory
 from vmemo_server.observability import Observer
+from vmemo_server.state import ServerState
 
 SCHEDULE_SECONDS = 300.0
 """Seconds between two searches for banks without a queued maintenance job."""
@@ -105,3 +106,23 @@ async def in_background(
 async def _pause(stop: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
+
+
+@asynccontextmanager
+async def lifespan(
+    memory: Memory, state: ServerState, observer: Observer, *, worker: BackgroundWorker | None, grace: float
+) -> AsyncGenerator[None]:
+    """Open the memory, run its queued jobs while requests come in, and close it.
+
+    Jobs that run at the end have `grace` seconds to finish; the rest return to the queue.
+    """
+    # Opening the store runs its migrations, so a server that accepts requests can answer them.
+    await state.open()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(memory.close)
+        stack.push_async_callback(state.close)
+        if worker is not None:
+            stop = asyncio.Event()
+            await stack.enter_async_context(in_background(schedule_maintenance(memory, observer, stop), stop, grace))
+            await stack.enter_async_context(in_background(worker.run(stop), stop, grace))
+        yield

@@ -17,8 +17,8 @@ from vmemo.models.base import Permission
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest
 from vmemo_server.auth import AccessControl, Limits, Principal
-from vmemo_server.auth.errors import Unauthenticated
-from vmemo_server.auth.idempotency import StoredResponse, run_once
+from vmemo_server.errors import Unauthenticated
+from vmemo_server.idempotency import StoredResponse, run_once
 from vmemo_server.problems import request_id
 from vmemo_server.state import AuditEntry, IdempotentRequest, Interface, ServerState
 

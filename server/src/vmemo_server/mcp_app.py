@@ -62,7 +62,7 @@ class McpApp:
             await asyncio.Event().wait()
 
     def _load(self) -> StreamableHTTPSessionManager:
-        from vmemo_server.mcp_sessions import new_sessions  # noqa: PLC0415 - an extra, and as large as the server
+        from vmemo_server.mcp.server import new_sessions  # noqa: PLC0415 - an extra, and as large as the server
 
         return new_sessions(self._caller, self._hosts, self._origins, body_bytes=self._state.limits.body_bytes)
 

@@ -1,4 +1,4 @@
-"""ASGI middleware: request ids and security headers, methods, trusted hosts, media types, and the audit log.
+"""ASGI middleware: request ids and security headers, methods, hosts and origins, media types, and the audit log.
 
 Plain ASGI, so that streamed responses pass through unbuffered.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection
+from typing import TypedDict
 
 from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vmemo.errors import InvalidInput
 from vmemo_server.auth import AccessControl
 from vmemo_server.observability import METHODS
 from vmemo_server.paths import is_console, is_hindsight_upload, is_import
@@ -167,3 +169,36 @@ class AuditMiddleware:
         entry: AuditEntry | None = scope.get("state", {}).pop("audit_entry", None)
         if entry is not None:
             await self._access.finish_write(entry, status)
+
+
+_ORIGIN = re.compile(r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
+
+
+class _Cors(TypedDict):
+    allow_methods: list[str]
+    allow_headers: list[str]
+    expose_headers: list[str]
+    max_age: int
+
+
+CORS: _Cors = {
+    "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+    "allow_headers": [
+        *("Authorization", "X-Api-Key", "Content-Type", "Idempotency-Key", "X-Request-Id"),
+        *("Mcp-Protocol-Version", "Mcp-Session-Id"),
+    ],
+    "expose_headers": ["X-Request-Id", "Retry-After", "Idempotent-Replayed"],
+    "max_age": 600,
+}
+"""The options of the middleware. Cookies are never used, so credentials are not allowed."""
+
+
+def checked_origin(text: str) -> str:
+    """Return an origin as browsers send it, or raise InvalidInput."""
+    origin = text.lower()
+    if _ORIGIN.fullmatch(origin) is None:
+        raise InvalidInput(
+            "A CORS origin is a scheme and a host, such as https://app.example or http://localhost:5173, "
+            f"not {text!r:.80}. Name each origin; * and paths are not allowed."
+        )
+    return origin

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from vmemo.errors import VmemoError, error_class
 from vmemo.models.results import DerivationProblem
-from vmemo_server.auth.errors import RateLimited, Unauthenticated, error_code, http_status
+from vmemo_server.errors import RateLimited, Unauthenticated, error_code, http_status
 
 MEDIA_TYPE = "application/problem+json"
 _STOPPING = (

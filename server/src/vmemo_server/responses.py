@@ -1,13 +1,20 @@
-"""Responses: records and pages of records, serialized once and not validated again."""
+"""Responses: records, pages of records, and recalled facts in the format that a client asks for.
+
+Records are serialized once and not validated again.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from fastapi import Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
 
+from vmemo.models.base import Name
+from vmemo.models.prompt_context import PromptContext
+from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo_server.problems import MEDIA_TYPE, ProblemDetails
 
@@ -74,3 +81,58 @@ BODY_ERRORS = problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
 """Errors of routes with a body."""
 LLM_ERRORS = problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 502, 503)
 """Errors of routes that call a language model."""
+
+
+FactFormat = Literal["full", "lean", "prompt"]
+PLAIN_TEXT = "text/plain"
+_FACT = {
+    *("context", "context_from", "messages", "episodes", "basis"),
+    *("valid_at", "recorded_at", "importance", "access_count", "engine"),
+}
+_HIT = {"fact": _FACT, "channels": True, "path": True, "reranking": True, "newer": True}
+_LEFT_OUT: dict[str, Any] = {
+    "hits": {"__all__": _HIT},
+    "relevant": {"__all__": _HIT},
+    **{section: {"__all__": _FACT} for section in ("instructions", "profile", "pinned", "recent")},
+    "timings": True,
+}
+"""Fields that explain where a fact comes from and how it was found, and that `lean` leaves out."""
+PROMPT_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {PLAIN_TEXT: {"schema": {"type": "string"}}}, "description": "The facts, or a prompt with them"}
+}
+"""The responses of routes that have formats."""
+
+
+async def _format(
+    request: Request,
+    format: Annotated[
+        FactFormat | None,
+        Query(
+            description="`full`: every field. `lean`: no sources, no scores of channels, and no fields that have their "
+            "defaults. `prompt`: plain text for a prompt, also with `Accept: text/plain`."
+        ),
+    ] = None,
+) -> FactFormat:
+    # Some HTTP libraries accept both by default.
+    accepted = request.headers.get("accept", "")
+    asks_for_text = PLAIN_TEXT in accepted and JSON not in accepted
+    return format or ("prompt" if asks_for_text else "full")
+
+
+Format = Annotated[FactFormat, Depends(_format)]
+
+
+async def formatted(found: Recalled | PromptContext, format: FactFormat, to_prompt: Callable[[], str]) -> Response:
+    """Return recalled facts in a format; `to_prompt` returns their text."""
+    if format == "prompt":
+        # In a thread, because fitting facts into a budget counts their tokens several times.
+        return Response(await asyncio.to_thread(to_prompt), media_type=PLAIN_TEXT)
+    if format == "full":
+        return record(found)
+    lean = found.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_LEFT_OUT)
+    return Response(lean, media_type=JSON)
+
+
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Records per page.")]
+Cursor = Annotated[Name | None, Query(description="`next` of the previous page; omit it for the first page.")]
+Document = Annotated[Name | None, Query(description="Only messages of this document.")]

@@ -19,8 +19,8 @@ from vmemo.models.select import FactSelect
 from vmemo.sync import portal
 from vmemo_conformance.samples import a_fact, an_entity, day, mention_of, with_vector
 from vmemo_server.app import ServerOptions
-from vmemo_server.console.pages.chat import answer_parts
-from vmemo_server.console.pages.graph import MAX_NODES
+from vmemo_server.console.pages.entities import MAX_NODES
+from vmemo_server.console.pages.recall import answer_parts
 from vmemo_server.console.route import POLICY, ConsoleRoute
 
 

@@ -11,7 +11,7 @@ from console_client import BANK, ConsoleClient, signed_in
 from live_server import LiveServer
 from vmemo import Memory
 from vmemo.sync import portal
-from vmemo_server.console.app import PAGES
+from vmemo_server.console.app import router
 from vmemo_server.console.route import ConsoleRoute
 
 OPEN = {"/console/sign-in", "/console/sign-out", "/console/banks/{bank}/chat"}
@@ -20,7 +20,7 @@ OPEN = {"/console/sign-in", "/console/sign-out", "/console/banks/{bank}/chat"}
 
 def form_paths() -> list[str]:
     """Return the paths of all forms of the console that change something."""
-    routes = [route for pages in PAGES for route in pages.router.routes if isinstance(route, ConsoleRoute)]
+    routes = [route for route in router.routes if isinstance(route, ConsoleRoute)]
     found = {route.path for route in routes if "POST" in (route.methods or ())}
     return sorted(path for path in found if path not in OPEN)
 

@@ -210,7 +210,7 @@ def test_local_writes_are_in_the_audit_log(tmp_path: Path) -> None:
 def test_package_that_cannot_be_loaded_is_an_error_of_each_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "vmemo_server.mcp_sessions", None)
+    monkeypatch.setitem(sys.modules, "vmemo_server.mcp.server", None)
     with mcp_server(tmp_path) as server, server.http() as client:
         assert [client.post("/mcp", json={}).status_code for _ in range(2)] == [500, 500]
         assert client.get("/health").status_code == 200

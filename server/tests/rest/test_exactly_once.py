@@ -17,8 +17,8 @@ from vmemo.models import Profile, requests as r
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Retained
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
-from vmemo_server.auth.errors import RequestInProgress
-from vmemo_server.auth.idempotency import StoredResponse, retain_once, run_once
+from vmemo_server.errors import RequestInProgress
+from vmemo_server.idempotency import StoredResponse, retain_once, run_once
 from vmemo_server.state import CLAIM_LEASE, IdempotentRequest, ServerState
 
 RETAIN = r.RetainRequest.of({"messages": [{"content": "I have a grey cat."}]})

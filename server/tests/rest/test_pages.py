@@ -16,7 +16,7 @@ from live_server import HOST, LiveServer, live_server
 from vmemo import InvalidInput
 from vmemo_server.api_reference import render
 from vmemo_server.app import ServerOptions
-from vmemo_server.cors import checked_origin
+from vmemo_server.middleware import checked_origin
 
 APP = "https://app.example"
 

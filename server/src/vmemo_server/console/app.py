@@ -5,35 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from vmemo_server.console.dependencies import SignedIn
-from vmemo_server.console.pages import (
-    admin,
-    banks,
-    chat,
-    entities,
-    facts,
-    forget,
-    graph,
-    messages,
-    opinions,
-    overview,
-    profile,
-    recall,
-    reports,
-    sign_in,
-    static,
-)
-from vmemo_server.console.route import ConsoleRoute
+from vmemo_server.console.pages import admin, banks, entities, facts, messages, recall, static
+from vmemo_server.console.route import console_router
 from vmemo_server.problems import HttpProblem
 
-PAGES = (
-    *(static, sign_in, banks, admin, reports, overview, facts, entities, graph, opinions),
-    *(messages, recall, chat, profile, forget),
-)
 router = APIRouter(include_in_schema=False)
-for pages in PAGES:
+for pages in (static, admin, banks, facts, entities, messages, recall):
     router.routes.extend(pages.router.routes)
 
-_rest = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
+_rest = console_router()
 
 
 @_rest.get("/{path:path}")

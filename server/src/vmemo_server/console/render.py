@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vmemo.models import Fact, Interval, utc_now
+from vmemo.models.results import Forgotten
 from vmemo.text.temporal.format import format_interval
 from vmemo_server.auth import Principal
-from vmemo_server.console.flash import flash_of
 from vmemo_server.console.session import csrf_token
 
 BASE = "/console"
@@ -123,3 +123,43 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
 def is_fragment(request: Request) -> bool:
     """Return True if htmx replaces a part of the page with the response."""
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
+
+
+_MESSAGES: Mapping[str, str] = {
+    "created": "The bank exists now.",
+    "saved": "Saved.",
+    "edited": "Saved as a new version; the old one is closed.",
+    "pinned": "Pinned: maintenance never closes this fact.",
+    "unpinned": "Unpinned.",
+    "merged": "Merged. The merge can be undone below.",
+    "undone": "The merge is undone; the two are not merged again.",
+    "processed": "All pending messages were processed.",
+    "maintained": "Maintenance has run.",
+    "revoked": "The key is revoked.",
+    "background": "The background was updated.",
+}
+_COUNTS = ("messages", "facts", "episodes", "entities", "requeued")
+
+
+def flash_of(request: Request) -> str | None:
+    """Return the message that the address of a page names."""
+    done = request.query_params.get("done", "")
+    if done != "forgotten":
+        return _MESSAGES.get(done)
+    counts = {name: request.query_params.get(name, "") for name in _COUNTS}
+    found = Forgotten.of({name: int(value) for name, value in counts.items() if value.isdecimal() and len(value) < 10})
+    return f"Deleted for good: {listed_counts(found)}."
+
+
+def redirect(path: str, done: str, counts: Forgotten | None = None) -> Response:
+    """Return a redirect to a page that shows a message."""
+    numbers = {} if counts is None else {name: getattr(counts, name) for name in _COUNTS}
+    return RedirectResponse(f"{path}?{urlencode({'done': done, **{n: v for n, v in numbers.items() if v}})}", 303)
+
+
+def listed_counts(forgotten: Forgotten) -> str:
+    """Return the numbers of deleted records in words."""
+    nouns = {"messages": "message", "facts": "fact", "episodes": "episode", "entities": "entity"}
+    counted = {name: getattr(forgotten, name) for name in nouns}
+    parts = [f"{count:,} {name if count != 1 else nouns[name]}" for name, count in counted.items() if count]
+    return ", ".join(parts) or "nothing"

@@ -7,14 +7,14 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 
 from vmemo.errors import VmemoError
-from vmemo_server.auth.errors import RateLimited, Unauthenticated, http_status
 from vmemo_server.console.render import is_fragment, path_to, render
 from vmemo_server.console.session import keep_token
+from vmemo_server.errors import RateLimited, Unauthenticated, http_status
 from vmemo_server.paths import ExactRoute
 from vmemo_server.problems import HttpProblem, request_id, unexpected_problem
 
@@ -49,6 +49,11 @@ class ConsoleRoute(ExactRoute):
             return _with_policy(request, response)
 
         return handle_page
+
+
+def console_router(path: str = "") -> APIRouter:
+    """Return a router of pages below a path."""
+    return APIRouter(include_in_schema=False, prefix=f"/console{path}", route_class=ConsoleRoute)
 
 
 def unexpected_error_page(request: Request, error: BaseException) -> Response:

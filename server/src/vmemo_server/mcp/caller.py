@@ -10,7 +10,7 @@ from typing import Any
 from vmemo import Memory
 from vmemo.models.base import Permission
 from vmemo_server.auth import AccessControl, Principal
-from vmemo_server.auth.errors import http_status
+from vmemo_server.errors import http_status
 from vmemo_server.state import AuditEntry, ServerState
 
 _log = logging.getLogger("vmemo.mcp")

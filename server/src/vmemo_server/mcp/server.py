@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.metadata import version
 from traceback import extract_tb
 from typing import Any, TypeVar
 
 import mcp_types as wire
 from mcp.server import Server, ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic import JsonValue
 
 from vmemo.errors import VmemoError
-from vmemo_server.auth.errors import error_code
+from vmemo_server.errors import error_code
 from vmemo_server.mcp import resources
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.tool import schema_of
@@ -108,3 +110,28 @@ def _error_result(text: str) -> wire.CallToolResult:
 def describe(error: VmemoError) -> str:
     """Return the code and text of an error."""
     return f"{error_code(error)}: {error}"
+
+
+def new_sessions(
+    caller: Callable[[object], ToolCaller], hosts: Collection[str], origins: Collection[str], *, body_bytes: int
+) -> StreamableHTTPSessionManager:
+    """Return a manager that answers each request by itself, with the tools of a caller."""
+    return StreamableHTTPSessionManager(
+        make_server(caller),
+        json_response=True,
+        stateless=True,
+        security_settings=_security(hosts, origins),
+        max_request_body_size=body_bytes,
+    )
+
+
+def _security(hosts: Collection[str], origins: Collection[str]) -> TransportSecuritySettings:
+    """Return the allowed hosts and origins; a server that allows every host requires keys."""
+    if "*" in hosts:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    own = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+    return TransportSecuritySettings(allowed_hosts=_any_port(hosts), allowed_origins=[*_any_port(own), *origins])
+
+
+def _any_port(names: Collection[str]) -> list[str]:
+    return [each for name in names for each in (name, f"{name}:*")]

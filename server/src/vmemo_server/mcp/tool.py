@@ -18,8 +18,7 @@ from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo.models.base import MAX_NAME, Instant, Name, Permission
 from vmemo.models.request_fields import MAX_FILTERS
-from vmemo_server.auth import Principal
-from vmemo_server.auth.permissions import includes
+from vmemo_server.auth import Principal, includes
 from vmemo_server.mcp.caller import ToolCaller
 
 _SCHEMA_KEYS = ("type", "enum", "description", "items", "properties", "required")

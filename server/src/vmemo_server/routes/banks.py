@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
@@ -18,7 +18,7 @@ from vmemo.models import FormerProfile, Profile
 from vmemo.models.base import Text
 from vmemo.models.requests import BackgroundRequest, CreateBankRequest, ProfileUpdate
 from vmemo.models.results import Forgotten, Status
-from vmemo_server import examples
+from vmemo_server import openapi
 from vmemo_server.dependencies import (
     AnyPrincipal,
     AppState,
@@ -29,21 +29,20 @@ from vmemo_server.dependencies import (
     ReadBank,
     WriteBank,
 )
-from vmemo_server.openapi import operation_id
-from vmemo_server.paging import Cursor, Limit
-from vmemo_server.paths import ExactRoute
 from vmemo_server.responses import (
     BODY_ERRORS,
     LLM_ERRORS,
     READ_ERRORS,
+    Cursor,
     CursorPage,
+    Limit,
     one_more,
     page,
     page_up_to,
     record,
 )
 
-router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
+router = openapi.rest_router("banks", "/v1/banks")
 _JSON_LINES = "application/x-ndjson"
 Prefix = Annotated[Text, Query(max_length=512, description="Only banks whose names start with this.")]
 
@@ -58,7 +57,7 @@ async def banks(
     return page_up_to(CursorPage[str], found[: one_more(limit)], limit, str)
 
 
-@router.put("/{bank}", response_model=Status, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
+@router.put("/{bank}", response_model=Status, responses=BODY_ERRORS, openapi_extra=openapi.PROFILE)
 async def create(session: CreateBank, idempotency: Idempotent, body: Profile | None = None) -> Response:
     """Create a bank if it does not exist, and set its profile if one is given."""
     return await idempotency.run(session, CreateBankRequest(profile=body), record)
@@ -88,7 +87,7 @@ async def profile(session: ReadBank) -> Response:
     return record(await session.memory.profile())
 
 
-@router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
+@router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS, openapi_extra=openapi.PROFILE)
 async def set_profile(session: WriteBank, body: Profile, idempotency: Idempotent) -> Response:
     """Replace the bank's profile; the previous one stays in its history."""
     return await idempotency.run(session, ProfileUpdate(profile=body), record)
@@ -101,7 +100,7 @@ async def former_profiles(session: ReadBank) -> Response:
 
 
 @router.post(
-    "/{bank}/profile/background", response_model=Profile, responses=LLM_ERRORS, openapi_extra=examples.BACKGROUND
+    "/{bank}/profile/background", response_model=Profile, responses=LLM_ERRORS, openapi_extra=openapi.BACKGROUND
 )
 async def add_background(session: WriteBank, body: BackgroundRequest, idempotency: Idempotent) -> Response:
     """Merge a text into the profile's background; this needs a language model."""

@@ -1,34 +1,40 @@
-"""Routes that list what a bank holds and trace where it comes from."""
+"""Routes that list what a bank holds, trace where it comes from, and read, edit, pin and delete one fact."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Merge, Provenance
 from vmemo.models.base import Name
-from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
-from vmemo.models.results import Job
-from vmemo_server import examples
+from vmemo.models.requests import (
+    DeleteFactRequest,
+    FactText,
+    MergeEntitiesRequest,
+    PinFactRequest,
+    PinState,
+    UndoMergeRequest,
+    UpdateFactRequest,
+)
+from vmemo.models.results import Forgotten, Job
+from vmemo_server import openapi
 from vmemo_server.dependencies import Idempotent, ReadBank, WriteBank
-from vmemo_server.openapi import operation_id
-from vmemo_server.paging import Cursor, Limit
-from vmemo_server.paths import ExactRoute
 from vmemo_server.responses import (
     BODY_ERRORS,
+    LLM_ERRORS,
     READ_ERRORS,
+    Cursor,
     CursorPage,
     IdResponse,
+    Limit,
     one_more,
     page,
     page_up_to,
     record,
 )
 
-router = APIRouter(
-    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute
-)
+router = openapi.rest_router("inspect", "/v1/banks/{bank}")
 EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
 Instructions = Annotated[bool, Query(description="Only standing instructions of the user.")]
 Pinned = Annotated[bool, Query(description="Only pinned facts.")]
@@ -96,7 +102,7 @@ async def merges(session: ReadBank) -> Response:
     return page(CursorPage[Merge], await session.memory.merges())
 
 
-@router.post("/merges", response_model=Merge, responses=BODY_ERRORS, openapi_extra=examples.MERGE_ENTITIES)
+@router.post("/merges", response_model=Merge, responses=BODY_ERRORS, openapi_extra=openapi.MERGE_ENTITIES)
 async def merge(session: WriteBank, body: MergeEntitiesRequest, idempotency: Idempotent) -> Response:
     """Merge two entities into one, which keeps all names."""
     return await idempotency.run(session, body, record)
@@ -112,3 +118,38 @@ async def undo_merge(session: WriteBank, merge: Name, idempotency: Idempotent) -
 async def jobs(session: ReadBank) -> Response:
     """List queued jobs, oldest first, with their errors and retry times."""
     return page(CursorPage[Job], await session.memory.jobs())
+
+
+facts_router = openapi.rest_router("facts", "/v1/banks/{bank}/facts/{fact}")
+
+
+@facts_router.get("", response_model=Fact, responses=READ_ERRORS)
+async def get(session: ReadBank, fact: Name) -> Response:
+    """Return one fact, given by its id or short id."""
+    return record(await session.memory.get(fact))
+
+
+@facts_router.patch("", response_model=Fact, responses=BODY_ERRORS, openapi_extra=openapi.UPDATE_FACT)
+async def update(session: WriteBank, fact: Name, body: FactText, idempotency: Idempotent) -> Response:
+    """Write a new version of a fact; the old one is closed and stays in its history."""
+    request = UpdateFactRequest(fact=fact, text=body.text, reason=body.reason, valid_at=body.valid_at)
+    return await idempotency.run(session, request, record)
+
+
+@facts_router.delete("", response_model=Forgotten, responses=LLM_ERRORS)
+async def delete(session: WriteBank, fact: Name, idempotency: Idempotent) -> Response:
+    """Delete one fact with what rests on it, and the messages that state nothing else."""
+    return await idempotency.run(session, DeleteFactRequest(fact=fact), record)
+
+
+@facts_router.get("/history", response_model=CursorPage[Fact], responses=READ_ERRORS)
+async def history(session: ReadBank, fact: Name) -> Response:
+    """List all versions of a fact, oldest first."""
+    return page(CursorPage[Fact], await session.memory.history(fact))
+
+
+@facts_router.put("/pin", response_model=Fact, responses=BODY_ERRORS)
+async def pin(session: WriteBank, fact: Name, idempotency: Idempotent, body: PinState | None = None) -> Response:
+    """Pin a current fact, or unpin one; maintenance never closes a pinned one."""
+    request = PinFactRequest(fact=fact, pinned=body is None or body.pinned)
+    return await idempotency.run(session, request, record)

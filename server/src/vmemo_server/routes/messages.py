@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from vmemo.models import Message
 from vmemo.models.requests import (
@@ -14,27 +14,25 @@ from vmemo.models.requests import (
     RetainRequest,
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
-from vmemo_server import examples
-from vmemo_server.auth.idempotency import retain_once
+from vmemo_server import openapi
 from vmemo_server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, WriteBank
-from vmemo_server.openapi import operation_id
-from vmemo_server.paging import Cursor, Document, Limit
-from vmemo_server.paths import ExactRoute
+from vmemo_server.idempotency import retain_once
 from vmemo_server.problems import ProblemDetails, derivation_problem
 from vmemo_server.responses import (
     BODY_ERRORS,
     LLM_ERRORS,
     READ_ERRORS,
+    Cursor,
     CursorPage,
+    Document,
+    Limit,
     one_more,
     page_up_to,
     record,
 )
 from vmemo_server.state import IdempotentRequest
 
-router = APIRouter(
-    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute
-)
+router = openapi.rest_router("messages", "/v1/banks/{bank}")
 
 
 class RetainResponse(Retained):
@@ -48,7 +46,7 @@ class RetainResponse(Retained):
     response_model=RetainResponse,
     status_code=200,
     responses={**BODY_ERRORS, 202: {"model": RetainResponse}},
-    openapi_extra=examples.RETAIN,
+    openapi_extra=openapi.RETAIN,
 )
 async def retain(request: Request, session: CreateBank, body: RetainRequest, idempotency: Idempotent) -> Response:
     """Store messages and derive facts from them; create the bank if it does not exist.
@@ -83,7 +81,7 @@ async def process(session: WriteBank, idempotency: Idempotent, body: ProcessRequ
     return await idempotency.run(session, body or ProcessRequest(), record)
 
 
-@router.post("/forget", response_model=Forgotten, responses=LLM_ERRORS, openapi_extra=examples.FORGET)
+@router.post("/forget", response_model=Forgotten, responses=LLM_ERRORS, openapi_extra=openapi.FORGET)
 async def forget(session: WriteBank, body: ForgetContentRequest, idempotency: Idempotent) -> Response:
     """Delete messages, a document or an entity, with everything derived from them."""
     return await idempotency.run(session, body, record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo import Memory
@@ -14,24 +14,19 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
-from vmemo_server import examples
+from vmemo_server import openapi
 from vmemo_server.dependencies import Idempotent, ReadBank, SearchBank, begin_write
-from vmemo_server.formats import PROMPT_RESPONSE, Format, formatted
-from vmemo_server.openapi import operation_id
-from vmemo_server.paths import ExactRoute
 from vmemo_server.problems import problem_of
-from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, record, record_of
+from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, PROMPT_RESPONSE, Format, formatted, record, record_of
 
-router = APIRouter(
-    generate_unique_id_function=operation_id, prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactRoute
-)
+router = openapi.rest_router("query", "/v1/banks/{bank}")
 PING_SECONDS = 15
 """Seconds of silence after which a comment is sent, so that no proxy closes the connection."""
 _EVENT_STREAM = "text/event-stream"
 _FORMATS = {**BODY_ERRORS, **PROMPT_RESPONSE}
 
 
-@router.post("/recall", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RECALL)
+@router.post("/recall", response_model=Recalled, responses=_FORMATS, openapi_extra=openapi.RECALL)
 async def recall(session: SearchBank, body: RecallRequest, format: Format) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`).
 
@@ -42,7 +37,7 @@ async def recall(session: SearchBank, body: RecallRequest, format: Format) -> Re
     return await formatted(found, format, found.to_prompt)
 
 
-@router.post("/retrieve", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RETRIEVE)
+@router.post("/retrieve", response_model=Recalled, responses=_FORMATS, openapi_extra=openapi.RETRIEVE)
 async def retrieve(session: SearchBank, body: RetrieveRequest, format: Format) -> Response:
     """Return the `top_k` most relevant facts."""
     found = await session.memory.run(body)
@@ -53,7 +48,7 @@ async def retrieve(session: SearchBank, body: RetrieveRequest, format: Format) -
     "/context",
     response_model=PromptContext,
     responses=_FORMATS,
-    openapi_extra=examples.CONTEXT,
+    openapi_extra=openapi.CONTEXT,
 )
 async def context(session: ReadBank, body: ContextRequest, format: Format) -> Response:
     """Return one block of memories for a system prompt: profile, instructions, pinned, recent and relevant facts.
@@ -72,7 +67,7 @@ async def context(session: ReadBank, body: ContextRequest, format: Format) -> Re
         **LLM_ERRORS,
         200: {"content": {_EVENT_STREAM: {}}, "description": "The answer, or a stream of events that ends with it"},
     },
-    openapi_extra=examples.REFLECT,
+    openapi_extra=openapi.REFLECT,
 )
 async def reflect(request: Request, session: ReadBank, body: ReflectRequest, idempotency: Idempotent) -> Response:
     """Answer a question from memory with citations.

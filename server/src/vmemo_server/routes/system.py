@@ -1,27 +1,29 @@
-"""Routes of the server itself: health, metrics, API keys and the audit log."""
+"""Routes of the server itself (health, metrics, API keys and the audit log) and of the webhooks of a bank.
+
+Webhooks need admin permission, because one outlives the key that added it.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
 from vmemo.models.base import Name, Permission
-from vmemo.models.requests import CreateKeyRequest
-from vmemo_server import examples
+from vmemo.models.requests import AddWebhookRequest, CreateKeyRequest, DeleteWebhookRequest
+from vmemo.models.webhooks import SignedWebhook, Webhook
+from vmemo_server import openapi
 from vmemo_server.background import BackgroundWorker
-from vmemo_server.dependencies import AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
-from vmemo_server.openapi import operation_id
-from vmemo_server.paging import Limit
-from vmemo_server.paths import ExactRoute
+from vmemo_server.dependencies import AdminBank, AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
 from vmemo_server.problems import HttpProblem
 from vmemo_server.responses import (
     BODY_ERRORS,
     READ_ERRORS,
     CursorPage,
     IdResponse,
+    Limit,
     one_more,
     page,
     page_up_to,
@@ -30,7 +32,7 @@ from vmemo_server.responses import (
 )
 from vmemo_server.state import ApiKey, AuditEntry, IdempotentRequest
 
-router = APIRouter(generate_unique_id_function=operation_id, tags=["server"], route_class=ExactRoute)
+router = openapi.rest_router("server")
 NO_BANK = ""
 """The bank of requests that concern the whole server."""
 BankFilter = Annotated[Name | None, Query(description="Only writes to this bank.")]
@@ -101,7 +103,7 @@ async def keys(request: Request, principal: AdminPrincipal) -> Response:
 
 
 @router.post(
-    "/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS, openapi_extra=examples.CREATE_KEY
+    "/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS, openapi_extra=openapi.CREATE_KEY
 )
 async def create_key(
     request: Request, principal: AdminPrincipal, body: CreateKeyRequest, idempotency: Idempotent
@@ -147,3 +149,29 @@ async def audit_log(
     banks = None if bank is None else [bank]
     found = await AppState.of(request).auth.audit_entries(banks=banks, before=before, limit=one_more(limit))
     return page_up_to(CursorPage[AuditEntry], found, limit, lambda entry: str(entry.id))
+
+
+webhooks_router = openapi.rest_router("webhooks", "/v1/banks/{bank}/webhooks")
+
+
+@webhooks_router.get("", name="list", response_model=CursorPage[Webhook], responses=READ_ERRORS)
+async def list_webhooks(session: AdminBank) -> Response:
+    """List the webhooks, oldest first, without their secrets."""
+    return page(CursorPage[Webhook], await session.memory.webhooks())
+
+
+@webhooks_router.post("", response_model=SignedWebhook, responses=BODY_ERRORS, openapi_extra=openapi.ADD_WEBHOOK)
+async def add(session: AdminBank, body: AddWebhookRequest, idempotency: Idempotent) -> Response:
+    """Add a webhook, and return it with its signing secret, which is shown only once."""
+
+    async def execute(same: IdempotentRequest | None) -> SignedWebhook:
+        id = body.id or (None if same is None else same.new_id())
+        return await session.run(body.model_copy(update={"id": id}))
+
+    return await idempotency.execute(session, execute, record)
+
+
+@webhooks_router.delete("/{webhook}", response_model=Webhook, responses=BODY_ERRORS)
+async def delete(session: AdminBank, webhook: Name, idempotency: Idempotent) -> Response:
+    """Delete a webhook with its queued deliveries."""
+    return await idempotency.run(session, DeleteWebhookRequest(webhook=webhook), record)

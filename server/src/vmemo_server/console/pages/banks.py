@@ -1,19 +1,24 @@
-"""The list of banks, and the creation of one."""
+"""Pages of the list of banks, the overview of one, and its profile."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from dataclasses import replace
 
-from vmemo.errors import NotFound, VmemoError
-from vmemo.models.requests import CreateBankRequest
-from vmemo_server.console.dependencies import ReadPage, SignedIn
-from vmemo_server.console.flash import redirect
-from vmemo_server.console.render import bank_path, is_fragment, render
-from vmemo_server.console.route import ConsoleRoute
-from vmemo_server.console.session import checked_form
+from fastapi import Request, Response
+
+from vmemo.errors import InvalidInput, NotFound, VmemoError
+from vmemo.models import Fact, Profile
+from vmemo.models.requests import BackgroundRequest, CreateBankRequest, MaintainRequest, ProcessRequest, ProfileUpdate
+from vmemo.models.results import Usage
+from vmemo.models.select import EntitySelect, FactSelect
+from vmemo_server.background import BackgroundWorker
+from vmemo_server.console.dependencies import BankPage, ReadPage, SignedIn, WriteForm
+from vmemo_server.console.render import bank_path, is_fragment, redirect, render
+from vmemo_server.console.route import console_router
+from vmemo_server.console.session import Form, checked_form
 from vmemo_server.dependencies import AppState, open_session
 
-router = APIRouter(include_in_schema=False, prefix="/console", route_class=ConsoleRoute)
+router = console_router()
 PAGE = 50
 
 
@@ -55,3 +60,131 @@ async def create(request: Request, principal: SignedIn) -> Response:
     session = await open_session(request, principal, name, "write", create=True, interface="console")
     await session.memory.run(CreateBankRequest())
     return redirect(bank_path(name), "created")
+
+
+LATEST, CHANGES, INSTRUCTIONS, ENTITIES = 8, 5, 5, 40
+
+
+@router.get("/banks/{bank}")
+async def overview(page: ReadPage) -> Response:
+    """Show what the bank holds and its state."""
+    lookup = page.memory.lookup
+    latest = FactSelect(current=True, newest_first=True, limit=LATEST)
+    status = await page.memory.status()
+    total = sum(
+        (
+            Usage(calls=each.calls, input_tokens=each.input_tokens, output_tokens=each.output_tokens, cost=each.cost)
+            for each in status.spending
+        ),
+        Usage(),
+    )
+    growth = await lookup.growth()
+    days = [each.day.timestamp() for each in growth]
+    plot = [days, _sums([each.facts for each in growth]), _sums([each.messages for each in growth])]
+    return page.render(
+        "overview.html",
+        status=status,
+        # What the agent said itself is shown only if there is nothing else.
+        latest=await lookup.select_facts(replace(latest, networks=("world",))) or await lookup.select_facts(latest),
+        changes=await _changes(page),
+        instructions=await lookup.select_facts(replace(latest, instructions=True, limit=INSTRUCTIONS)),
+        entities=await lookup.select_entities(EntitySelect(most_mentioned=True, limit=ENTITIES)),
+        profile=await page.memory.profile(),
+        total=total,
+        plot=plot,
+        worker=_worker(page),
+    )
+
+
+@router.get("/banks/{bank}/queue")
+async def queue(page: ReadPage) -> Response:
+    """Return the queue and the health, which the overview renews."""
+    return page.render("queue_part.html", status=await page.memory.status(), worker=_worker(page))
+
+
+@router.post("/banks/{bank}/process")
+async def process(form: WriteForm) -> Response:
+    """Derive facts from all pending messages."""
+    await form.memory.run(ProcessRequest())
+    return redirect(form.path(), "processed")
+
+
+@router.post("/banks/{bank}/maintain")
+async def maintain(form: WriteForm) -> Response:
+    """Run maintenance."""
+    await form.run(MaintainRequest())
+    return redirect(form.path(), "maintained")
+
+
+async def _changes(page: BankPage) -> list[tuple[Fact, Fact | None]]:
+    """Return the facts of late mentions that were closed last, each with the fact that replaced it."""
+    select = FactSelect(closed=True, networks=("world", "experience"), newest_first=True, limit=20 * CHANGES)
+    closed = await page.memory.lookup.select_facts(select)
+    closed = sorted(closed, key=lambda fact: fact.invalid_at or fact.expired_at or fact.mentioned_at)[
+        : -CHANGES - 1 : -1
+    ]
+    newer = await page.memory.lookup.select_facts(FactSelect(supersedes=[fact.id for fact in closed]))
+    replaced = {fact.supersedes: fact for fact in newer if not fact.is_rest}
+    return [(fact, replaced.get(fact.id)) for fact in closed]
+
+
+def _sums(counts: list[int]) -> list[int]:
+    total, sums = 0, list[int]()
+    for count in counts:
+        total += count
+        sums.append(total)
+    return sums
+
+
+def _worker(page: BankPage) -> str:
+    """Return the state of the background worker in words."""
+    worker: BackgroundWorker | None = page.request.app.state.background_worker
+    if worker is None:
+        return "This server runs no jobs; other processes do."
+    return worker.problem or "running"
+
+
+TRAITS = {
+    "skepticism": ("trusting", "skeptical"),
+    "literalism": ("reads between the lines", "literal"),
+    "empathy": ("detached", "empathetic"),
+}
+"""The traits, with the ends of their scales."""
+FORMER = 50
+
+
+@router.get("/banks/{bank}/profile")
+async def profile(page: ReadPage) -> Response:
+    """Show the profile and the ones before."""
+    former = await page.memory.former_profiles()
+    return page.render(
+        "profile.html",
+        profile=await page.memory.profile(),
+        former=former[::-1][:FORMER],
+        traits=TRAITS,
+        has_model=page.memory.lookup.models,
+    )
+
+
+@router.post("/banks/{bank}/profile")
+async def save(form: WriteForm) -> Response:
+    """Replace the profile."""
+    await form.memory.run(ProfileUpdate(profile=_profile(form.form)))
+    return redirect(form.path("profile"), "saved")
+
+
+@router.post("/banks/{bank}/profile/background")
+async def add_background(form: WriteForm) -> Response:
+    """Merge a statement into the background."""
+    await form.memory.run(BackgroundRequest.of({"snippet": form.form.text("snippet")}))
+    return redirect(form.path("profile"), "background")
+
+
+def _profile(form: Form) -> Profile:
+    try:
+        disposition = {name: int(form.text(name)) for name in TRAITS}
+        bias = float(form.text("bias"))
+    except ValueError as error:
+        raise InvalidInput("The traits are whole numbers from 1 to 5, and the bias a number from 0 to 1.") from error
+    values = {"name": form.text("name"), "background": form.text("background"), "bias": bias}
+    return Profile.of({**values, "disposition": disposition})

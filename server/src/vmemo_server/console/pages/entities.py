@@ -1,21 +1,23 @@
-"""The entities of a bank, one entity, and merges."""
+"""Pages of the entities of a bank, one entity, merges, and the graph of entities and facts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Response
+from fastapi import Response
+from fastapi.responses import JSONResponse
 
 from vmemo.errors import NotFound
+from vmemo.models import EntityId, Fact, Link, LinkKind
 from vmemo.models.base import Name
 from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
 from vmemo.models.select import EntitySelect, FactSelect
-from vmemo_server.console.dependencies import ReadPage, WriteForm
-from vmemo_server.console.flash import redirect
-from vmemo_server.console.render import is_fragment
-from vmemo_server.console.route import ConsoleRoute
+from vmemo_server.console.dependencies import BankPage, ReadPage, WriteForm
+from vmemo_server.console.render import is_fragment, is_over, redirect, short
+from vmemo_server.console.route import console_router
 
-router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}", route_class=ConsoleRoute)
+router = console_router("/banks/{bank}")
 PAGE = 50
 FACTS = 30
 MERGES = 50
@@ -70,3 +72,100 @@ async def undo(form: WriteForm, merge: Name) -> Response:
     """Undo a merge."""
     entity = await form.memory.run(UndoMergeRequest.of({"merge": merge}))
     return redirect(form.path("entities", entity), "undone")
+
+
+MAX_NODES = 2000
+MAX_LINKS = 6000
+"""Links that are drawn, the strongest first."""
+KINDS: tuple[LinkKind, ...] = (
+    "entity",
+    "semantic",
+    "temporal",
+    "causes",
+    "caused_by",
+    "enables",
+    "prevents",
+    "replaces",
+    "outdates",
+)
+LABEL = 60
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The facts of a graph, and the number of nodes that the bank has."""
+
+    facts: list[Fact]
+    focus: str
+    total: int
+
+
+@router.get("/graph")
+async def graph(page: ReadPage, focus: str = "") -> Response:
+    """Show the graph, or the part around one entity; a script draws it."""
+    found = await page.memory.lookup.entity(focus) if focus else None
+    if focus and found is None:
+        raise NotFound(f"There is no entity {focus!r:.80} in this bank.")
+    return page.render("graph.html", focus=found, kinds=KINDS, limit=MAX_NODES)
+
+
+@router.get("/graph/data")
+async def data(page: ReadPage, focus: str = "") -> Response:
+    """Return the nodes and links of the graph."""
+    sample = await _sample(page, focus)
+    links = await page.memory.lookup.links([fact.id for fact in sample.facts])
+    return JSONResponse(_elements(sample, links))
+
+
+async def _sample(page: BankPage, focus: str) -> Sample:
+    """Return the newest facts whose nodes, entities included, are not too many."""
+    status = await page.memory.status()
+    entities = [EntityId(focus)] if focus else None
+    select = FactSelect(entities=entities, newest_first=True, limit=MAX_NODES)
+    found = await page.memory.lookup.select_facts(select)
+    facts, nodes = list[Fact](), set[str]()
+    for fact in found:
+        own = {fact.id, *(mention.id for mention in fact.entities)}
+        if len(nodes | own) > MAX_NODES:
+            break
+        nodes |= own
+        facts.append(fact)
+    total = len(nodes) if focus and len(facts) < MAX_NODES else status.facts + status.entities
+    return Sample(facts, focus, total)
+
+
+def _elements(sample: Sample, links: list[Link]) -> dict[str, object]:
+    """Return nodes, links and counts as JSON values."""
+    facts = {fact.id: fact for fact in sample.facts}
+    entities = {mention.id: mention for fact in sample.facts for mention in fact.entities}
+    nodes = [_node(id, "entity", mention.name, mention.type) for id, mention in entities.items()]
+    nodes += [_node(fact.id, "fact", fact.text, fact.network, closed=is_over(fact)) for fact in sample.facts]
+    inside = sorted(
+        (link for link in links if link.target in facts and link.kind != "entity"),
+        key=lambda link: link.weight,
+        reverse=True,
+    )
+    mentioned = [(fact.id, mention.id, "entity", 1.0) for fact in sample.facts for mention in fact.entities]
+    stored = [(link.source, link.target, link.kind, link.weight) for link in _once(inside)]
+    drawn = [*mentioned, *stored][:MAX_LINKS]
+    return {
+        "nodes": nodes,
+        "links": [{"source": s, "target": t, "kind": k, "weight": round(w, 3)} for s, t, k, w in drawn],
+        "shown": len(nodes),
+        "total": max(sample.total, len(nodes)),
+        "hidden_links": len(mentioned) + len(stored) - len(drawn),
+        "focus": sample.focus,
+    }
+
+
+def _node(id: str, type: str, label: str, kind: str, *, closed: bool = False) -> dict[str, object]:
+    return {"id": id, "type": type, "label": short(label, LABEL), "kind": kind, "closed": closed}
+
+
+def _once(links: list[Link]) -> list[Link]:
+    """Return links without the second one of those that are stored in both directions."""
+    pairs: dict[tuple[str, str, str], Link] = {}
+    for link in links:
+        one, other = sorted((link.source, link.target))
+        pairs.setdefault((one, other, link.kind), link)
+    return list(pairs.values())

@@ -1,26 +1,26 @@
-"""The facts of a bank in time, one fact with its history and sources, and its changes."""
+"""Pages of the facts of a bank in time, of one fact with its history and sources, and of opinions and observations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from pydantic import BeforeValidator
 
-from vmemo.models import Entity, FactId, Network, utc_now
+from vmemo.errors import NotFound
+from vmemo.models import ConfidenceChange, Entity, Fact, FactId, Network, utc_now
 from vmemo.models.base import Instant, Name
 from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo_server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage
-from vmemo_server.console.flash import redirect
-from vmemo_server.console.render import is_fragment, search_words
-from vmemo_server.console.route import ConsoleRoute
-from vmemo_server.console.timeline import Timeline
+from vmemo_server.console.render import is_fragment, redirect, search_words
+from vmemo_server.console.route import console_router
 
-router = APIRouter(include_in_schema=False, prefix="/console/banks/{bank}/facts", route_class=ConsoleRoute)
+router = console_router("/banks/{bank}")
 PAGE = 50
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 Day = Annotated[Instant | None, BeforeValidator(lambda text: text or None)]
@@ -28,7 +28,7 @@ Day = Annotated[Instant | None, BeforeValidator(lambda text: text or None)]
 FactState = Literal["", "current", "closed", "pinned", "instructions"]
 
 
-@router.get("")
+@router.get("/facts")
 async def facts(
     page: ReadPage,
     q: SearchText = "",
@@ -65,7 +65,7 @@ async def facts(
     return page.render(template, facts=shown, timeline=timeline, more=more, filters=filters, words=words)
 
 
-@router.get("/{fact}")
+@router.get("/facts/{fact}")
 async def fact(page: ReadPage, fact: Name) -> Response:
     """Show one fact: its versions, what replaced it, its sources and its links."""
     why = await page.memory.why(fact)
@@ -85,13 +85,13 @@ async def fact(page: ReadPage, fact: Name) -> Response:
     )
 
 
-@router.get("/{fact}/card")
+@router.get("/facts/{fact}/card")
 async def card(page: ReadPage, fact: Name) -> Response:
     """Return a fact in short, for a citation or a node that was opened."""
     return page.render("fact_card.html", fact=await page.memory.get(fact))
 
 
-@router.post("/{fact}/edit")
+@router.post("/facts/{fact}/edit")
 async def edit(form: WriteForm, fact: Name) -> Response:
     """Write a new version of a fact."""
     texts = {name: form.form.text(name) for name in ("text", "reason")}
@@ -100,7 +100,7 @@ async def edit(form: WriteForm, fact: Name) -> Response:
     return redirect(form.path("facts", written.id), "edited")
 
 
-@router.post("/{fact}/pin")
+@router.post("/facts/{fact}/pin")
 async def pin(form: WriteForm, fact: Name) -> Response:
     """Pin or unpin a fact."""
     pinned = form.form.text("pinned") == "true"
@@ -110,7 +110,7 @@ async def pin(form: WriteForm, fact: Name) -> Response:
     return redirect(form.path("facts", written.id), "pinned" if pinned else "unpinned")
 
 
-@router.get("/{fact}/delete")
+@router.get("/facts/{fact}/delete")
 async def preview(page: WritePage, fact: Name) -> Response:
     """Show what deleting a fact deletes with it."""
     found = await page.memory.get(fact)
@@ -118,7 +118,7 @@ async def preview(page: WritePage, fact: Name) -> Response:
     return page.render("fact_delete.html", fact=found, preview=preview)
 
 
-@router.post("/{fact}/delete")
+@router.post("/facts/{fact}/delete")
 async def delete(form: WriteForm, fact: Name) -> Response:
     """Delete a fact with what rests on it."""
     return redirect(form.path("facts"), "forgotten", await form.run(DeleteFactRequest.of({"fact": fact})))
@@ -138,3 +138,113 @@ async def _entities(page: BankPage, name: str) -> Sequence[Entity]:
         return ()
     by_id = await page.memory.lookup.entity(given)
     return [by_id] if by_id else await page.memory.lookup.select_entities(EntitySelect(names=[given]))
+
+
+OPINIONS = 20
+SPARK_WIDTH, SPARK_HEIGHT = 120, 28
+
+
+@router.get("/opinions")
+async def opinions(page: ReadPage, after: str = "") -> Response:
+    """List the current opinions, newest first, each with the course of its confidence."""
+    found = await _believed(page, "opinion", after)
+    courses = {fact.id: spark(await page.memory.trajectory(fact.id), fact) for fact in found[:OPINIONS]}
+    more = found[OPINIONS - 1].id if len(found) > OPINIONS else None
+    template = "opinions_rows.html" if is_fragment(page.request) else "opinions.html"
+    return page.render(template, opinions=found[:OPINIONS], courses=courses, more=more)
+
+
+@router.get("/opinions/{opinion}")
+async def opinion(page: ReadPage, opinion: Name) -> Response:
+    """Show an opinion's confidence over time, with the evidence of each change."""
+    fact = await page.memory.get(opinion)
+    if fact.network != "opinion":
+        raise NotFound(f"{fact.short_id} is no opinion; its page is among the facts.")
+    changes = await page.memory.trajectory(fact.id)
+    ids = [id for change in changes for id in change.evidence]
+    evidence = {each.id: each for each in await page.memory.lookup.facts(ids)}
+    times = [change.at.timestamp() for change in changes]
+    return page.render(
+        "opinion.html",
+        fact=fact,
+        changes=changes,
+        evidence=evidence,
+        basis=await page.memory.lookup.facts(fact.basis),
+        plot=[times, [round(change.after, 3) for change in changes]],
+    )
+
+
+@router.get("/observations")
+async def observations(page: ReadPage, after: str = "") -> Response:
+    """List the current observations and the user's standing instructions."""
+    found = await _believed(page, "observation", after)
+    values = {"observations": found[:OPINIONS], "more": found[OPINIONS - 1].id if len(found) > OPINIONS else None}
+    if is_fragment(page.request):
+        return page.render("observations_rows.html", **values)
+    standing = FactSelect(instructions=True, current=True, newest_first=True, limit=100)
+    return page.render("observations.html", instructions=await page.memory.lookup.select_facts(standing), **values)
+
+
+async def _believed(page: BankPage, network: Network, after: str) -> list[Fact]:
+    cursor = FactId(after) if after else None
+    select = FactSelect(networks=(network,), current=True, newest_first=True, after=cursor, limit=OPINIONS + 1)
+    return await page.memory.lookup.select_facts(select)
+
+
+def spark(changes: Sequence[ConfidenceChange], fact: Fact) -> str:
+    """Return the points of a small line of the confidence."""
+    values = [change.after for change in changes] or [fact.confidence or 0.0]
+    step = SPARK_WIDTH / max(1, len(values) - 1)
+    values = [*values, *([values[0]] if len(values) == 1 else ())]
+    return " ".join(f"{n * step:.1f},{(1 - value) * (SPARK_HEIGHT - 4) + 2:.1f}" for n, value in enumerate(values))
+
+
+WIDTH = 240
+"""Units of the axis."""
+LEAST = timedelta(days=1)
+_MARGIN = 6
+
+
+@dataclass(frozen=True)
+class Track:
+    """The places of one fact on the axis; None for a time that it has not."""
+
+    learned: float
+    happened: tuple[float, float] | None
+    held: tuple[float, float]
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A time axis that all facts of a list share."""
+
+    start: datetime
+    end: datetime
+
+    @staticmethod
+    def between(first: datetime, last: datetime) -> Timeline:
+        """Return the axis from one time to another; times outside are drawn at its ends."""
+        return Timeline(first.astimezone(UTC), max(last, first + LEAST).astimezone(UTC))
+
+    def place(self, time: datetime) -> float:
+        """Return the place of a time on the axis."""
+        share = (min(max(time, self.start), self.end) - self.start) / (self.end - self.start)
+        return round(_MARGIN + share * (WIDTH - 2 * _MARGIN), 1)
+
+    def track(self, fact: Fact) -> Track:
+        """Return the places of a fact."""
+        over = fact.invalid_at if fact.invalid_at and fact.invalid_at <= utc_now() else None
+        closed = over or fact.expired_at
+        start = fact.valid_at or fact.mentioned_at
+        happened = None
+        if fact.occurred_start is not None:
+            last = fact.occurred_end or fact.occurred_start
+            happened = (self.place(fact.occurred_start), self.place(last))
+        until = self.place(closed) if closed else WIDTH - _MARGIN
+        return Track(
+            learned=self.place(fact.mentioned_at),
+            happened=happened,
+            held=(min(self.place(start), until), until),
+            closed=closed is not None,
+        )

@@ -15,7 +15,7 @@ from vmemo.errors import StoreError
 from vmemo.models.requests import RetainRequest
 from vmemo.models.results import Retained
 from vmemo.ports.store import renewed
-from vmemo_server.auth.errors import IdempotencyKeyReused, RequestInProgress
+from vmemo_server.errors import IdempotencyKeyReused, RequestInProgress
 from vmemo_server.state import IdempotentRequest, ServerState
 
 RENEW_SECONDS = 3.0
