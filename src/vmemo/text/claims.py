@@ -17,35 +17,12 @@ from vmemo.text.places import canonical_place, place_level
 
 # Values of attributes; a parser returns None for text that is not such a value.
 
-Attribute = Literal[
-    "residence",
-    "employer",
-    "job",
-    "phone",
-    "email",
-    "age",
-    "name",
-    "relationship",
-    "favourite",
-    "thing",
-    "timezone",
-    "car",
-    "weight",
-    "height",
-]
-"""Attributes with one value at a time; `thing` is the name of something owned, such as a pet."""
+Attribute = Literal["residence", "employer", "job", "phone", "email", "relationship"]
+"""Attributes with one value at a time."""
 
 _NAME_PARTICLES = frozenset("of the & de la du van von der den".split())
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
 _PHONE = re.compile(r"\+?[\d][\d ()./-]{5,22}")
-_MEASURE = re.compile(r"([\d.]+) ?([a-z]+)")
-_FEET = re.compile(r"(\d) ?(?:'|ft|feet|foot) ?(\d{1,2})?(?: ?(?:in|inches))?")
-_UNIT_SYNONYMS = {
-    **dict.fromkeys(("kg", "kgs", "kilo", "kilos", "kilograms"), "kg"),
-    **dict.fromkeys(("lb", "lbs", "pounds"), "lb"),
-    **dict.fromkeys(("cm", "centimeters", "centimetres"), "cm"),
-    **dict.fromkeys(("m", "meters", "metres"), "m"),
-}
 _SCHOOLS = frozenset(
     """university college school academy institute kindergarten gym church uni harvard stanford mit yale oxford
     cambridge princeton columbia berkeley ucla nyu juilliard cornell caltech""".split()
@@ -70,68 +47,12 @@ _JOB_QUALIFIERS = frozenset(
     truck web yoga""".split()
 )
 _NOT_JOBS = frozenset("team group charm pair couple favor favour hobby".split())
-_COLOURS = frozenset(
-    """amber aqua azure beige black blue brown burgundy coral crimson cyan emerald gold gray green grey indigo
-    lavender lilac lime magenta maroon navy ochre olive orange pink purple red rose ruby salmon sapphire scarlet
-    silver teal turquoise violet white yellow""".split()
-)
-_SHADES = frozenset("dark light bright deep pale royal sky forest mint baby hot navy".split())
-_SEASONS = frozenset("spring summer autumn fall winter".split())
-_CATEGORIES_OF_NAMES = frozenset(
-    """actor actress artist author band book city composer country director film game group movie musician novel
-    painter player podcast poet restaurant series show singer song team writer""".split()
-)
-_CATEGORIES_OF_NOUNS = frozenset(
-    "animal cuisine dessert dish drink flower food fruit meal snack spice sport tree vegetable".split()
-)
-_CATEGORY_SYNONYMS = {"color": "colour", "movie": "film", "flavor": "flavour", "series": "show"}
-_CATEGORY_QUALIFIERS = frozenset("football soccer basketball baseball hockey video board card tv".split())
-# Words that describe a thing without naming it.
-_DESCRIPTIONS = frozenset(
-    """amazing awesome back bad best better boring busy cold coming cool crazy delicious different done easy
-    everything expensive fantastic fine free fun gone good gorgeous great hard healthy here hot incredible it mine
-    missing near nice nothing on one open out over perfect playing popular ready sad something sold that there this
-    tasty tired unknown wonderful yours yummy""".split()
-)
 _RELATIONSHIPS = frozenset(("single", "engaged", "married", "divorced", "widowed", "separated", "in a relationship"))
-_TIME_ZONES = {
-    **dict.fromkeys(("pst", "pdt", "pt", "pacific"), "pacific"),
-    **dict.fromkeys(("mst", "mdt", "mt", "mountain"), "mountain"),
-    **dict.fromkeys(("cst", "cdt", "ct", "central"), "central"),
-    **dict.fromkeys(("est", "edt", "et", "eastern"), "eastern"),
-}
-_UTC_OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?(\d{1,2})(?::?(\d\d))?")
-_ZONE_AREA = re.compile(r"(?:africa|america|asia|atlantic|australia|europe|pacific)/[a-z_]+(?:/[a-z_]+)?")
 
 
 def _fold_value(text: str) -> str:
     """Return the text casefolded, without outer punctuation and repeated spaces. Accents stay: René is not Rene."""
     return " ".join(unicodedata.normalize("NFC", text.casefold()).split()).strip(" .,!'")
-
-
-def _favourite_category(text: str) -> str | None:
-    """Return the normalized category of a favourite, or None for a vague one such as "part" or "thing"."""
-    words = text.casefold().split()
-    if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _CATEGORY_QUALIFIERS):
-        return None
-    last = _CATEGORY_SYNONYMS.get(words[-1], words[-1])
-    known = last in _CATEGORIES_OF_NAMES or last in _CATEGORIES_OF_NOUNS or last in ("colour", "season")
-    return " ".join((*words[:-1], last)) if known else None
-
-
-def _favourite_value(category: str, text: str) -> str | None:
-    """Return the value of a favourite if it names a member of the category."""
-    words = _fold_value(text).split()
-    last = category.split()[-1]
-    if last == "colour":
-        return " ".join(words) if words and words[-1] in _COLOURS and set(words[:-1]) <= _SHADES else None
-    if last == "season":
-        return " ".join(words) if len(words) == 1 and words[0] in _SEASONS else None
-    if last in _CATEGORIES_OF_NAMES:
-        return _parse_name(text, max_words=6)
-    fits = 0 < len(words) <= 3 and not any(word in _DESCRIPTIONS or word.endswith("ed") for word in words)
-    plain = all(word.isalpha() for word in words) and (last == "sport" or not " ".join(words).endswith("ing"))
-    return " ".join(words) if fits and plain else None
 
 
 def _parse_name(text: str, *, max_words: int = 4) -> str | None:
@@ -194,28 +115,6 @@ def _email(text: str) -> str | None:
     return text.casefold() if _EMAIL.fullmatch(text) else None
 
 
-def _age(text: str) -> str | None:
-    return str(int(text)) if text.isascii() and text.isdigit() and 0 < int(text) <= 120 else None
-
-
-def _measure(text: str) -> str | None:
-    feet = _FEET.fullmatch(text)
-    if feet:
-        return f"{feet[1]}'{int(feet[2] or 0)}"
-    found = _MEASURE.fullmatch(text.casefold())
-    if not found or found[2] not in _UNIT_SYNONYMS or not re.fullmatch(r"\d{1,3}(?:\.\d{1,2})?", found[1]):
-        return None
-    return f"{float(found[1]):g} {_UNIT_SYNONYMS[found[2]]}"
-
-
-def _time_zone(text: str) -> str | None:
-    value = _fold_value(text).removesuffix(" standard").removesuffix(" us").removeprefix("us ")
-    offset = _UTC_OFFSET.fullmatch(value)
-    if offset:
-        return f"utc{offset[1]}{int(offset[2])}:{offset[3] or '00'}"
-    return value if _ZONE_AREA.fullmatch(value) else _TIME_ZONES.get(value)
-
-
 def _relationship(text: str) -> str | None:
     return text if text in _RELATIONSHIPS else None
 
@@ -229,14 +128,7 @@ _VALUE_PARSERS: Mapping[str, Callable[[str], str | None]] = {
     "works as": _occupation,
     "phone": _phone,
     "email": _email,
-    "age": _age,
-    "name": _parse_name,
-    "thing": _parse_name,
     "relationship": _relationship,
-    "timezone": _time_zone,
-    "car": lambda text: _parse_name(text, max_words=5),
-    "weight": _measure,
-    "height": _measure,
 }
 """Parser by value type of the sentence form."""
 
@@ -336,22 +228,6 @@ _FORMS = (
         rf"{_NEW}(?:(?P<about>work|personal|private|school) )?(?:e-?mail)(?: address)? {_NOW_IS}{_VALUE}{_SUFFIX}",
         owned=True,
     ),
-    _form("age", "age", rf"{_IS} {_ADVERB}(?P<value>\d{{1,3}}) years? old{_SUFFIX}"),
-    _form("age", "age", rf"{_HAS}{_ADVERB}turned (?P<value>\d{{1,3}}){_WHEN}", event=True),
-    _form(
-        "name",
-        "name",
-        rf"{_NEW}(?P<about>full name|name|surname|last name|first name|family name) {_NOW_IS}{_VALUE}{_SUFFIX}",
-        owned=True,
-    ),
-    _form(
-        "name",
-        "name",
-        rf"{_RECENTLY}changed (?:my|his|her|their) (?P<about>name|surname|last name|first name) to {_VALUE}",
-        event=True,
-    ),
-    _form("thing", "thing", rf"(?P<about>[a-z]{{2,20}})'s name {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
-    _form("thing", "thing", rf"(?P<about>[a-z]{{2,20}}) {_NOW_IS}(?:called|named) {_VALUE}{_SUFFIX}", owned=True),
     _form("relationship", "relationship", rf"{_IS} {_ADVERB}{_VALUE}(?: again)?{_SUFFIX}"),
     _form(
         "relationship",
@@ -359,29 +235,12 @@ _FORMS = (
         rf"{_HAS}{_ADVERB}got(?:ten)? (?P<value>engaged|married|divorced){_WHEN}",
         event=True,
     ),
-    _form(
-        "favourite",
-        "favourite",
-        rf"{_NEW}favou?rite (?P<about>[a-z ]{{3,30}}?) {_NOW_IS}{_VALUE}{_SUFFIX}",
-        owned=True,
-    ),
-    _form("timezone", "timezone", rf"{_NEW}time ?zone {_NOW_IS}{_VALUE}(?: time)?{_SUFFIX}", owned=True),
-    _form("timezone", "timezone", rf"{_IS} {_ADVERB}(?:in|on) (?:the )?{_VALUE} time(?: ?zone)?{_SUFFIX}"),
-    _form("car", "car", rf"{_ADVERB}drives? (?:a|an) {_VALUE}{_SUFFIX}"),
-    _form("car", "car", rf"{_NEW}car {_NOW_IS}(?:a|an) {_VALUE}{_SUFFIX}", owned=True),
-    _form("weight", "weight", rf"{_ADVERB}weighs? {_VALUE}{_SUFFIX}"),
-    _form("weight", "weight", rf"{_NEW}weight {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
-    _form("height", "height", rf"{_IS} {_ADVERB}{_VALUE} tall{_SUFFIX}"),
-    _form("height", "height", rf"{_NEW}height {_NOW_IS}{_VALUE}{_SUFFIX}", owned=True),
 )
-# Only in the first person is a bare number an age; "she is 34" may be about a score.
-_FIRST_PERSON_AGE = _form("age", "age", rf"{_IS} {_ADVERB}(?P<value>1[3-9]|[2-9]\d){_SUFFIX}")
-_SYNONYMS = {"cell": "mobile", "last name": "surname", "family name": "surname", "full name": "name"}
 
 
-def _match_statement(predicate: str, *, owned: bool, first_person: bool) -> _Statement | None:
+def _match_statement(predicate: str, *, owned: bool) -> _Statement | None:
     """Return what a predicate states, if it has exactly one of the forms."""
-    for form in (*_FORMS, _FIRST_PERSON_AGE) if first_person else _FORMS:
+    for form in _FORMS:
         match = form.pattern.fullmatch(predicate) if form.owned is owned else None
         if match and (found := _statement(form, match.groupdict())):
             return found
@@ -389,15 +248,10 @@ def _match_statement(predicate: str, *, owned: bool, first_person: bool) -> _Sta
 
 
 def _statement(form: _SentenceForm, parts: dict[str, str | None]) -> _Statement | None:
-    about, text = parts.get("about") or "", parts["value"] or ""
-    if form.value_type == "favourite":
-        about = _favourite_category(about) or ""
-        value = _favourite_value(about, text) if about else None
-    else:
-        about = _SYNONYMS.get(about, about)
-        value = _VALUE_PARSERS[form.value_type](text)
+    value = _VALUE_PARSERS[form.value_type](parts["value"] or "")
     if value is None:
         return None
+    about = (parts.get("about") or "").replace("cell", "mobile")
     adverbs = {parts.get("adverb"), parts.get("after"), parts.get("new")}
     changes = form.event or (bool(adverbs & _CHANGE_ADVERBS) and "still" not in adverbs)
     return _Statement(form.attribute, value, about, changes, form.event, (parts.get("detail") or "").casefold())
@@ -405,7 +259,7 @@ def _statement(form: _SentenceForm, parts: dict[str, str | None]) -> _Statement 
 
 # Claims and the relation between two of them.
 
-_NEEDS_CHANGE: frozenset[Attribute] = frozenset(("employer", "job", "name", "thing", "car"))
+_NEEDS_CHANGE: frozenset[Attribute] = frozenset(("employer", "job"))
 """Attributes that may have several values, unless a claim reports a change."""
 # Divorced people are single too, and "got married" may refer to a time before a divorce.
 _NEXT_RELATIONSHIPS = {
@@ -467,12 +321,8 @@ def _are_exclusive(new: Claim, old: Claim) -> bool:
             return not new_words & old_words
         case "phone":
             return not (new.value.endswith(old.value) or old.value.endswith(new.value))
-        case "age":
-            return int(new.value) > int(old.value)
         case "relationship":
             return new.value in _NEXT_RELATIONSHIPS.get(old.value, ())
-        case "timezone" | "weight" | "height":
-            return _notation(new.value) == _notation(old.value)
         case _:
             return True
 
@@ -482,13 +332,6 @@ def _are_distinct_places(new: str, old: str) -> bool:
     level = place_level(new)
     same_level = level == place_level(old) and level in ("city", "state", "country")
     return same_level and new.split(",")[0] != old.split(",")[0]
-
-
-def _notation(value: str) -> str:
-    """Return the notation of a time zone or measure; values in two notations may be equal."""
-    if value.startswith("utc"):
-        return "offset"
-    return "area" if "/" in value else re.sub(r"^\w+$|[\d.]+", "", value)
 
 
 # Parsing of claims.
@@ -520,7 +363,6 @@ _CLOSING = re.compile(
 )
 _SECOND_SENTENCE = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)[.!] |\.\.|: |\s[-–—]+\s|—")
 _DENIAL = re.compile(r", not (?:in |at |for |a |an )?(\S.*)")
-_INCH_MARK = re.compile(r"(?<=\d'\d)(\d?)\"")
 _FORBIDDEN_CHARS = frozenset('?"“”„«»<>{}[]|`;*#\n\r\t\\…')
 _UNCERTAIN_WORDS = frozenset(
     """not no never none neither nor and or but because so though although while when whenever where since until till
@@ -551,7 +393,6 @@ class _Subject(NamedTuple):
     name: str
     predicate: str
     owned: bool = False
-    first_person: bool = False
 
 
 def parse_claim(text: str) -> Claim | None:
@@ -568,7 +409,7 @@ def _parse(text: str) -> Claim | None:
     subject = _subject(sentence.words, speaker) if sentence and speaker not in _NON_HUMAN_SPEAKERS else None
     if sentence is None or subject is None or not subject.name:
         return None
-    statement = _match_statement(subject.predicate, owned=subject.owned, first_person=subject.first_person)
+    statement = _match_statement(subject.predicate, owned=subject.owned)
     return _claim(subject.name, sentence, statement) if statement and not is_foreign(sentence.words) else None
 
 
@@ -576,11 +417,7 @@ def _claim(subject: str, sentence: _Sentence, statement: _Statement) -> Claim | 
     changes = statement.changes or sentence.changes
     denied = ""
     if sentence.denied:
-        denied = (
-            _VALUE_PARSERS[statement.attribute](sentence.denied) or ""
-            if statement.attribute in _VALUE_PARSERS
-            else _fold_value(sentence.denied)
-        )
+        denied = _VALUE_PARSERS[statement.attribute](sentence.denied) or ""
         if not denied or denied == statement.value:
             return None
     mistaken = bool(denied) and sentence.corrects and not changes
@@ -600,7 +437,6 @@ def _claim(subject: str, sentence: _Sentence, statement: _Statement) -> Claim | 
 def _single_sentence(words: str) -> _Sentence | None:
     """Return the only sentence of a message, without greetings around it, or None if it is not certain."""
     corrects = changes = False
-    words = _INCH_MARK.sub(r"\1", words)
     for _ in range(5):
         if introduction := _CORRECTION.match(words):
             corrects = True
@@ -653,11 +489,11 @@ def _subject(words: str, speaker: str) -> _Subject | None:
     first, _, rest = words.partition(" ")
     match first.casefold():
         case "i":
-            return _Subject(speaker, rest, first_person=True)
+            return _Subject(speaker, rest)
         case "i'm" | "im":
-            return _Subject(speaker, f"is {rest}", first_person=True)
+            return _Subject(speaker, f"is {rest}")
         case "i've":
-            return _Subject(speaker, f"has {rest}", first_person=True)
+            return _Subject(speaker, f"has {rest}")
         case "my":
             return _possession(speaker, rest)
         case "the" if rest.startswith("user "):
