@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from vmemo.embedding.cache import CachedEmbedder, CachedTokenEmbedder, EmbeddingCache, cache_embedder
+from vmemo.embedding.cache import CachedEmbedder, CachedTokenEmbedder, EmbeddingCache, cache_embedder, cache_key
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput
 from vmemo.ports import LLM
 from vmemo.retain.local_extraction import LocalExtractor
@@ -21,9 +20,8 @@ __all__ = [
     "LocalExtractor",
     "PackagedEmbedder",
     "cache_embedder",
+    "cache_key",
     "count_tokens",
-    "export_missing",
-    "import_vectors",
     "resolve_llm",
 ]
 

@@ -193,14 +193,6 @@ def test_vectors_of_encodings_serve_embed() -> None:
     assert inner.embedded == []
 
 
-def test_a_vector_without_tokens_is_computed_again_with_them() -> None:
-    inner = Counting()
-    embedder = CachedTokenEmbedder(inner)
-    embed(embedder, "a")
-    assert_encoded(encode(embedder, "a", "b"), "a", "b")
-    assert (inner.embedded, inner.encoded) == ([["a"]], [["a", "b"]])
-
-
 def test_a_text_to_which_the_embedder_gives_no_tokens_is_computed_once_too(disk: EmbeddingCache) -> None:
     inner = Counting(lambda given: [Encoding(encoding.vector) for encoding in given])
     embedder = CachedTokenEmbedder(inner, disk=disk)
@@ -272,7 +264,7 @@ def test_the_disk_keeps_no_tokens_of_queries_for_which_a_byte_is_too_coarse(disk
 
 def test_a_vector_without_tokens_on_disk_is_computed_again(disk: EmbeddingCache) -> None:
     inner = Counting()
-    embed(CachedTokenEmbedder(inner, disk=disk), "a")
+    disk.put_many({cache_key("counting", "document", "a"): vector_of("a", "document")})
     assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), "a"), "a")
     assert inner.encoded == [["a"]]
     assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), "a"), "a", off=STEP)

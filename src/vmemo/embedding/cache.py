@@ -6,12 +6,11 @@ import asyncio
 import hashlib
 import sqlite3
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,16 @@ from vmemo.errors import EmbeddingFailed, StoreBusy, StoreError, VmemoError
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, LearningEmbedder, TextKind, TokenEmbedder
 
+MAX_TEXTS = 100
+"""Texts in one call of the inner embedder, within the limits of hosted services."""
+CAPACITY = 4096
+"""Texts whose vectors are kept in memory."""
+_RETRY_SECONDS = (0.2, 0.4)
+"""Pauses before the second and the third attempt."""
+_MAX_TOKEN_VALUE = 1.001
+"""Greatest number in a unit vector, with rounding; a stored byte cannot hold more than 1."""
 _MAX_VARIABLES = 500
+"""Keys in one statement."""
 _INT8_ONE = 127.0
 """The signed byte that stands for 1."""
 _BUSY_SECONDS = 30.0
@@ -29,6 +37,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)",
     "CREATE TABLE IF NOT EXISTS tokens (key BLOB PRIMARY KEY, width INTEGER NOT NULL, vectors BLOB NOT NULL)",
 )
+_T = TypeVar("_T")
 
 
 def cache_key(embedder: str, kind: TextKind, text: str) -> bytes:
@@ -40,8 +49,9 @@ def cache_key(embedder: str, kind: TextKind, text: str) -> bytes:
 class EmbeddingCache:
     """Vectors in an SQLite file, created at first use, which several processes and threads may share.
 
-    Numbers are stored as float16: half the size of float32, while cosines change by less than 0.001. The file contains
-    no texts; delete it if vectors of forgotten texts must not remain either.
+    Vectors are stored as float16: half the size of float32, while cosines change by less than 0.001. Token vectors are
+    stored as signed bytes, accurate to 1/254. The file contains no texts; delete it if vectors of forgotten texts must
+    not remain either.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -52,10 +62,10 @@ class EmbeddingCache:
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         """Return the stored unit vectors by key; a damaged row counts as missing."""
         found: dict[bytes, Vector] = {}
-        with self._connection() as connection:
-            for chunk, placeholders in _chunks(keys):
-                rows = connection.execute(f"SELECT key, vector FROM vectors WHERE key IN ({placeholders})", chunk)
-                found.update((key, _unpack_vector(packed)) for key, packed in rows if _is_valid_vector(packed))
+        for key, packed in self._select("SELECT key, vector FROM vectors WHERE key IN", keys):
+            numbers = np.frombuffer(packed, "<f2").astype(np.float32) if len(packed) % 2 == 0 else np.zeros(0)
+            if np.isfinite(numbers).all() and numbers.any():
+                found[key] = (numbers / np.linalg.norm(numbers)).astype(np.float32)
         return found
 
     def put_many(self, vectors: Mapping[bytes, Vector]) -> None:
@@ -66,22 +76,18 @@ class EmbeddingCache:
 
     def get_tokens(self, keys: Sequence[bytes]) -> dict[bytes, TokenVectors]:
         """Return the stored token vectors by key; a damaged row counts as missing."""
-        found: dict[bytes, TokenVectors] = {}
-        with self._connection() as connection:
-            for chunk, placeholders in _chunks(keys):
-                rows = connection.execute(
-                    f"SELECT key, width, vectors FROM tokens WHERE key IN ({placeholders})", chunk
-                )
-                found.update(
-                    (key, unpack_tokens(packed, width))
-                    for key, width, packed in rows
-                    if width > 0 and len(packed) % width == 0
-                )
-        return found
+        return {
+            key: (np.frombuffer(packed, np.int8).astype(np.float32) / _INT8_ONE).reshape(-1, width)
+            for key, width, packed in self._select("SELECT key, width, vectors FROM tokens WHERE key IN", keys)
+            if width > 0 and len(packed) % width == 0
+        }
 
     def put_tokens(self, tokens: Mapping[bytes, TokenVectors]) -> None:
-        """Store the token vectors of documents by key in one transaction, with one signed byte per number."""
-        rows = [(key, vectors.shape[1], _pack_tokens(vectors)) for key, vectors in tokens.items()]
+        """Store token vectors by key in one transaction, replacing those that exist."""
+        rows = [
+            (key, each.shape[1], np.rint(each * _INT8_ONE).clip(-_INT8_ONE, _INT8_ONE).astype(np.int8).tobytes())
+            for key, each in tokens.items()
+        ]
         with self._connection() as connection, connection:
             connection.executemany("INSERT OR REPLACE INTO tokens (key, width, vectors) VALUES (?, ?, ?)", rows)
 
@@ -92,26 +98,33 @@ class EmbeddingCache:
                 self._opened.close()
                 self._opened = None
 
+    def _select(self, statement: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(keys), _MAX_VARIABLES):
+            chunk = keys[start : start + _MAX_VARIABLES]
+            with self._connection() as connection:
+                yield from connection.execute(f"{statement} ({','.join('?' * len(chunk))})", chunk).fetchall()
+
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        with self._lock, _translated_errors(self.path):
-            if self._opened is None:
-                self._opened = _open(self.path)
-            yield self._opened
-
-
-def _chunks(keys: Sequence[bytes]) -> Iterator[tuple[Sequence[bytes], str]]:
-    """Yield the keys in chunks that fit into one statement, with their placeholders."""
-    for start in range(0, len(keys), _MAX_VARIABLES):
-        chunk = keys[start : start + _MAX_VARIABLES]
-        yield chunk, ",".join("?" * len(chunk))
+        try:
+            with self._lock:
+                if self._opened is None:
+                    self._opened = _open(self.path)
+                yield self._opened
+        except (sqlite3.Error, OSError) as error:
+            # The low byte is the primary result code.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise StoreBusy(f"The embedding cache {self.path} is locked by another process; try again") from error
+            raise StoreError(
+                f"The embedding cache {self.path} can't be used: {error}. Free disk space, or move the file away: "
+                "its vectors are then computed again"
+            ) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
     try:
-        _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
         for statement in _TABLES:
             connection.execute(statement)
@@ -119,71 +132,6 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Set WAL mode, waiting for other processes: SQLite does not apply its timeout to this statement."""
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.Error as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _is_busy(error: sqlite3.Error | OSError) -> bool:
-    # The low byte is the primary result code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-@contextmanager
-def _translated_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        if _is_busy(error):
-            raise StoreBusy(f"The embedding cache {path} is locked by another process; try again") from error
-        raise StoreError(
-            f"The embedding cache {path} can't be used: {error}. Free disk space, or move the file away: "
-            "its vectors are then computed again"
-        ) from error
-
-
-def _is_valid_vector(packed: bytes) -> bool:
-    if not packed or len(packed) % 2:
-        return False
-    numbers = np.frombuffer(packed, dtype="<f2")
-    return bool(np.isfinite(numbers).all() and numbers.any())
-
-
-def _unpack_vector(packed: bytes) -> Vector:
-    numbers = np.frombuffer(packed, dtype="<f2").astype(np.float32)
-    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
-
-
-def _pack_tokens(vectors: TokenVectors) -> bytes:
-    return np.rint(vectors * _INT8_ONE).clip(-_INT8_ONE, _INT8_ONE).astype(np.int8).tobytes()
-
-
-def unpack_tokens(packed: bytes, width: int) -> TokenVectors:
-    """Return token vectors from signed bytes; each number is accurate to 1/254."""
-    return (np.frombuffer(packed, np.int8).astype(np.float32) / _INT8_ONE).reshape(-1, width)
-
-
-MAX_TEXTS = 100
-"""Texts in one call of the inner embedder, within the limits of hosted services."""
-_RETRY_SECONDS = (0.2, 0.4)
-"""Pauses before the second and the third attempt."""
-_MAX_TOKEN_VALUE = 1.001
-"""Greatest number in a unit vector, with rounding; a stored byte cannot hold more than 1."""
-CAPACITY = 4096
-"""Texts whose vectors are kept in memory."""
-_T = TypeVar("_T")
-_Array = TypeVar("_Array", bound=NDArray[np.float32] | None)
 
 
 @runtime_checkable
@@ -225,7 +173,9 @@ class CachedEmbedder:
         self._inner = inner
         self._disk = disk
         self._sleep = sleep
-        self._vectors = _LruCache[Vector](capacity)
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._memory: OrderedDict[bytes, Encoding] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -249,56 +199,71 @@ class CachedEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Return unit vectors in the order of the texts."""
-        keys = [cache_key(self.name, kind, text) for text in texts]
-        found = self._vectors.get_many(keys)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        if missing:
-            found |= await self._from_disk(list(missing))
-            uncached = [key for key in missing if key not in found]
-            found |= await self._compute_all({key: missing[key] for key in uncached}, kind)
-        vectors = np.empty((len(keys), self.dimension), dtype=np.float32)
-        for row, key in enumerate(keys):
-            vectors[row] = found[key]
+        encodings = await self._encodings(texts, kind)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for row, encoding in enumerate(encodings):
+            vectors[row] = encoding.vector
         return vectors
 
     def clear(self) -> None:
         """Drop the vectors in memory; those on disk stay."""
-        self._vectors.clear()
+        with self._lock:
+            self._memory.clear()
 
-    async def _from_disk(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        if self._disk is None:
-            return {}
-        stored = await asyncio.to_thread(self._disk.get_many, keys)
-        if stored and not self.dimension:
-            self.expect_dimension(len(next(iter(stored.values()))))
-        usable = {key: vector for key, vector in stored.items() if len(vector) == self.dimension}
-        self._vectors.put_many(usable)
-        return usable
-
-    async def _compute_all(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, Vector]:
-        """Compute chunks of texts, as many at a time as the inner embedder allows; a failure loses no other chunk."""
-        keys = list(texts)
-        chunks = [keys[start : start + MAX_TEXTS] for start in range(0, len(keys), MAX_TEXTS)]
+    async def _encodings(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        keys = [cache_key(self.name, kind, text) for text in texts]
+        found = self._remembered(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if missing and self._disk is not None:
+            stored = await asyncio.to_thread(self._read, self._disk, list(missing), kind)
+            self._remember(stored)
+            found |= stored
+        uncached = [key for key in missing if key not in found]
+        chunks = [uncached[start : start + MAX_TEXTS] for start in range(0, len(uncached), MAX_TEXTS)]
         width = self._inner.concurrency if isinstance(self._inner, _Concurrent) else 1
-        found: dict[bytes, Vector] = {}
         for start in range(0, len(chunks), width):
-            calls = (
-                self._compute(chunk, [texts[key] for key in chunk], kind) for chunk in chunks[start : start + width]
-            )
+            calls = (self._compute({key: missing[key] for key in chunk}, kind) for chunk in chunks[start:][:width])
             for answer in await asyncio.gather(*calls, return_exceptions=True):
                 if isinstance(answer, BaseException):
                     raise answer
                 found |= answer
+        return [found[key] for key in keys]
+
+    async def _compute(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, Encoding]:
+        computed = dict(zip(texts, await self._call(list(texts.values()), kind), strict=True))
+        if self._disk is not None:
+            await asyncio.to_thread(self._write, self._disk, computed, kind)
+        self._remember(computed)
+        return computed
+
+    async def _call(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        """Return what the inner embedder answers, checked."""
+        answer = await self._with_retries(lambda: self._inner.embed(texts, kind), len(texts))
+        return [Encoding(vector) for vector in _unit_vectors(answer, (len(texts), self.dimension), self.name)]
+
+    def _read(self, disk: EmbeddingCache, keys: Sequence[bytes], kind: TextKind) -> dict[bytes, Encoding]:
+        stored = disk.get_many(keys)
+        if stored and not self.dimension:
+            self.expect_dimension(len(next(iter(stored.values()))))
+        return {key: Encoding(vector) for key, vector in stored.items() if len(vector) == self.dimension}
+
+    def _write(self, disk: EmbeddingCache, encodings: Mapping[bytes, Encoding], kind: TextKind) -> None:
+        disk.put_many({key: encoding.vector for key, encoding in encodings.items()})
+
+    def _remembered(self, keys: Sequence[bytes]) -> dict[bytes, Encoding]:
+        with self._lock:
+            found = {key: self._memory[key] for key in keys if key in self._memory}
+            for key in found:
+                self._memory.move_to_end(key)
         return found
 
-    async def _compute(self, keys: Sequence[bytes], texts: Sequence[str], kind: TextKind) -> dict[bytes, Vector]:
-        answer = await self._with_retries(lambda: self._inner.embed(texts, kind), len(texts))
-        vectors = _unit_vectors(answer, (len(texts), self.dimension), self.name)
-        computed = dict(zip(keys, vectors, strict=True))
-        if self._disk is not None:
-            await asyncio.to_thread(self._disk.put_many, computed)
-        self._vectors.put_many(computed)
-        return computed
+    def _remember(self, encodings: Mapping[bytes, Encoding]) -> None:
+        with self._lock:
+            for key, (vector, tokens) in encodings.items():
+                self._memory[key] = Encoding(_read_only(vector), None if tokens is None else _read_only(tokens))
+                self._memory.move_to_end(key)
+            while len(self._memory) > self._capacity:
+                self._memory.popitem(last=False)
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]], texts: int) -> _T:
         for pause in (*_RETRY_SECONDS, None):
@@ -334,91 +299,39 @@ class CachedTokenEmbedder(CachedEmbedder):
     ) -> None:
         super().__init__(inner, capacity=capacity, disk=disk, sleep=sleep)
         self._encoder = inner
-        self._tokens = _LruCache[TokenVectors | None](capacity)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
         """Return vectors and token vectors in the order of the texts."""
-        keys = [cache_key(self.name, kind, text) for text in texts]
-        found = await self._cached(list(dict.fromkeys(keys)), kind)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        uncached = list(missing)
-        for start in range(0, len(uncached), MAX_TEXTS):
-            chunk = uncached[start : start + MAX_TEXTS]
-            found |= await self._encode(chunk, [missing[key] for key in chunk], kind)
-        return [found[key] for key in keys]
+        return await self._encodings(texts, kind)
 
-    def clear(self) -> None:
-        """Drop the vectors in memory; those on disk stay."""
-        super().clear()
-        self._tokens.clear()
-
-    async def _cached(self, keys: Sequence[bytes], kind: TextKind) -> dict[bytes, Encoding]:
-        """Return the complete encodings; a vector without token vectors is computed again."""
-        tokens = self._tokens.get_many(keys)
-        missing = [key for key in keys if key not in tokens]
-        if missing and self._disk is not None and kind == "document":
-            stored = await asyncio.to_thread(self._disk.get_tokens, missing)
-            self._tokens.put_many(stored)
-            tokens |= stored
-        vectors = self._vectors.get_many(list(tokens))
-        if without_vector := [key for key in tokens if key not in vectors]:
-            vectors |= await self._from_disk(without_vector)
-        return {key: Encoding(vectors[key], tokens[key]) for key in tokens if key in vectors}
-
-    async def _encode(self, keys: Sequence[bytes], texts: Sequence[str], kind: TextKind) -> dict[bytes, Encoding]:
+    async def _call(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
         answer = await self._with_retries(lambda: self._encoder.encode(texts, kind), len(texts))
         try:
             vectors, tokens = [encoding.vector for encoding in answer], [encoding.tokens for encoding in answer]
         except (AttributeError, TypeError) as error:
             raise EmbeddingFailed(f"The embedder {self.name!r} returned something other than encodings") from error
         unit = _unit_vectors(vectors, (len(texts), self.dimension), self.name)
-        computed = dict(zip(keys, unit, strict=True))
-        rows = {key: _token_rows(each, self.name) for key, each in zip(keys, tokens, strict=True)}
-        if self._disk is not None:
-            await asyncio.to_thread(self._disk.put_many, computed)
-            if kind == "document":
-                storable = {key: each for key, each in rows.items() if each is not None}
-                await asyncio.to_thread(self._disk.put_tokens, storable)
-        self._vectors.put_many(computed)
-        self._tokens.put_many(rows)
-        return {key: Encoding(computed[key], rows[key]) for key in keys}
+        return [Encoding(vector, _token_rows(rows, self.name)) for vector, rows in zip(unit, tokens, strict=True)]
+
+    def _read(self, disk: EmbeddingCache, keys: Sequence[bytes], kind: TextKind) -> dict[bytes, Encoding]:
+        """Return the complete encodings; a vector without token vectors is computed again."""
+        tokens = disk.get_tokens(keys) if kind == "document" else {}
+        return {
+            key: Encoding(encoding.vector, tokens[key])
+            for key, encoding in super()._read(disk, list(tokens), kind).items()
+        }
+
+    def _write(self, disk: EmbeddingCache, encodings: Mapping[bytes, Encoding], kind: TextKind) -> None:
+        if kind == "document":
+            super()._write(disk, encodings, kind)
+            disk.put_tokens({key: tokens for key, (_, tokens) in encodings.items() if tokens is not None})
 
 
-class _LruCache(Generic[_Array]):
-    """The most recently used arrays by key. None stands for a text without token vectors."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._arrays: OrderedDict[bytes, _Array] = OrderedDict()
-
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, _Array]:
-        with self._lock:
-            found = {key: self._arrays[key] for key in keys if key in self._arrays}
-            for key in found:
-                self._arrays.move_to_end(key)
-        return found
-
-    def put_many(self, arrays: Mapping[bytes, _Array]) -> None:
-        with self._lock:
-            for key, array in arrays.items():
-                self._arrays[key] = _read_only_copy(array)
-                self._arrays.move_to_end(key)
-            while len(self._arrays) > self._capacity:
-                self._arrays.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._arrays.clear()
-
-
-def _read_only_copy(array: _Array) -> _Array:
+def _read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:
     """Copy an array: a view would keep its whole batch in memory."""
-    if array is None:
-        return array
-    copied = cast("NDArray[np.float32]", array).copy()
+    copied = array.copy()
     copied.flags.writeable = False
-    return cast("_Array", copied)
+    return copied
 
 
 def _unit_vectors(answer: object, shape: tuple[int, int], name: str) -> Vectors:
