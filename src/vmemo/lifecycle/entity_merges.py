@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, FactId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
@@ -33,7 +33,7 @@ class MentionedEntity:
 
     @property
     def names_in_text(self) -> dict[FactId, str]:
-        """The name that each fact knows the entity by; empty where that is the entity's own name."""
+        """The name that each fact uses for the entity; empty for the entity's own name."""
         return {mention.fact: mention.name_in_text for mention in self.mentions}
 
 
@@ -53,8 +53,9 @@ async def merge_entities(
         revision = await store.revision(bank)
         kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
         jobs = [observation_job(keep)] if observe else []
-        changes, merge = plan_merge(kept, absorbed, await store.merges(bank), reason=reason, now=utc_now())
-        if await store.commit(_on(bank, revision, changes, jobs)):
+        merges = await store.merges(bank)
+        changes, merge = plan_merge(bank, kept, absorbed, merges, reason=reason, now=utc_now())
+        if await store.commit(replace(changes, revision=revision, jobs=jobs)):
             return merge
 
 
@@ -73,42 +74,15 @@ async def undo_merge(
         keeper = await _keeper(store, bank, made, merges)
         if made.absorbed is not None and await store.entities(bank, EntitySelect(ids=[made.absorbed])):
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
-        changes, separated = plan_undo(made, keeper, merges, now=utc_now())
+        changes, separated = plan_undo(bank, made, keeper, merges, now=utc_now())
         jobs = [observation_job(id) for id in (separated, keeper.id)] if observe else []
-        if await store.commit(_on(bank, revision, changes, jobs)):
+        if await store.commit(replace(changes, revision=revision, jobs=jobs)):
             return separated
 
 
 def observation_job(entity: EntityId) -> NewJob:
-    """Return the job that observes an entity again, however little has changed."""
+    """Return the job that updates the observations of an entity, even if few facts are new."""
     return NewJob(kind="observe", key=entity, detail={"anew": True})
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntityChanges:
-    """The part of `Changes` that merges make."""
-
-    entities: Sequence[Entity]
-    mentions: Sequence[EntityMention]
-    merges: Sequence[MergeRecord]
-    deleted: Deletions
-
-
-def _on(
-    bank: BankId,
-    revision: BankRevision,
-    changes: EntityChanges,
-    jobs: Sequence[NewJob],
-) -> Changes:
-    return Changes(
-        bank=bank,
-        revision=revision,
-        entities=changes.entities,
-        mentions=changes.mentions,
-        merges=changes.merges,
-        deleted=changes.deleted,
-        jobs=jobs,
-    )
 
 
 async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
@@ -119,13 +93,19 @@ async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
 
 
 def plan_merge(
-    kept: MentionedEntity, absorbed: MentionedEntity, merges: Sequence[MergeRecord], *, reason: str, now: datetime
-) -> tuple[EntityChanges, MergeRecord]:
-    """Return the changes that merge one entity into another, and the record that undoing it needs."""
+    bank: BankId,
+    kept: MentionedEntity,
+    absorbed: MentionedEntity,
+    merges: Sequence[MergeRecord],
+    *,
+    reason: str,
+    now: datetime,
+) -> tuple[Changes, MergeRecord]:
+    """Return the changes that merge one entity into another, and the record by which the merge can be undone."""
     others = _active(merges, kept.id)
-    own_names = {name.casefold() for name in kept.names}.difference(*(names_brought(other) for other in others))
-    own_facts = kept.names_in_text.keys() - {fact for other in others for fact in mentions_lent(other)}
-    before = _before(kept.entity, others)
+    own_names = {name.casefold() for name in kept.names}.difference(*(added_names(other) for other in others))
+    own_facts = kept.names_in_text.keys() - {fact for other in others for fact in added_mentions(other)}
+    before = _own_fields(kept.entity, others)
     merge = MergeRecord(
         id=new_id(),
         entity=kept.id,
@@ -145,7 +125,8 @@ def plan_merge(
     )
     names = absorbed.names_in_text
     taken = {fact: names[fact] or absorbed.entity.name for fact in names if fact not in kept.names_in_text}
-    changes = EntityChanges(
+    changes = Changes(
+        bank=bank,
         entities=[_union(kept, absorbed)],
         mentions=_mentions_of(kept.entity, taken),
         merges=[merge],
@@ -159,39 +140,39 @@ def _active(merges: Iterable[MergeRecord], entity: EntityId) -> list[MergeRecord
     return [merge for merge in merges if merge.entity == entity and merge.undone_at is None]
 
 
-def names_brought(merge: MergeRecord) -> set[str]:
-    """Return the merge's names, case-folded, without those that the keeping entity had already."""
+def added_names(merge: MergeRecord) -> set[str]:
+    """Return the names that the keeping entity has only because of a merge, case-folded."""
     return {name.casefold() for name in merge.names} - {name.casefold() for name in merge.own}
 
 
-def mentions_lent(merge: MergeRecord) -> dict[FactId, str]:
-    """Return the facts that mention the keeping entity through this merge, with the name each knows it by."""
+def added_mentions(merge: MergeRecord) -> dict[FactId, str]:
+    """Return the facts that mention the keeping entity only because of a merge, with the name that each uses."""
     name = "" if merge.was is None else merge.was.name
     return {mention.fact: mention.name_in_text or name for mention in merge.mentions if not mention.both}
 
 
 @dataclass(frozen=True)
-class _Before:
-    """The keeping entity's own type and times, without what merges brought."""
+class _OwnFields:
+    """The type and times that an entity has without its merges."""
 
     type: EntityType
     first_seen: datetime
     last_seen: datetime
 
 
-def _before(entity: Entity, others: Iterable[MergeRecord]) -> _Before:
+def _own_fields(entity: Entity, others: Iterable[MergeRecord]) -> _OwnFields:
     type, first_seen, last_seen = entity.type, entity.first_seen, entity.last_seen
     for absorbed, before in _absorbed(others):
         type = before.type if absorbed.type == entity.type else type
         first_seen = before.first_seen if absorbed.first_seen == entity.first_seen else first_seen
         last_seen = before.last_seen if absorbed.last_seen == entity.last_seen else last_seen
-    return _Before(type, first_seen, last_seen)
+    return _OwnFields(type, first_seen, last_seen)
 
 
-def _absorbed(merges: Iterable[MergeRecord]) -> list[tuple[Entity, _Before]]:
-    """Return the entities that merges absorbed, each with what the keeping entity was before."""
+def _absorbed(merges: Iterable[MergeRecord]) -> list[tuple[Entity, _OwnFields]]:
+    """Return the entities that merges absorbed, each with the own fields of the keeping entity at that time."""
     return [
-        (merge.was, _Before(merge.type, merge.first_seen, merge.last_seen))
+        (merge.was, _OwnFields(merge.type, merge.first_seen, merge.last_seen))
         for merge in merges
         if merge.was and merge.type and merge.first_seen and merge.last_seen
     ]
@@ -237,7 +218,7 @@ def _undoable(id: str, merges: Iterable[MergeRecord]) -> MergeRecord:
 
 
 async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterable[MergeRecord]) -> MentionedEntity:
-    """Return the entity that a merge joined something to, unless it was merged into another itself."""
+    """Return the entity that a merge kept; raise InvalidInput if it was merged into another since."""
     found = await store.entities(bank, EntitySelect(ids=[made.entity]))
     if found:
         return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [made.entity]))
@@ -251,53 +232,54 @@ async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterabl
 
 
 def plan_undo(
-    made: MergeRecord, keeper: MentionedEntity, merges: Iterable[MergeRecord], *, now: datetime
-) -> tuple[EntityChanges, EntityId]:
+    bank: BankId, made: MergeRecord, keeper: MentionedEntity, merges: Iterable[MergeRecord], *, now: datetime
+) -> tuple[Changes, EntityId]:
     """Return the changes that undo a merge, and the id of the entity that is separate again."""
     others = [other for other in _active(merges, keeper.id) if other.id != made.id]
-    lost = names_brought(made).difference(*(names_brought(other) for other in others))
+    lost = added_names(made).difference(*(added_names(other) for other in others))
     names = tuple(name for name in keeper.names if name.casefold() not in lost)
     if not names:
         raise InvalidInput(f"{keeper.entity.name!r} has no other name, so the merge can't be undone. Nothing changed.")
-    moved = _moved(keeper, made, lost)
-    separated = _separated(made, keeper, names, moved)
-    lent, brought = mentions_lent(made), {mention.fact for mention in made.mentions}
-    remaining = {fact: name for other in others for fact, name in mentions_lent(other).items() if fact in lent}
-    given_back = {mention.fact: mention.name_in_text or "" for mention in made.mentions}
-    given_back |= {mention.fact: mention.name_in_text for mention in moved if mention.fact not in brought}
-    kept = _remaining(keeper.entity, made, names, others)
-    removed = [mention for mention in keeper.mentions if mention.fact in lent] + list(moved)
+    later = _mentions_since(keeper, made, lost)
+    separated = _separated(made, keeper, names, later)
+    added = added_mentions(made)
+    of_others = {fact: name for other in others for fact, name in added_mentions(other).items() if fact in added}
+    of_separated = {mention.fact: mention.name_in_text or "" for mention in made.mentions}
+    of_separated |= {mention.fact: mention.name_in_text for mention in later}
+    kept = _without_merge(keeper.entity, made, names, others)
+    removed = [mention for mention in keeper.mentions if mention.fact in added] + later
     undone = made.model_copy(update={"undone_at": now, "parted": separated.id if made.absorbed is None else None})
-    changes = EntityChanges(
+    changes = Changes(
+        bank=bank,
         entities=[separated, kept],
-        mentions=[*_mentions_of(separated, given_back), *_mentions_of(keeper.entity, remaining)],
+        mentions=[*_mentions_of(separated, of_separated), *_mentions_of(keeper.entity, of_others)],
         merges=[undone],
         deleted=Deletions(mentions=removed),
     )
     return changes, separated.id
 
 
-def _moved(keeper: MentionedEntity, made: MergeRecord, lost: set[str]) -> list[EntityMention]:
-    """Return mentions of the keeping entity under a name that it loses, besides those that the merge brought."""
+def _mentions_since(keeper: MentionedEntity, made: MergeRecord, lost: set[str]) -> list[EntityMention]:
+    """Return the mentions since the merge by a name that the keeping entity loses."""
     kept = {fold_name(name) for name in keeper.names if name.casefold() not in lost}
-    wanted = {fold_name(name) for name in made.names} - kept - {""}
-    brought = {mention.fact for mention in made.mentions}
+    absorbed = {fold_name(name) for name in made.names} - kept - {""}
+    before = {mention.fact for mention in made.mentions}
     return [
         mention
         for mention in keeper.mentions
         if mention.name_in_text
-        and mention.fact not in brought
-        and (mention.name_in_text.casefold() in lost or fold_name(mention.name_in_text) in wanted)
+        and mention.fact not in before
+        and (mention.name_in_text.casefold() in lost or fold_name(mention.name_in_text) in absorbed)
     ]
 
 
 def _separated(
-    made: MergeRecord, keeper: MentionedEntity, names: Sequence[str], moved: Sequence[EntityMention]
+    made: MergeRecord, keeper: MentionedEntity, names: Sequence[str], later: Sequence[EntityMention]
 ) -> Entity:
-    """Return the entity that is separate again; the other's names are no aliases of it."""
+    """Return the entity that is separate again; the names of the keeping entity are not aliases of it."""
     entity = made.was or _from_names(made)
     exact = made.first_seen is not None
-    seen = [mention.mentioned_at for mention in moved if mention.mentioned_at is not None]
+    seen = [mention.mentioned_at for mention in later if mention.mentioned_at is not None]
     seen += [entity.first_seen, entity.last_seen] if exact else []
     seen = seen or [keeper.entity.first_seen, keeper.entity.last_seen]
     return entity.model_copy(
@@ -315,8 +297,8 @@ def _from_names(made: MergeRecord) -> Entity:
     return Entity(id=EntityId(new_id()), name=name, aliases=tuple(aliases), first_seen=made.at, last_seen=made.at)
 
 
-def _remaining(keeper: Entity, made: MergeRecord, names: Sequence[str], others: Sequence[MergeRecord]) -> Entity:
-    """Return the keeping entity without what the merge brought; later changes stay."""
+def _without_merge(keeper: Entity, made: MergeRecord, names: Sequence[str], others: Sequence[MergeRecord]) -> Entity:
+    """Return the keeping entity without what the merge added; later changes stay."""
     changes: dict[str, object] = {
         "name": names[0],
         "aliases": tuple(names[1:]),
