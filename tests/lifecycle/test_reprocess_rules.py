@@ -41,7 +41,7 @@ def test_facts_of_the_same_messages_stand_for_a_fact_or_else_those_of_its_episod
     found = ReprocessRecords(
         behind={fact.id: fact for fact in (stated, unstated)},
         new_facts={M1: [FactId("new 1")], M2: [FactId("new 1"), FactId("new 2")]},
-        beside={M3: [FactId("near")]},
+        episode_facts={M3: [FactId("near")]},
     )
     assert found.successors([stated.id]) == ["new 1", "new 2"]
     assert found.successors([unstated.id]) == ["near"]

@@ -25,11 +25,12 @@ from vmemo.models import (
     Message,
     MessageId,
 )
-from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, NewFact, Rename
+from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, Rename
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
 from vmemo.ports.store import paged
+from vmemo.retain.revise import embed_facts
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.names.fold import fold_name, folded_names
 from vmemo.text.tokens import terms
@@ -77,11 +78,8 @@ async def _create(store: Store, bank: BankId, engine: str, *, embedder: str, dim
 async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
     """Append the messages that the staging bank lacks, after the entities it must know in advance."""
     if not await store.messages(staging, MessageSelect(limit=1)):
-        entities = [
-            entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
-        ]
         merges = await store.merges(bank)
-        seeds = seed_entities(entities, merges)
+        seeds = seed_entities(await _all_entities(store, bank), merges)
         await store.commit(Changes(bank=staging, entities=seeds, merges=seed_merges(merges)))
     after: MessageId | None = None
     while page := await store.messages(bank, MessageSelect(after=after, limit=PAGE)):
@@ -90,6 +88,11 @@ async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
         }
         await store.append(staging, [pending_copy(message) for message in page if message.id not in known])
         after = page[-1].id
+
+
+async def _all_entities(store: Store, bank: BankId) -> list[Entity]:
+    pages = paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
+    return [entity async for entity in pages]
 
 
 async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
@@ -115,7 +118,7 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
         revision=revision,
         entities=entities,
         curated=sorted(decisions.curated),
-        facts=await _embedded(facts, embedder),
+        facts=await embed_facts(facts, embedder),
         links=decisions.links(),
         closures=decisions.closures(),
         pinned=decisions.pins(),
@@ -124,12 +127,6 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
         rename=Rename(to=bank, revision=replaced),
     )
     return await store.commit(changes)
-
-
-async def _embedded(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
-    found = await encodings(embedder, texts, "document")
-    return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
 async def _load(store: Store, bank: BankId, staging: BankId, decisions: UserDecisions) -> ReprocessRecords:
@@ -143,26 +140,21 @@ async def _load(store: Store, bank: BankId, staging: BankId, decisions: UserDeci
     kept = [*opinions, *decisions.kept]
     grounds = {id for fact in kept for id in fact.basis} | {id for change in history for id in change.evidence}
     behind = await _behind(store, bank, grounds)
-    new_facts, beside = await _new_facts(store, staging, behind.values()) if grounds else ({}, {})
+    new_facts, episode_facts = await _new_facts(store, staging, behind.values()) if grounds else ({}, {})
     return ReprocessRecords(
         kept=kept,
         counterparts=decisions.counterparts,
         history=history,
         behind=behind,
-        entities=[
-            entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
-        ],
-        new_entities=[
-            entity
-            async for entity in paged(lambda after: store.entities(staging, EntitySelect(after=after, limit=PAGE)))
-        ],
+        entities=await _all_entities(store, bank),
+        new_entities=await _all_entities(store, staging),
         new_facts=new_facts,
-        beside=beside,
+        episode_facts=episode_facts,
     )
 
 
 async def _behind(store: Store, bank: BankId, grounds: AbstractSet[FactId]) -> dict[FactId, Fact]:
-    """Return facts with those they rest on, directly or not."""
+    """Return the facts with these ids, and all facts that they rest on, directly or not."""
     found: dict[FactId, Fact] = {}
     edge = set(grounds)
     while edge:
@@ -174,17 +166,17 @@ async def _behind(store: Store, bank: BankId, grounds: AbstractSet[FactId]) -> d
 async def _new_facts(
     store: Store, staging: BankId, behind: Iterable[Fact]
 ) -> tuple[dict[MessageId, list[FactId]], dict[MessageId, list[FactId]]]:
-    """Return the facts of the staging bank by message, and by a message without facts those of its episode."""
+    """Return the facts of the staging bank by message, and for a message without facts those of its episode."""
     stated: dict[MessageId, list[FactId]] = {}
     async for fact in paged(lambda after: store.facts(staging, FactSelect(after=after, limit=PAGE))):
         for message in fact.messages:
             stated.setdefault(message, []).append(fact.id)
-    beside: dict[MessageId, list[FactId]] = {}
+    episode_facts: dict[MessageId, list[FactId]] = {}
     for message in {message for fact in behind for message in fact.messages} - stated.keys():
         episode = first_of(await store.episodes(staging, EpisodeSelect(messages=[message])))
         others = () if episode is None else episode.messages
-        beside[message] = [fact for other in others for fact in stated.get(other, ())]
-    return stated, beside
+        episode_facts[message] = [fact for other in others for fact in stated.get(other, ())]
+    return stated, episode_facts
 
 
 def pending_copy(message: Message) -> Message:
@@ -194,16 +186,16 @@ def pending_copy(message: Message) -> Message:
 
 
 def seed_merges(merges: Iterable[MergeRecord]) -> list[MergeRecord]:
-    """Return the merges that hold; the facts that mentioned the absorbed entities are derived again."""
+    """Return the merges that were not undone; the facts that mentioned the absorbed entities are derived again."""
     held = [merge for merge in merges if merge.absorbed is not None and merge.undone_at is None]
     return [merge.model_copy(update={"mentions": ()}) for merge in held]
 
 
 def seed_entities(entities: Sequence[Entity], merges: Sequence[MergeRecord]) -> list[Entity]:
-    """Return what a new derivation must know of names in advance.
+    """Return the entities that a new derivation needs from the start, to assign names as before.
 
-    An entity that others were merged into has all its names; one with names that are not its own has only its name, so
-    that it does not get those as aliases.
+    An entity that others were merged into has all its names. An entity with `not_aliases` has only its name, so that
+    it does not get the names of another entity as aliases.
     """
     merged = {merge.entity for merge in seed_merges(merges)}
     known = [entity for entity in entities if entity.id in merged or entity.not_aliases]
@@ -217,7 +209,7 @@ class ReprocessRecords:
     kept: Sequence[Fact] = ()
     """Facts of the bank that stay as they are: formed opinions, and facts that the user decided on; closed ones too."""
     counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
-    """Facts of the staging bank by the facts of the bank that they repeat, of those that kept facts replaced."""
+    """By a fact of the bank that kept facts replaced, the fact of the staging bank that repeats it."""
     history: Sequence[ConfidenceChange] = ()
     """The confidence changes of kept opinions."""
     behind: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
@@ -227,14 +219,14 @@ class ReprocessRecords:
     """Entities of the staging bank."""
     new_facts: Mapping[MessageId, Sequence[FactId]] = field(default_factory=dict[MessageId, Sequence[FactId]])
     """Facts of the staging bank by the messages that state them."""
-    beside: Mapping[MessageId, Sequence[FactId]] = field(default_factory=dict[MessageId, Sequence[FactId]])
-    """Facts of the staging bank by a message of their episode that states none."""
+    episode_facts: Mapping[MessageId, Sequence[FactId]] = field(default_factory=dict[MessageId, Sequence[FactId]])
+    """For a message without facts in the staging bank, the facts of its episode."""
 
     def successors(self, facts: Iterable[FactId]) -> list[FactId]:
-        """Return what stands for facts of the bank in the staging bank.
+        """Return the facts of the staging bank that take the place of facts of the bank.
 
-        A kept fact stands for itself. For another fact stand the facts of the same messages, or else those of the
-        same episode; for one without messages, what stands for the facts behind it.
+        A kept fact takes its own place. Any other is replaced by the facts of the same messages, or else by those of
+        the same episode. A fact without messages is replaced by what replaces the facts that it rests on.
         """
         kept = {fact.id for fact in self.kept}
         found: dict[FactId, None] = {}
@@ -242,15 +234,15 @@ class ReprocessRecords:
         while edge:
             seen.update(edge)
             found.update(dict.fromkeys(fact for fact in edge if fact in kept))
-            lost = [self.behind[fact] for fact in edge if fact not in kept and fact in self.behind]
-            for fact in lost:
+            replaced = [self.behind[fact] for fact in edge if fact not in kept and fact in self.behind]
+            for fact in replaced:
                 found.update(dict.fromkeys(self._restated(fact)))
-            edge = [id for fact in lost if not fact.messages for id in fact.basis if id not in seen]
+            edge = [id for fact in replaced if not fact.messages for id in fact.basis if id not in seen]
         return list(found)
 
     def _restated(self, fact: Fact) -> list[FactId]:
         stated = [new for message in fact.messages for new in self.new_facts.get(message, ())]
-        return stated or [new for message in fact.messages for new in self.beside.get(message, ())]
+        return stated or [new for message in fact.messages for new in self.episode_facts.get(message, ())]
 
 
 def is_formed(fact: Fact) -> bool:
@@ -263,7 +255,7 @@ def is_formed(fact: Fact) -> bool:
 
 
 def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
-    """Return a fact as the staging bank knows it: its basis, its entities and what it replaced."""
+    """Return a fact with the basis, the entities and the replaced fact of the staging bank."""
     known = {**records.counterparts, **{each.id: each for each in records.kept}}
     basis = tuple(id for id in records.successors(fact.basis) if id != fact.id)
     replaced = None if fact.supersedes is None else known.get(fact.supersedes)
@@ -280,7 +272,7 @@ def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
 
 
 def kept_change(change: ConfidenceChange, records: ReprocessRecords) -> ConfidenceChange:
-    """Return a confidence change with what stands for its evidence."""
+    """Return a confidence change with the facts that take the place of its evidence."""
     return change.model_copy(update={"evidence": tuple(records.successors(change.evidence))})
 
 
@@ -313,8 +305,8 @@ def _counterparts(entities: Sequence[Entity], records: ReprocessRecords) -> dict
 def kept_entities(records: ReprocessRecords, facts: Sequence[Fact]) -> tuple[list[Entity], list[EntityId]]:
     """Return the entities to save in the staging bank, and those of it to delete.
 
-    Entities that only kept facts mention come along. Names that were found to be another's stay so for the entity of
-    the same name. What was given to the staging bank in advance and is mentioned nowhere is deleted.
+    Entities that only kept facts mention are saved. An entity keeps the `not_aliases` of the entity with the same name.
+    Entities that the staging bank got from the start and that no fact mentions are deleted.
     """
     mentioned = {mention.id for fact in facts for mention in fact.entities}
     there = {entity.id for entity in records.new_entities}
@@ -337,24 +329,28 @@ def _other_names(entity: Entity, more: Iterable[str]) -> tuple[str, ...]:
 
 
 LEAST_SHARED = 0.5
-"""The share of a fact's terms that a fact of another text must have to repeat it."""
+"""Share of a fact's terms that another fact must have to count as a repetition of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserDecisions:
-    """Facts of a bank that the user decided on, and the facts of its staging bank that are affected."""
+    """Facts that the user edited, deleted or pinned, and the facts of the staging bank that repeat them.
+
+    A message with a fact that the user edited or deleted is curated: it is not processed again, and its facts are kept
+    as they are. A pin passes to the new fact that repeats the pinned one.
+    """
 
     curated: AbstractSet[MessageId] = frozenset()
     edited: Sequence[Fact] = ()
     """Facts that curated messages alone state, closed ones included."""
     pinned: Sequence[Fact] = ()
-    """Pinned facts that other messages state, or none."""
+    """Pinned facts that no curated message alone states."""
     replaced: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     """Facts of other messages that edited ones replaced."""
     replacing: Sequence[Link] = ()
     """Links from edited facts to those that they replaced or may have outdated."""
     counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
-    """Facts of the staging bank by the replaced or pinned facts that they repeat."""
+    """By a replaced or pinned fact, the fact of the staging bank that repeats it."""
 
     @property
     def kept(self) -> list[Fact]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -403,50 +403,18 @@ def _is_fuller(form: NameForm, than: NameForm) -> bool:
 
 
 PAGE = 1000
-LATEST = 50
-"""Facts of an entity that decide which others occur beside it."""
-MOST_COMPANIONS = 8192
-"""Entities of a bank whose companions are cached."""
-
-
-@dataclass
-class _Companions:
-    """The entities beside one: those of its latest facts when they were read, and of each fact since."""
-
-    read: set[EntityId]
-    since: deque[frozenset[EntityId]] = field(default_factory=lambda: deque[frozenset[EntityId]](maxlen=LATEST))
-
-    def latest(self) -> set[EntityId]:
-        """Return the entities of the latest facts."""
-        return set[EntityId]().union(*self.since) if len(self.since) == LATEST else self.read.union(*self.since)
-
-
-@dataclass
-class _BankEntities:
-    """The entities of a bank at one revision, and the companions of those whose names were ambiguous."""
-
-    revision: BankRevision
-    index: EntityIndex
-    companions: dict[EntityId, _Companions] = field(default_factory=dict[EntityId, _Companions])
-
-    def add(self, changes: Changes) -> None:
-        """Add what a commit has changed."""
-        self.revision = self.revision.next()
-        for entity in changes.entities:
-            self.index.put(entity)
-        for item in changes.facts:
-            mentioned = frozenset(mention.id for mention in item.fact.entities)
-            for id in mentioned & self.companions.keys():
-                self.companions[id].since.append(mentioned - {id})
+"""Entities that are read together."""
 
 
 @dataclass
 class EntityCache:
-    """The entities of each bank, valid for one revision of it."""
+    """The entities of each bank at one revision, so that a large bank's entities are not loaded for every batch."""
 
     store: Reads
     weights: Mapping[ResolutionPart, float]
-    _known: dict[BankId, _BankEntities] = field(default_factory=dict[BankId, _BankEntities])
+    _known: dict[BankId, tuple[BankRevision, EntityIndex]] = field(
+        default_factory=dict[BankId, tuple[BankRevision, EntityIndex]]
+    )
 
     async def resolve(
         self,
@@ -457,38 +425,28 @@ class EntityCache:
         advice: Mapping[str, EntityId | None] = MappingProxyType({}),
     ) -> EntityResolution:
         """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
-        known = await self._entities(bank, revision)
+        index = await self._entities(bank, revision)
         sightings = [sighting for draft in drafts for sighting in _sightings(draft)]
         names = {sighting.name for sighting in sightings}
-        candidates = set[EntityId]().union(*(_uncertain(known.index, name) for name in names))
-        companions = await self._companions(bank, known, candidates)
-        return await asyncio.to_thread(resolve, sightings, known.index, companions, self.weights, advice)
+        uncertain = sorted(set[EntityId]().union(*(_uncertain(index, name) for name in names)))
+        cooccurring = await self.store.cooccurring(bank, uncertain) if uncertain else {}
+        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice)
 
     def committed(self, bank: BankId, revision: BankRevision, changes: Changes) -> None:
         """Add what a committed batch has changed, which was the only change after this revision."""
-        known = self._known.get(bank)
-        if known is not None and known.revision == revision:
-            known.add(changes)
+        at, index = self._known.get(bank, (None, None))
+        if at == revision and index is not None:
+            for entity in changes.entities:
+                index.put(entity)
+            self._known[bank] = revision.next(), index
 
-    async def _entities(self, bank: BankId, revision: BankRevision) -> _BankEntities:
-        known = self._known.get(bank)
-        if known is None or known.revision != revision:
+    async def _entities(self, bank: BankId, revision: BankRevision) -> EntityIndex:
+        at, index = self._known.get(bank, (None, None))
+        if at != revision or index is None:
             every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, counted=False, limit=PAGE)))
-            known = self._known[bank] = _BankEntities(revision, EntityIndex([entity async for entity in every]))
-        return known
-
-    async def _companions(
-        self, bank: BankId, known: _BankEntities, entities: Iterable[EntityId]
-    ) -> dict[EntityId, set[EntityId]]:
-        """Return for each entity the others of its latest facts."""
-        wanted = sorted(entities)
-        if len(known.companions) > MOST_COMPANIONS:
-            known.companions.clear()
-        missing = [id for id in wanted if id not in known.companions]
-        if missing:
-            read = await self.store.cooccurring(bank, missing)
-            known.companions |= {id: _Companions(read.get(id, set())) for id in missing}
-        return {id: known.companions[id].latest() for id in wanted}
+            index = EntityIndex([entity async for entity in every])
+            self._known[bank] = revision, index
+        return index
 
 
 def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:

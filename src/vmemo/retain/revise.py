@@ -20,11 +20,11 @@ from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.search import SUSPECT, Scope
 from vmemo.models.select import FactSelect
-from vmemo.ports import Store
+from vmemo.ports import Embedder, Store, encodings
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact
 from vmemo.retain.neighbours import LEAST_COSINE, MAX_COMPARED_CLAIMS, NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.text.claims import Claim, compare_claims, parse_claim
-from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
+from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.instructions import InstructionTopic, instruction_topic, replaces_instruction
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
@@ -43,6 +43,13 @@ MIN_SHARED_TERMS = 2
 """Terms that a new fact shares with a known one that it names, if they have no entity in common."""
 MAX_MERGED_CHARACTERS = 240
 """Characters of a merged text; longer facts stay apart."""
+
+
+async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
+    """Return facts with the embeddings of their texts."""
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+    encoded = await encodings(embedder, texts, "document")
+    return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
 
 
 @dataclass(frozen=True)

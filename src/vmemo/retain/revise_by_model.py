@@ -20,11 +20,12 @@ import numpy as np
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import SUSPECT, StatementPair, Vector
-from vmemo.ports import Context, RevisionModel, encodings
+from vmemo.ports import Context, RevisionModel
 from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, merge_similar, similar_in_batch
 from vmemo.retain.revise import (
     FactPair,
     Revision,
+    embed_facts,
     fact_id,
     is_current,
     own_statement,
@@ -49,7 +50,7 @@ MAX_STATEMENTS = 8
 """Statements of a fact that is closed; one with more is only marked."""
 CANDIDATES = 12
 """Nearest earlier statements that a new one is compared with."""
-FEW = 12
+FEW_SIMILAR = 12
 """Number of similar statements up to which a probability counts in full; with more its odds fall in proportion."""
 MAX_SUSPECTED = 6
 """Pairs of facts that a language model is asked about because the revision model suspects them."""
@@ -94,9 +95,8 @@ async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, contex
         if probability >= LEAST_EFFECTIVE
     ]
     outdated = await _divide(choose(judged), model, context)
-    return apply(
-        done, outdated, await _embed([reissue(bank, item, context) for item in outdated if item.kept], context)
-    )
+    reissued = [reissue(bank, item, context) for item in outdated if item.kept]
+    return apply(done, outdated, await embed_facts(reissued, context.embedder))
 
 
 async def suspected_pairs(
@@ -129,7 +129,7 @@ def is_past_event(fact: Fact) -> bool:
 
 def among(probability: float, similar: int) -> float:
     """Return a probability by the number of similar facts: a statement replaces about one, however many there are."""
-    odds = probability / max(1 - probability, 1e-9) * min(1.0, FEW / max(1, similar))
+    odds = probability / max(1 - probability, 1e-9) * min(1.0, FEW_SIMILAR / max(1, similar))
     return odds / (1 + odds)
 
 
@@ -315,12 +315,6 @@ def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
             "reason": "",
         }
     )
-
-
-async def _embed(facts: Sequence[Fact], context: Context) -> list[NewFact]:
-    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
-    encoded = await encodings(context.embedder, texts, "document")
-    return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
 
 
 def apply(done: Revision, outdated: Sequence[Outdated], reissued: Sequence[NewFact]) -> Revision:

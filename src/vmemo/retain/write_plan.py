@@ -227,12 +227,9 @@ async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
     """Count and embed facts whose text is new: merged ones, and what still holds of superseded ones."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
     facts = [done.facts[at].fact for at in again]
-    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
-    fresh = await encodings(context.embedder, texts, "document")
-    for at, encoding in zip(again, fresh, strict=True):
-        fact = done.facts[at].fact
-        counted = fact.model_copy(update={"tokens": context.counter(fact.text)})
-        done.facts[at] = NewFact(fact=counted, embedding=encoding.vector, tokens=encoding.tokens)
+    counted = [fact.model_copy(update={"tokens": context.counter(fact.text)}) for fact in facts]
+    for at, item in zip(again, await revise.embed_facts(counted, context.embedder), strict=True):
+        done.facts[at] = item
     return done
 
 
