@@ -52,7 +52,6 @@ from vmemo.retain.write_plan import (
     encode_drafts,
     inherit_expiry,
     plan_writes,
-    stack_vectors,
 )
 from vmemo.text.names import find_names
 
@@ -268,8 +267,7 @@ async def _vectors(messages: Sequence[Message], context: RetainContext) -> Vecto
     """Return the embedding of each message, and of each with the message before it, which it may answer."""
     texts = [_said(message) for message in messages]
     pairs = [f"{before}\n{text}" for before, text in pairwise(texts)]
-    found = await context.embedder.embed([*texts, *pairs], "document")
-    return stack_vectors(list(found), context.embedder.dimension)
+    return np.stack(list(await context.embedder.embed([*texts, *pairs], "document")))
 
 
 def _by_message(cosines: Vectors) -> Vectors:

@@ -118,27 +118,16 @@ async def plan_writes(
     llm: StructuredLLM | None = None,
 ) -> Changes:
     """Revise known facts by the new ones, link the new ones, and return the changes to commit."""
-    facts = await asyncio.to_thread(_facts, bank, encoded, episodes, context)
-    new = [
-        NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
-        for fact, encoding in zip(facts, encoded.encodings, strict=True)
-    ]
+    new = await asyncio.to_thread(_new_facts, bank, encoded, episodes, context)
     near = Neighbours.of(bank, context)
-    revised = _keep_pins(await _revise(bank, new, near, encoded.result, context, llm))
-    links = await _links(bank, revised.facts, near, context)
-    causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
-    return Changes(
-        bank=bank,
-        revision=revision,
-        embedder=context.embedder.name,
+    revised = await _revise(bank, new, near, encoded.result, context, llm)
+    causal = causal_links(encoded.result.drafts, [item.fact.id for item in new], revised.duplicate_of)
+    changes = await _changes(bank, revision, encoded, revised, near, context)
+    return replace(
+        changes,
         episodes=episodes,
-        facts=revised.facts,
-        entities=encoded.resolution.entities,
-        links=[*links, *causal, *revised.links],
-        closures=revised.closings,
+        links=[*changes.links, *causal],
         sources=[*revised.sourced, *_restated(encoded.result, episodes, revised)],
-        successors=revised.successors,
-        merges=encoded.resolution.merges,
     )
 
 
@@ -151,8 +140,9 @@ async def plan_edit(
     """
     result = ExtractionResult(drafts=(draft,), engine=EDITED_BY_HAND)
     encoded = await encode_drafts(bank, revision, result, context)
-    fact, encoding = edit(_facts(bank, encoded, (), context)[0]), encoded.encodings[0]
-    new = [NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)]
+    [drafted] = _new_facts(bank, encoded, (), context)
+    fact = edit(drafted.fact)
+    new = [replace(drafted, fact=fact)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
     near = Neighbours.of(bank, context)
     pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
@@ -161,15 +151,33 @@ async def plan_edit(
     decided = revise.apply_verdicts(new, judged, pairs)
     for old in replaced:
         revise.replace_by_hand(fact, old, decided)
-    revised = _keep_pins(await revise_by_model(bank, decided, near, context))
-    links = await _links(bank, revised.facts, near, context)
+    return await _changes(bank, revision, encoded, await revise_by_model(bank, decided, near, context), near, context)
+
+
+async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
+    """Return the changes that add facts as another memory states them: they are linked, and revise nothing."""
+    new = await asyncio.to_thread(_new_facts, bank, encoded, (), context)
+    near = Neighbours.for_links(bank, context)
+    return await _changes(bank, revision, encoded, Revision(facts=new), near, context)
+
+
+async def _changes(
+    bank: BankId,
+    revision: BankRevision,
+    encoded: EncodedDrafts,
+    revised: Revision,
+    near: Neighbours,
+    context: RetainContext,
+) -> Changes:
+    """Return the changes that write new facts with their entities and links, and the revision of known ones."""
+    revised = _keep_pins(revised)
     return Changes(
         bank=bank,
         revision=revision,
         embedder=context.embedder.name,
         facts=revised.facts,
         entities=encoded.resolution.entities,
-        links=[*links, *revised.links],
+        links=[*await _links(bank, revised.facts, near, context), *revised.links],
         closures=revised.closings,
         successors=revised.successors,
         merges=encoded.resolution.merges,
@@ -256,38 +264,21 @@ async def embed_messages(messages: Sequence[Message], context: RetainContext) ->
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
-async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
-    """Return the changes that add facts as another memory states them: they are linked, and revise nothing."""
-    facts = await asyncio.to_thread(_facts, bank, encoded, (), context)
-    new = [
-        NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
-        for fact, encoding in zip(facts, encoded.encodings, strict=True)
-    ]
-    return Changes(
-        bank=bank,
-        revision=revision,
-        embedder=context.embedder.name,
-        facts=new,
-        entities=encoded.resolution.entities,
-        links=await _links(bank, new, Neighbours.for_links(bank, context), context),
-        merges=encoded.resolution.merges,
-    )
-
-
-def stack_vectors(vectors: Sequence[Vector], dimension: int) -> Vectors:
-    """Return the vectors as rows of one array, which may be empty."""
-    return np.stack(vectors) if vectors else np.empty((0, dimension), np.float32)
-
-
-def _facts(bank: BankId, encoded: EncodedDrafts, episodes: Sequence[Episode], context: RetainContext) -> list[Fact]:
+def _new_facts(
+    bank: BankId, encoded: EncodedDrafts, episodes: Sequence[Episode], context: RetainContext
+) -> list[NewFact]:
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     names = {
         entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
     }
     engine = encoded.result.engine or context.extractor.name
     return [
-        _fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), context, engine)
-        for draft in encoded.result.drafts
+        NewFact(
+            fact=_fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), context, engine),
+            embedding=encoding.vector,
+            tokens=encoding.tokens,
+        )
+        for draft, encoding in zip(encoded.result.drafts, encoded.encodings, strict=True)
     ]
 
 
