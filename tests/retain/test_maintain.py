@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from databases import store_at
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.lifecycle.maintain import LENGTHY, maintain
+from vmemo.lifecycle.maintain import SHORT_NARRATIVE, maintain
 from vmemo.memory.inspect import provenance
 from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
@@ -207,7 +207,7 @@ async def test_old_episodes_are_told_by_their_most_central_line(store: Store) ->
     assert (await maintain(BANK, context(store), now=day(92))).shortened == 1
     [narrative] = await narratives(store)
     assert narrative.startswith(f"Caroline: {ALIKE}")
-    assert len(narrative) <= LENGTHY
+    assert len(narrative) <= SHORT_NARRATIVE
     after = await snapshot(store)
     assert replace(after, episodes=[]) == replace(before, episodes=[])
     assert [episode.title for episode in after.episodes] == ["talk"]
@@ -221,7 +221,7 @@ async def test_prose_and_text_without_spaces_are_shortened_as_well(store: Store)
     assert (await maintain(BANK, context(store), now=day(99))).shortened == 2
     assert await narratives(store) == [
         "Caroline likes red tulips and the red tulips of Oslo most of all.",
-        ("郁金香" * 100)[: LENGTHY - 1] + "…",
+        ("郁金香" * 100)[: SHORT_NARRATIVE - 1] + "…",
     ]
 
 

@@ -36,7 +36,7 @@ PAGE = 500
 """Facts or messages that are read together."""
 PAIRS = 50
 """Pairs of episodes that are read together."""
-ENOUGH = 5
+ENOUGH_RECALLS = 5
 """Recalls that keep a fact from fading, however old it is, as long as `maintenance_fade_below` is 1 or less."""
 
 
@@ -68,15 +68,15 @@ async def maintain(
 
 
 def strength(score: RetentionScore, now: datetime, half_life: float) -> float:
-    """Return how strongly a fact is remembered, by its importance, its age and its recalls."""
+    """Return the weight of a fact, from its importance, its age and its recalls."""
     age = max((now - score.stated_at).total_seconds(), 0.0) / (half_life * 86_400)
-    return score.importance * 0.5**age + min(1.0, score.access_count / ENOUGH)
+    return score.importance * 0.5**age + min(1.0, score.access_count / ENOUGH_RECALLS)
 
 
 def faded(
     scores: Sequence[RetentionScore], evidence: AbstractSet[FactId], *, below: float, half_life: float, now: datetime
 ) -> list[FactId]:
-    """Return the facts weaker than `below`; facts that changed the confidence of an opinion never fade."""
+    """Return the facts of a weight below `below`, without those that changed the confidence of an opinion."""
     weak = [score.fact for score in scores if strength(score, now, half_life) < below]
     return [fact for fact in weak if fact not in evidence]
 
@@ -128,7 +128,10 @@ class _Maintenance:
         before = shifted(self.now, -days * 86_400)
         while old := await store.episodes(
             self.bank,
-            EpisodeSelect(condensable=Condensable(characters=LENGTHY, ended_before=before, after=last), limit=TOGETHER),
+            EpisodeSelect(
+                condensable=Condensable(characters=SHORT_NARRATIVE, ended_before=before, after=last),
+                limit=EPISODES_PER_CALL,
+            ),
         ):
             await self.require_lease()
             llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
@@ -168,7 +171,7 @@ class _Maintenance:
             last = scores[-1].fact
 
 
-SAME = 0.95
+JOIN_COSINE = 0.95
 """Least cosine between the mean vectors of two episodes that may be one.
 
 Mean vectors of long episodes are similar whatever their topic. In eight banks, two of them of LoCoMo, one random pair
@@ -262,7 +265,7 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
     if is_repetition(second, first):
         return True
     lines = sorted((*first, *second), key=lambda line: line.at)
-    return _mean_cosine(first, second) >= SAME and len(segment(lines, settings)) == 1
+    return _mean_cosine(first, second) >= JOIN_COSINE and len(segment(lines, settings)) == 1
 
 
 def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> float:
@@ -271,11 +274,11 @@ def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]
 
 
 PROMPTS = Path(__file__).parent / "prompts"
-LENGTHY = 200
-"""A narrative of more characters is long."""
-TOGETHER = 10
+SHORT_NARRATIVE = 200
+"""Characters of a shortened narrative, at most; longer narratives are shortened."""
+EPISODES_PER_CALL = 10
 """Episodes that one call shortens."""
-SHOWN = 2000
+SHOWN_CHARACTERS = 2000
 """Characters of a narrative that a model is shown."""
 _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*\s*")
 _OPENING = re.compile(r"On \d.* talked\.")
@@ -297,9 +300,9 @@ class ShortNarratives(AnswerSchema):
 
 async def shorten(episodes: Sequence[Episode], embedder: Embedder, llm: StructuredLLM | None) -> list[str]:
     """Return a short narrative for each episode, by the language model where there is one and its answer is usable."""
-    written = await _by_model(episodes, llm) if llm is not None else {}
+    written = await _shorten_by_model(episodes, llm) if llm is not None else {}
     left = [episode for place, episode in enumerate(episodes) if place not in written]
-    central = iter(await _central(left, embedder))
+    central = iter(await _central_lines(left, embedder))
     return [written[place] if place in written else next(central) for place in range(len(episodes))]
 
 
@@ -314,17 +317,17 @@ def with_narratives(stored: Sequence[Episode], old: Sequence[Episode], narrative
     ]
 
 
-async def _by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int, str]:
+async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int, str]:
     """Return the model's narratives by place, without those that are missing or too long."""
     shown = [
-        f"{number} | {episode.started_at:%d %B %Y} | {episode.title} | {episode.narrative[:SHOWN]}"
+        f"{number} | {episode.started_at:%d %B %Y} | {episode.title} | {episode.narrative[:SHOWN_CHARACTERS]}"
         for number, episode in enumerate(episodes, start=1)
     ]
 
     def complaint(answer: ShortNarratives) -> str | None:
         good = _usable(answer, len(episodes))
         wrong = [str(place + 1) for place in range(len(episodes)) if place not in good]
-        return f"missing, empty or longer than {LENGTHY} characters: {', '.join(wrong)}" if wrong else None
+        return f"missing, empty or longer than {SHORT_NARRATIVE} characters: {', '.join(wrong)}" if wrong else None
 
     ask = load_prompt(PROMPTS, "shorten").request(ShortNarratives, episodes=quote(shown))
     try:
@@ -336,20 +339,22 @@ async def _by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int
 
 def _usable(answer: ShortNarratives, count: int) -> dict[int, str]:
     texts = {each.number - 1: " ".join(each.text.split()) for each in answer.episodes}
-    return {place: text for place, text in texts.items() if 0 <= place < count and 0 < len(text) <= LENGTHY}
+    return {place: text for place, text in texts.items() if 0 <= place < count and 0 < len(text) <= SHORT_NARRATIVE}
 
 
-async def _central(episodes: Sequence[Episode], embedder: Embedder) -> list[str]:
+async def _central_lines(episodes: Sequence[Episode], embedder: Embedder) -> list[str]:
     """Return the most central line of each narrative."""
     if not episodes:
         return []
     lines = [_lines_of(episode.narrative) for episode in episodes]
     vectors = await embedder.embed([line for each in lines for line in each], "document")
     ends = np.cumsum([len(each) for each in lines])
-    return [_cut(_middle(each, rows)) for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True)]
+    return [
+        _shortened(_central_line(each, rows)) for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True)
+    ]
 
 
-def _middle(lines: Sequence[str], vectors: Vectors) -> str:
+def _central_line(lines: Sequence[str], vectors: Vectors) -> str:
     """Return the line nearest to the mean vector; very short lines count less."""
     weight = np.array([min(len(line), 120) / 120 for line in lines])
     return lines[int(np.argmax((vectors @ vectors.mean(axis=0)) * weight))]
@@ -365,6 +370,6 @@ def _lines_of(narrative: str) -> list[str]:
     return lines or [narrative.strip() or narrative]
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= LENGTHY else flat[: LENGTHY - 1].rsplit(" ", 1)[0] + "…"
+    return flat if len(flat) <= SHORT_NARRATIVE else flat[: SHORT_NARRATIVE - 1].rsplit(" ", 1)[0] + "…"
