@@ -1,4 +1,4 @@
-"""The HTML pages of the server: `/` and `/docs`. They use no script and nothing from another host."""
+"""The HTML pages of the server: `/`, and FastAPI's API reference at `/docs`. Nothing is loaded from another host."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 from importlib.metadata import version
+from importlib.resources import files
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from vmemo_server import api_reference
 from vmemo_server.dependencies import AppState
+from vmemo_server.problems import HttpProblem
 
 router = APIRouter(include_in_schema=False)
 _STYLE = (
@@ -20,16 +22,10 @@ _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "code,pre{font:.9em/1.5 ui-monospace,monospace}"
     "pre{background:#8882;padding:.6rem;border-radius:.4rem;white-space:pre-wrap;overflow-wrap:anywhere;user-select:all}"
-    "details{border:1px solid #8884;border-radius:.4rem;margin:.4rem 0;padding:.3rem .7rem}"
-    "summary{cursor:pointer}summary span{opacity:.75}"
-    "table{border-collapse:collapse;width:100%}"
-    "td{border-top:1px solid #8883;padding:.25rem .5rem;vertical-align:top}h4{margin:.7rem 0 .2rem}"
 )
-_HEADERS = {
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
-    f"style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'"
-}
-
+_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+"""The files of Swagger UI in the package fastapi_offline, which FastAPI's page would load from a CDN."""
 _PURPOSES = {
     "console": "see what the banks remember",
     "docs": "API reference",
@@ -61,12 +57,30 @@ async def home(request: Request) -> Response:
 
 @router.get("/docs")
 @router.head("/docs")
-async def docs(request: Request) -> Response:
+async def docs() -> Response:
     """Show the API reference."""
-    app: FastAPI = request.app
-    if not hasattr(app.state, "reference"):
-        app.state.reference = api_reference.render(app.openapi())
-    return _page("vmemo API reference", app.state.reference)
+    page = get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title="vmemo API reference",
+        swagger_js_url="docs/swagger-ui-bundle.js",
+        swagger_css_url="docs/swagger-ui.css",
+        swagger_favicon_url="data:,",
+        swagger_ui_parameters={"validatorUrl": None},
+    )
+    script = bytes(page.body).rpartition(b"<script>")[2].partition(b"</script>")[0]
+    page.headers["content-security-policy"] = (
+        f"{_POLICY}; script-src 'self' {_hash(script)}; style-src 'self'; img-src data:; connect-src 'self'"
+    )
+    return page
+
+
+@router.get("/docs/{name}")
+async def docs_asset(name: str) -> Response:
+    """Return a script or style of the API reference."""
+    if name not in _ASSETS:
+        raise HttpProblem(404, "NotFound", "There is no such file.")
+    content = (files("fastapi_offline") / "static" / name).read_bytes()
+    return Response(content, media_type=_ASSETS[name], headers={"cache-control": "public, max-age=86400"})
 
 
 def _home(request: Request, links: dict[str, str]) -> str:
@@ -93,5 +107,9 @@ def _page(title: str, body: str) -> Response:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body>{body}</body></html>",
-        headers=_HEADERS,
+        headers={"content-security-policy": f"{_POLICY}; style-src {_hash(_STYLE.encode())}"},
     )
+
+
+def _hash(content: bytes) -> str:
+    return f"'sha256-{b64encode(sha256(content).digest()).decode()}'"

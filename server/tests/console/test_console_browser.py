@@ -28,6 +28,8 @@ FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-ba
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 VIOLATIONS = "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.blockedURI))"
 PHONE, LAPTOP = 390, 1280
+SLOW = 30_000
+"""Milliseconds for Swagger UI, which takes seconds to start on a busy machine."""
 PAGES = ("", "/facts", "/entities", "/graph", "/opinions", "/observations", "/messages", "/episodes", "/recall")
 MORE_PAGES = ("/recall?query=Where+does+Maya+work", "/chat", "/profile", "/forget", "/forget?entity=Ines")
 SERVER_PAGES = ("", "/keys", "/audit", "/reports", "/sign-in", "/nothing")
@@ -262,6 +264,15 @@ def test_graph_filters_links_and_focuses_an_entity(open_as: OpenAs, bank: str) -
     page.locator("#graph[data-ready]").wait_for()
     tap(page, "[type = 'fact']")
     expect(page.locator("#node .fact-card")).to_be_visible()
+
+
+def test_api_reference_shows_every_group_of_routes(open_as: OpenAs) -> None:
+    page = open_as("read")
+    page.goto("/docs")
+    for tag in ("banks", "messages", "query", "facts", "inspect", "webhooks", "server"):
+        expect(page.locator(f"#operations-tag-{tag}")).to_be_visible(timeout=SLOW)
+    page.locator("#operations-query-query_recall").click()
+    expect(page.get_by_text("Where does Ana live?").first).to_be_visible(timeout=SLOW)
 
 
 def test_writer_changes_memory(open_as: OpenAs, bank: str, memory: Memory) -> None:
