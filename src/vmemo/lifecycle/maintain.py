@@ -171,6 +171,7 @@ class _Maintenance:
             last = scores[-1].fact
 
 
+# Joining neighbouring episodes of one document.
 JOIN_COSINE = 0.95
 """Least cosine between the mean vectors of two episodes that may be one.
 

@@ -328,6 +328,7 @@ def _other_names(entity: Entity, more: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys((*entity.not_aliases, *more)) if name.casefold() not in names)
 
 
+# Decisions of the user on single facts.
 LEAST_SHARED = 0.5
 """Share of a fact's terms that another fact must have to count as a repetition of it."""
 

@@ -36,6 +36,9 @@ from vmemo.text.names.similarity import (
     nicknames,
 )
 
+PROMPTS = Path(__file__).parent / "prompts"
+FACTS_PER_CANDIDATE = 3
+"""Facts shown about each candidate entity."""
 MATCH = 0.6
 """Least score of a match."""
 LEAD = 0.08
@@ -402,6 +405,7 @@ def _is_fuller(form: NameForm, than: NameForm) -> bool:
     return words > others or (words == others and len(form.key) > len(than.key) + 1)
 
 
+# The entities of a bank, and names that only a language model can decide.
 PAGE = 1000
 """Entities that are read together."""
 
@@ -463,11 +467,6 @@ def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
         yield NameSighting(
             name=found.name, type=found.type, at=draft.mentioned_at, beside=others, apart=apart[found.name]
         )
-
-
-PROMPTS = Path(__file__).parent / "prompts"
-FACTS_PER_CANDIDATE = 3
-"""Facts shown about each candidate entity."""
 
 
 async def identify_names(

@@ -23,7 +23,7 @@ from vmemo.models.settings import Settings
 from vmemo.ports import Reads, Store
 from vmemo.retain.llm_answers import EpisodeTopic
 
-# Chosen on conversations of our own.
+# Segmentation by time gaps and topics; the constants were chosen on conversations of our own.
 CONTRAST = 0.065
 """Least difference of mean cosine within topics and between them to separate a run of messages."""
 INTERLEAVED = 0.12
@@ -171,6 +171,7 @@ def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector]) ->
     return float((best >= REPEAT_COSINE).mean()) >= 0.8
 
 
+# Open episodes, which new messages may extend.
 MOST_EPISODES = 64
 """Episodes that are cached, each with the vectors of its messages."""
 
@@ -277,6 +278,7 @@ def _base(
     return cached.known
 
 
+# Placement of messages in episodes.
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80
 """Characters of an extractive title."""

@@ -186,6 +186,7 @@ class NameIdentities(AnswerSchema):
     answers: list[NameIdentity]
 
 
+# Conversion of facts into drafts.
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
 _PART = re.compile(r"[,;] | and ")
@@ -344,6 +345,7 @@ def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in metadata[1:])}
 
 
+# Topics, and the limit of facts per topic.
 MAX_TOPIC_FACTS = 5
 """Facts per topic in the narrative style."""
 LINES_PER_TOPIC = 8
@@ -360,12 +362,17 @@ class EpisodeTopic:
 
 
 def topic_by_line(answer: Extraction, lines: int) -> list[int]:
-    """Return the topic of each line: its first one, and for an unassigned line that of the line before it."""
+    """Return the topic of each line; without topics, a fixed number of lines counts as one."""
     if not answer.topics:
         return [number // LINES_PER_TOPIC for number in range(lines)]
+    return group_by_line([topic.lines for topic in answer.topics], lines)
+
+
+def group_by_line(groups: Sequence[Sequence[int]], lines: int) -> list[int]:
+    """Return the index of each line's first group; a line in no group joins the line before it."""
     chosen: dict[int, int] = {}
-    for place, topic in enumerate(answer.topics):
-        for number in topic.lines:
+    for place, numbers in enumerate(groups):
+        for number in numbers:
             chosen.setdefault(number, place)
     found: list[int] = []
     for number in range(1, lines + 1):

@@ -37,6 +37,7 @@ from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_rec
 from vmemo.text.own_words import begins_persona
 from vmemo.text.split import split_text
 
+# The input of the prompts.
 WINDOW = 24_000
 """Characters per extraction call; a longer episode takes several calls."""
 PRECEDING_MESSAGES = 4
@@ -132,6 +133,7 @@ def windows(lines: Sequence[ExtractionLine]) -> Iterator[tuple[ExtractionLine, .
         yield tuple(window)
 
 
+# Instructions and categories of the caller. Without them a request is unchanged, byte for byte.
 _INSTRUCTIONS = """
 
 The application that keeps this memory adds the rules below. They decide which facts to write (a topic may have none)
@@ -187,6 +189,7 @@ class CustomExtraction:
         return replace(draft, tags=tuple(dict.fromkeys((*draft.tags, *found)))) if found else draft
 
 
+# Extraction.
 PROMPTS = Path(__file__).parent / "prompts"
 MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""

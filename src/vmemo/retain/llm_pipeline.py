@@ -40,7 +40,7 @@ from vmemo.retain.episodes import (
     segment,
     split_by_topics,
 )
-from vmemo.retain.llm_answers import LineGroups
+from vmemo.retain.llm_answers import LineGroups, group_by_line
 from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, ExtractionInput, extraction_lines
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.revise import is_current
@@ -192,6 +192,7 @@ async def _follow_up(changes: Changes, context: RetainContext, observe_at: datet
     return jobs
 
 
+# Known facts that new messages touch.
 KNOWN_FACTS = 10
 """Known facts that are shown, at most."""
 NEAREST, MIN_COSINE = 8, 0.3
@@ -342,6 +343,8 @@ def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:
     return StatementPair(fact.text, f"{message.voice}: {message.content}", days, cosine)
 
 
+# Grouping. A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer
+# runs are divided by topic first, with one LLM call for all of them.
 PROMPTS = Path(__file__).parent / "prompts"
 GROUPING_BATCH = 100
 """Messages per grouping commit."""
@@ -432,25 +435,13 @@ async def _group_with_llm(
 
     request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
     answer = await llm.ask(request, LineGroups, problems, lenient=True)
-    topic = _assign(answer, len(everything))
+    topic = group_by_line([group.lines for group in answer.groups], len(everything))
     groups: list[list[_TopicGroup]] = []
     start = 0
     for run in runs:
         groups.append(_run_groups(run, topic[start : start + len(run)], answer, most))
         start += len(run)
     return groups
-
-
-def _assign(answer: LineGroups, lines: int) -> list[int]:
-    """Return each line's group index; an unassigned line joins the line before it."""
-    chosen: dict[int, int] = {}
-    for place, each in enumerate(answer.groups):
-        for number in each.lines:
-            chosen.setdefault(number, place)
-    assigned: list[int] = []
-    for number in range(1, lines + 1):
-        assigned.append(chosen.get(number, assigned[-1] if assigned else 0))
-    return assigned
 
 
 def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups, most: int) -> list[_TopicGroup]:

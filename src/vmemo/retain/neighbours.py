@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,20 +92,15 @@ class Similar(NamedTuple):
     number: int
 
 
-def similar_in_batch(
-    new: Sequence[NewFact], floor: float, limit: int, *, order: Literal["stable", "quicksort"] = "stable"
-) -> Iterator[Similar]:
-    """Yield for each fact the similar ones that come before it in the batch, at most `limit`.
-
-    Of equal ones the earlier fact comes first, unless the order is another one.
-    """
+def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
+    """Yield for each fact up to `limit` similar ones that come before it in the batch; of equal ones the earlier."""
     if not new:
         return
     ids = [item.fact.id for item in new]
     vectors = np.stack([item.embedding for item in new])
     for at, row in enumerate(vectors @ vectors.T):
         number = int(np.count_nonzero(row[:at] >= floor))
-        nearest = np.argsort(-row[:at], kind=order)[: min(limit, number)] if number else _NONE
+        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)] if number else _NONE
         yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
 
 
@@ -116,6 +111,7 @@ def merge_similar(stored: Hits, in_batch: Similar) -> Similar:
     return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
 
 
+# Links.
 DECAY_TIME = timedelta(hours=24)
 """Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
 LEAST_TEMPORAL = 0.3

@@ -31,6 +31,7 @@ from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
 
+PROMPTS = Path(__file__).parent / "prompts"
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
 MAX_COMPARED_FACTS = 8
@@ -392,19 +393,14 @@ def _close(old: Fact, done: Revision, closing: FactClosure) -> None:
     done.closings.append(closing)
 
 
+# Repeats: new facts in the words of known ones, which become further sources of the known fact.
 _METADATA = json.JSONEncoder(sort_keys=True)
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """The verdicts on new facts that repeat another, and the pairs that they are about."""
-
-    verdicts: Mapping[int, list[Judgement]] = field(default_factory=dict[int, list[Judgement]])
-    pairs: Sequence[FactPair] = ()
-
-
-async def find_repeats(bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store) -> Repeats:
-    """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
+async def find_repeats(
+    bank: BankId, new: Sequence[NewFact], near: Neighbours, store: Store
+) -> tuple[list[FactPair], dict[int, list[Judgement]]]:
+    """Return the new facts in the words of a current fact near to them, or of an earlier new one, with the verdicts.
 
     A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
     message retained late, is merged with it, so that the fact is valid since the older one. A fact that a newer one has
@@ -431,7 +427,7 @@ async def find_repeats(bank: BankId, new: Sequence[NewFact], near: Neighbours, s
         else:
             verdicts[at] = [Judgement(verdict="merge", fact=same.id, text=fact.text)]
             known[statement] = fact
-    return Repeats(verdicts, pairs)
+    return pairs, verdicts
 
 
 async def _known(
@@ -469,6 +465,7 @@ def _frame(fact: Fact) -> Hashable:
     return fact.text.partition(": ")[0].casefold(), fact.network, times, frozenset(fact.tags)
 
 
+# Standing instructions: a newer one about the same property of an answer replaces the earlier one.
 MAX_COMPARED = 100
 """Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
 
@@ -503,9 +500,6 @@ def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
     if new.id == earlier.id or set(new.tags) != set(earlier.tags) or speaker_of(new) != speaker_of(earlier):
         return False
     return set(new.messages).isdisjoint(earlier.messages)
-
-
-PROMPTS = Path(__file__).parent / "prompts"
 
 
 async def judge_pairs(

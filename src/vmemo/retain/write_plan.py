@@ -211,10 +211,10 @@ async def _revise(
         pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
-        repeats = await find_repeats(bank, new, near, context.store)
+        repeated, repeats = await find_repeats(bank, new, near, context.store)
         # A statement that supersedes another one is made again on purpose: "I live in Rome again".
-        verdicts = {**repeats.verdicts, **judged, **replaced}
-        decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeats.pairs, *instructions])
+        verdicts = {**repeats, **judged, **replaced}
+        decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeated, *instructions])
         return await revise_by_model(bank, decided, near, context)
     pairs = await revise.similar_pairs(new, result.drafts, near)
     judged = {
@@ -337,7 +337,7 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
     )
     # One more than needed: a fact that is written again finds itself.
     stored = await near.near(new, limit=limit + 1, floor=LINK_COSINE)
-    in_batch = similar_in_batch(new, LINK_COSINE, limit, order="quicksort")
+    in_batch = similar_in_batch(new, LINK_COSINE, limit)
     semantic = [
         link
         for fact, similar in zip(facts, map(merge_similar, stored, in_batch), strict=True)
@@ -346,6 +346,7 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
     return [*temporal_links(facts, earlier, limit), *semantic]
 
 
+# Importance: the distance of a new fact from what was expected.
 UNRELATED_COSINE = 0.3
 """Cosine up to which a fact has nothing in common with a statement."""
 
@@ -407,6 +408,7 @@ async def close_outdated_observations(changes: Changes, store: Store) -> Changes
     return replace(changes, closures=[*changes.closures, *outdated])
 
 
+# Expiry: a fact expires with the last of the messages that state it.
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
