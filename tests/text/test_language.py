@@ -13,7 +13,7 @@ from vmemo import Memory, Message
 from vmemo.testing import HashEmbedder
 from vmemo.text.claims import parse_claim
 from vmemo.text.names import find_names
-from vmemo.text.names.language import MAX_CHARACTERS, is_foreign
+from vmemo.text.names.lexicon import MAX_CHARACTERS, is_foreign
 from vmemo.text.noise import is_bare_question, is_empty_question
 
 

@@ -24,13 +24,12 @@ from vmemo.text import (
     instructions,
     noise,
     own_words,
-    places,
     redact,
     split,
     tokens,
     wording,
 )
-from vmemo.text.names import find, fold, language, lexicon, similarity
+from vmemo.text.names import compare, find, lexicon
 from vmemo.text.questions import analyse, subqueries, types, unresolved_times
 from vmemo.text.temporal import annotation, find as find_times, tense, vocabulary
 
@@ -83,18 +82,16 @@ RULES: dict[str, Rule] = {
     "text.instructions.instruction_topic": instructions.instruction_topic,
     "text.instructions.find_instructions": instructions.find_instructions,
     "text.instructions.is_instruction": instructions.is_instruction,
-    "text.names.similarity.names_apart": lambda text: similarity.names_apart(text, ["Anna", "Anna Smith"]),
+    "text.names.compare.names_apart": lambda text: compare.names_apart(text, ["Anna", "Anna Smith"]),
     "text.names.find.find_names": lambda text: find.find_names(text, speakers=SPEAKERS),
-    "text.names.fold.fold_name": fold.fold_name,
-    "text.names.fold.folded_names": lambda text: fold.folded_names(text, text.split(" ")),
-    "text.names.fold.name_runs": lambda text: list(fold.name_runs(text)),
-    "text.names.language.is_foreign": language.is_foreign,
+    "text.names.compare.fold_name": compare.fold_name,
+    "text.names.compare.folded_names": lambda text: compare.folded_names(text, text.split(" ")),
+    "text.names.compare.name_runs": lambda text: list(compare.name_runs(text)),
+    "text.names.lexicon.is_foreign": lexicon.is_foreign,
     "text.names.lexicon.is_common_word": inspect.unwrap(lexicon.is_common_word),
     "text.names.lexicon.normalize_word": lexicon.normalize_word,
-    "text.places.canonical_place": places.canonical_place,
-    "text.places.place_level": places.place_level,
-    "text.names.similarity.name_form": inspect.unwrap(similarity.name_form),
-    "text.names.similarity.nicknames": inspect.unwrap(similarity.nicknames),
+    "text.names.compare.name_form": inspect.unwrap(compare.name_form),
+    "text.names.compare.nicknames": inspect.unwrap(compare.nicknames),
     "text.noise.is_grounded": lambda text: noise.is_grounded(text, [text], [text]),
     "text.noise.is_meta_text": noise.is_meta_text,
     "text.noise.is_small_talk": noise.is_small_talk,

@@ -13,7 +13,7 @@ from vmemo.models import Interval, utc_now
 from vmemo.models.base import TagsMatch
 from vmemo.models.search import Scope
 from vmemo.stores.values import metadata_of, micros_or_none, storable
-from vmemo.text.names.fold import fold_name
+from vmemo.text.names.compare import fold_name
 from vmemo_neo4j.connection import Transaction
 
 

@@ -9,7 +9,7 @@ from typing import Final, LiteralString, NamedTuple
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, Link
 from vmemo.models.changes import EntityMention, NewFact
 from vmemo.stores.values import missing_reference
-from vmemo.text.names.fold import folded_names
+from vmemo.text.names.compare import folded_names
 from vmemo_neo4j import index
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.nodes import entity_values, episode_values, fact_values

@@ -10,7 +10,7 @@ from vmemo.models import Episode, Message, utc_now
 from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.values import UNPROCESSED
-from vmemo.text.names.fold import fold_name
+from vmemo.text.names.compare import fold_name
 
 CURRENT: Final = (
     "f.expired_at IS NULL AND (f.invalid_at IS NULL OR f.invalid_at > $now) "

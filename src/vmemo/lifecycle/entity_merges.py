@@ -11,7 +11,7 @@ from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, u
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
-from vmemo.text.names.fold import fold_name
+from vmemo.text.names.compare import fold_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from vmemo.models import Entity, EntityId, Fact, FactId, Message
 from vmemo.models.changes import AbsorbedMention, EntityMention, MergeRecord
-from vmemo.text.names.fold import fold_name, folded_names
+from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.names.lexicon import is_common_word, normalize_word
 
 

@@ -32,7 +32,7 @@ from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encod
 from vmemo.ports.store import paged
 from vmemo.retain.revise import embed_facts
 from vmemo.text.fact_text import embedded_text
-from vmemo.text.names.fold import fold_name, folded_names
+from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.tokens import terms
 
 PAGE = 1000

@@ -19,7 +19,7 @@ from vmemo.recall import pipeline
 from vmemo.recall.load import choose_instructions
 from vmemo.recall.rank import MAX_INSTRUCTIONS
 from vmemo.recall.run import RecallQuery
-from vmemo.text.names.fold import fold_name, folded_names
+from vmemo.text.names.compare import fold_name, folded_names
 
 
 async def recall(

@@ -23,7 +23,7 @@ from vmemo.reflect.citations import parse_marks, without_citations
 from vmemo.reflect.evidence import Evidence
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.names import find_names
-from vmemo.text.names.fold import fold_name, folded_names
+from vmemo.text.names.compare import fold_name, folded_names
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:

@@ -24,7 +24,7 @@ from vmemo.ports import Reads, Store
 from vmemo.ports.store import paged
 from vmemo.retain.llm_answers import NameIdentities, describe_fact
 from vmemo.text.names import names_apart
-from vmemo.text.names.similarity import (
+from vmemo.text.names.compare import (
     CLIP,
     EXACT,
     KNOWN_SHORT,

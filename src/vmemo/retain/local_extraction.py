@@ -16,7 +16,7 @@ from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
-from vmemo.text.names.language import is_foreign
+from vmemo.text.names.lexicon import is_foreign
 from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
 from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.split import split_text

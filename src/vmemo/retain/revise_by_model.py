@@ -36,7 +36,7 @@ from vmemo.retain.revise import (
     with_own_words,
 )
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
-from vmemo.text.names.language import is_foreign
+from vmemo.text.names.lexicon import is_foreign
 from vmemo.text.split import StatementSpan, join_statements, split_statements
 
 # The probabilities were chosen on conversations of our own.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from vmemo.models.recalled import INSTRUCTIONS, LEGEND, NOTHING
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.names.language import is_foreign
+from vmemo.text.names.lexicon import is_foreign
 from vmemo.text.tokens import STOP_WORDS, terms
 
 _MAX_NOISE_CHARS = 200

@@ -16,7 +16,7 @@ from vmemo.stores.postgres.connection import Parameters, fetch
 from vmemo.stores.search import all_of, messages_in_time, tag_conditions, visible_facts
 from vmemo.stores.sql.schema import MESSAGE
 from vmemo.stores.values import micros, names_of, storable
-from vmemo.text.names.fold import fold_name
+from vmemo.text.names.compare import fold_name
 
 BEGAN = "coalesce(facts.occurred_start, least(facts.mentioned_at, facts.occurred_end - 1), facts.mentioned_at)"
 """Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""

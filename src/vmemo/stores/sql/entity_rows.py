@@ -51,7 +51,7 @@ from vmemo.stores.sql.statements import (
     seqs_of,
 )
 from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of
-from vmemo.text.names.fold import folded_names, name_runs
+from vmemo.text.names.compare import folded_names, name_runs
 
 
 def entity_values(bank: int, entity: Entity) -> Values:

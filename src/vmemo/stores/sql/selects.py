@@ -48,7 +48,7 @@ from vmemo.stores.sql.schema import (
 )
 from vmemo.stores.sql.statements import Prepared, among, later, within
 from vmemo.stores.values import UNPROCESSED, micros
-from vmemo.text.names.fold import fold_name
+from vmemo.text.names.compare import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
 

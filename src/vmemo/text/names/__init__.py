@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vmemo.text.names.compare import NameForm, name_form, name_similarity, names_apart, nicknames
 from vmemo.text.names.find import MAX_NAMES, find_names, merge_names
-from vmemo.text.names.similarity import NameForm, name_form, name_similarity, names_apart, nicknames
 
 __all__ = [
     "MAX_NAMES",

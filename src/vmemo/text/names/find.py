@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from vmemo.models import EntityType
 from vmemo.models.drafts import FoundName
-from vmemo.text.names.language import is_foreign
-from vmemo.text.names.lexicon import given_names, is_common_word, normalize_word, word_lists
+from vmemo.text.names.lexicon import given_names, is_common_word, is_foreign, normalize_word, word_lists
 
 # Runs of capitalised words, trimmed to candidates for names.
 
