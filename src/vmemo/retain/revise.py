@@ -251,7 +251,11 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
     done.facts.append(item if fact is item.fact else replace(item, fact=fact))
     for old, verdict in replaced:
         if any(closing.fact == old.id for closing in done.closings):
-            done.facts += [_reissue(old, fact, text, n, done) for n, text in enumerate(verdict.keep)]
+            for n, text in enumerate(verdict.keep):
+                id = fact_id(old.bank, old.engine, f"{old.id}/{fact.id}/{n}")
+                rest = remaining_fact(old, fact, text.strip(), id)
+                done.reworded.add(id)
+                done.facts.append(NewFact(fact=rest, embedding=np.empty(0, np.float32)))
 
 
 def _merges(verdict: Judgement, new: Fact, known: Mapping[FactId, Fact]) -> bool:
@@ -276,15 +280,15 @@ def is_rest_of(text: str, old: str) -> bool:
     return bool(kept) and len(text) <= len(old) and 2 * len(kept & set(terms(old))) >= len(kept)
 
 
-def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact:
-    """Return what still holds of a superseded fact: another version of it, which rests on the new one.
+def remaining_fact(old: Fact, new: Fact, text: str, id: FactId) -> Fact:
+    """Return what still holds of an outdated fact: another version of it, which rests on the new one.
 
     If the new fact is forgotten, this one is deleted with it, and the messages of the old one are processed again.
     """
-    rest = old.model_copy(
+    return old.model_copy(
         update={
-            "id": fact_id(old.bank, old.engine, f"{old.id}/{new.id}/{n}"),
-            "text": text.strip(),
+            "id": id,
+            "text": text,
             **times_of_rest(old, text),
             "recorded_at": recorded_end(new, old),
             "access_count": 0,
@@ -293,8 +297,6 @@ def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact
             "reason": "",
         }
     )
-    done.reworded.add(rest.id)
-    return NewFact(fact=rest, embedding=np.empty(0, np.float32))
 
 
 def times_of_rest(old: Fact, text: str) -> dict[str, datetime | None]:

@@ -30,9 +30,9 @@ from vmemo.retain.revise import (
     is_current,
     own_statement,
     recorded_end,
+    remaining_fact,
     speaker_of,
     start_of,
-    times_of_rest,
     with_own_words,
 )
 from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
@@ -297,24 +297,11 @@ def divide(item: Outdated, parts: Sequence[StatementSpan], scores: Sequence[floa
 
 
 def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
-    """Return the fact of what still holds: another version of the older fact, which rests on the newer one.
-
-    If the newer fact is forgotten, this one is deleted with it, and the messages of the older one are processed again.
-    """
+    """Return the fact of what still holds of the older one."""
     older, newer = item.pair.older.fact, item.pair.newer.fact
-    return older.model_copy(
-        update={
-            "id": fact_id(bank, context.engine, f"{older.id}/{newer.id}"),
-            "text": item.kept,
-            **times_of_rest(older, item.kept),
-            "tokens": context.counter(item.kept),
-            "recorded_at": recorded_end(newer, older),
-            "access_count": 0,
-            "supersedes": older.id,
-            "basis": (newer.id,),
-            "reason": "",
-        }
-    )
+    id = fact_id(bank, context.engine, f"{older.id}/{newer.id}")
+    rest = remaining_fact(older, newer, item.kept, id)
+    return rest.model_copy(update={"tokens": context.counter(item.kept)})
 
 
 def apply(done: Revision, outdated: Sequence[Outdated], reissued: Sequence[NewFact]) -> Revision:
