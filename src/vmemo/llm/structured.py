@@ -95,7 +95,9 @@ _QUOTED_CHARACTERS = 6000
 
 
 @runtime_checkable
-class _CachingLLM(Protocol):
+class CachingLLM(Protocol):
+    """A model with a cache of answers."""
+
     def forget(self, request: LLMRequest) -> None: ...
 
 
@@ -163,7 +165,7 @@ class StructuredLLM:
     def reject(self, request: LLMRequest) -> None:
         """Count the answer to `request` as a failure, and drop it from the model's cache if it has one."""
         self._count_failure(request.step)
-        if isinstance(self.llm, _CachingLLM):
+        if isinstance(self.llm, CachingLLM):
             self.llm.forget(request)
 
     async def _complete(self, request: LLMRequest) -> Completion:

@@ -68,7 +68,7 @@ _ADVICE = LazyPattern(
 )
 """A proposal of a reply."""
 _CHOOSING = frozenset(("use", "adopt", "add", "install", "configure", "set", "switch", "replace", "combine", "run"))
-"""Verbs whose object is the proposed means; after others, such as "improve", it may be what the statement named."""
+"""Verbs whose object is the proposed means. The object of others, such as "improve", may be the problem itself."""
 _ADVICE_END = LazyPattern(
     r",? (?:so that|which|while|ensuring|making sure|to ensure|to make sure|in order to|here(?:'s| is| are))\b"
     r"|[.:](?=\s|$)",
@@ -85,7 +85,7 @@ def resolution(text: str) -> str | None:
 
 
 def advice(text: str) -> str | None:
-    """Return what the most specific of the first sentences of a reply proposes to do, or None if none names anything.
+    """Return the most specific proposal in the first sentences of a reply, or None if none names anything.
 
     "To limit the calls, you can use a queue with Redis, so that …" proposes "use a queue with Redis".
     """
@@ -129,15 +129,15 @@ MAX_CHARACTERS = 4000
 MAX_CLAUSES = 60
 """Clauses of a text that are considered."""
 MIN_SUBJECT = 4
-"""Different terms, without stop words, from which a request for help names its subject."""
+"""Distinct terms, without stop words, of a request for help that names its subject."""
 MAX_REACTION = 70
-"""Characters of a message that may be no more than a reaction."""
+"""Longest message that can be a mere reaction, in characters."""
 MAX_QUOTED = 120
-"""Characters up to the end of a quotation, such as an error message, which is not divided."""
+"""Longest quotation, such as an error message, that is not divided, in characters."""
 MAX_FOLLOW_UP = 200
-"""Characters of a question that only follows up the message before it."""
+"""Longest question that can be a mere follow-up, in characters."""
 MIN_SAID = 0.9
-"""Share of a sentence's terms that another one must have to say the same."""
+"""Share of common terms from which a sentence repeats another."""
 _REACTION = frozenset(
     terms(
         "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
@@ -238,7 +238,7 @@ def _units(text: str, end: LazyPattern) -> tuple[str, list[str]]:
 
 
 def _divide(text: str, end: LazyPattern) -> list[str]:
-    """Return the parts of a text up to each end, but a date with its year, and an abbreviation with what follows it."""
+    """Divide a text at each end, but not inside a date, a quotation or after an abbreviation."""
     plain = " ".join(text.split())
     ends = [match.end() for match in end.finditer(plain) if not _is_inside(plain, match.end())]
     parts = (plain[first:last] for first, last in pairwise([0, *ends, len(plain)]))
@@ -270,7 +270,7 @@ def asks_back(text: str) -> bool:
 
 
 def without_requests(text: str) -> str:
-    """Return a text without openings and requests for help that name no subject; the text itself if none are left."""
+    """Return a text without openings and requests that name no subject, or the whole text if nothing else is in it."""
     speaker, separator, body = text.partition(": ")
     prefix, body = (speaker + separator, body) if separator else ("", text)
     kept = [each for each in _divide(body, _CLAUSE_END) if not _is_empty_request(each) and not FILLER.match(each)]
@@ -279,9 +279,9 @@ def without_requests(text: str) -> str:
 
 
 def new_statements(text: str, said: list[set[str]]) -> str:
-    """Return a text without sentences that `said` has already and questions that state nothing; the text if none stay.
+    """Return a text without repeated sentences and mere questions, or the whole text if nothing else is in it.
 
-    The terms of the sentences that stay are added to `said`.
+    `said` holds the terms of earlier sentences; those of the kept sentences are added to it.
     """
     speaker, separator, body = text.partition(": ")
     prefix, body = (speaker + separator, body) if separator else ("", text)
@@ -296,7 +296,7 @@ def _only_asks(sentence: str) -> bool:
 
 
 def _is_said(words: set[str], said: Sequence[set[str]]) -> bool:
-    """Return True if another sentence has nearly all of these terms, and all of the numbers."""
+    """Return True if an earlier sentence has nearly all of these terms, and all of the numbers."""
     return any(
         len(words & other) >= MIN_SAID * len(words) and all(each.isalpha() for each in words - other) for other in said
     )
@@ -329,7 +329,7 @@ def _fitting(
 
 
 def _value(clause: str, asked: Collection[str]) -> float:
-    """Return how much a clause says; requests say least."""
+    """Return a weight for the information in a clause. Requests have the least."""
     words = clause.split()
     names = sum(word[:1].isupper() for word in words[1:]) + sum(not _is_plain(word) for word in words)
     named = _NAME_WEIGHT * names + min(2, sum(map(str.isdigit, clause)))

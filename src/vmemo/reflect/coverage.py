@@ -38,23 +38,23 @@ MAX_CODE = 240
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
 SHORT_LINE = 48
-"""Tokens that a line of an order or a summary gets at least, which limits the number of lines."""
+"""Least tokens of a line in an order or a summary. The budget divided by it is the number of lines."""
 ITEM_LINE = 96
-"""Tokens that a line with items gets at least."""
+"""Least tokens of a line in which items are counted."""
 STATEMENT_LINE = 64
-"""Tokens up to which a person's statement in a summary is whole: fewer whole statements say more than many parts."""
+"""Least tokens of a person's statement in a summary. Fewer whole statements say more than many fragments."""
 MIN_REPEATED = 0.6
-"""Share of the terms of two statements of a day that both have, from which one repeats the other."""
+"""Share of common terms from which one of two statements of a day repeats the other."""
 MIN_STATEMENT_TERMS = 2
-"""Different terms, without stop words, below which a statement says nothing: "Yes", "hmm, okay"."""
+"""Distinct terms, without stop words, that a statement needs to say anything. "Yes" and "hmm, okay" have fewer."""
 MIN_REPLY_TERMS = 8
-"""Different terms of a reply without an outline, below which it states nothing."""
+"""Distinct terms that a reply without an outline needs to say anything."""
 MAX_REPEATED = 2
-"""Replies that a label is shown with: "Error Handling" in every reply says nothing about one of them."""
+"""Replies that show the same label. "Error Handling" in every reply does not distinguish them."""
 MAX_SYMBOLS = 0.1
-"""Share of a text's characters that are brackets, quotes and operators, above which it is code."""
+"""Share of brackets, quotes and operators above which a text is code."""
 PEOPLE_SHARE = 0.6
-"""Share of a summary's tokens for what people said; the rest is for what was replied to it."""
+"""Share of a summary's tokens for people's statements; the rest is for the replies."""
 _EXAMINED = 200
 """Characters of a text in which symbols are counted."""
 _VALUE = LazyPattern(r"[\"'][^\"']+[\"']|\d")
@@ -70,7 +70,7 @@ _BY_ASSISTANT = LazyPattern(
 
 
 def asked_speaker(question: str) -> Role | None:
-    """Return whose statements an order of what was said consists of: "I brought up", "you suggested"."""
+    """Return the speaker whose statements the answer orders: the user in "I brought up", or the assistant."""
     lowered = question.lower()
     if _BY_ASSISTANT.search(lowered):
         return "assistant"
@@ -91,10 +91,10 @@ def _first_of_each(hits: Iterable[Hit], key: Callable[[Hit], str]) -> list[Hit]:
 
 
 def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: QueryType, question: str) -> Sequence[Hit]:
-    """Return the hits of the speaker whose statements are put in order, or else those of all speakers by turns.
+    """Return the hits of the speaker whose statements the answer orders, or else two statements for each reply.
 
-    What people say carries the course of a conversation, although the assistant's replies are longer and more numerous:
-    there is one reply for two statements. What is counted is what people did, so replies come last there.
+    People's statements carry a conversation, although replies are longer and more numerous. In a count replies come
+    last, because people's actions are counted.
     """
     speaker = asked_speaker(question) if type == "ordering" else None
     if said := [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []:
@@ -109,7 +109,7 @@ def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: Quer
 def cover_course(
     hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, count: TokenCounter, question: str
 ) -> list[Hit]:
-    """Return what people said in every session, each statement followed by the outline of the reply to it."""
+    """Return people's statements from every session, each followed by the outline of its reply."""
     people = [hit for hit in hits if sources[hit.id].role != "assistant"]
     replies = _first_of_each(
         (hit for hit in hits if sources[hit.id].role == "assistant"), lambda hit: sources[hit.id].message or hit.id
@@ -132,7 +132,7 @@ def cover_course(
 
 
 def _single_statements(people: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
-    """Return one statement of each message without requests for help, and without those that say nothing else."""
+    """Return one statement per message, without requests for help; omit messages that say nothing else."""
     single = [
         hit
         for hit in _one_per_message(people, sources)
@@ -142,7 +142,7 @@ def _single_statements(people: Sequence[Hit], sources: Mapping[FactId, Source], 
 
 
 def _distinct_statements(hits: Sequence[Hit], count: TokenCounter) -> list[Hit]:
-    """Return the hits without code, empty requests and what another one of the day says with the same numbers."""
+    """Return the hits without code and empty requests; omit a hit that repeats another of the same day."""
     kept: list[Hit] = []
     days: dict[date, list[set[str]]] = {}
     for each in hits:
@@ -163,10 +163,10 @@ def _repeats(words: set[str], other: set[str]) -> bool:
 def _replies_to(
     said: Sequence[Hit], people: Sequence[Hit], replies: Sequence[Hit], sources: Mapping[FactId, Source]
 ) -> list[Hit]:
-    """Return the replies that directly follow a statement on its day, those to the most relevant statements first.
+    """Return the replies that directly follow a statement on its day, in the order of the statements' relevance.
 
-    A statement and its reply may be in different sessions: a new subject can begin with either of them. A reply that
-    takes up none of a statement's words answers another one, which was not found.
+    A statement and its reply may be in different sessions, because a session can begin with either. A reply that shares
+    no word with the statement answers another message, which was not recalled.
     """
     ranks = {sources[hit.id].message: rank for rank, hit in reversed(list(enumerate(people)))}
     chosen = {sources[hit.id].message for hit in said}
@@ -177,20 +177,20 @@ def _replies_to(
         and sources[before.id].role != "assistant"
         and sources[reply.id].role == "assistant"
         and before.fact.mentioned_at.date() == reply.fact.mentioned_at.date()
-        and _takes_up(before, sources[reply.id].content or reply.text)
+        and _shares_a_word(before, sources[reply.id].content or reply.text)
     ]
     return [reply for _, reply in sorted(following, key=lambda each: each[0])]
 
 
-def _takes_up(statement: Hit, reply: str) -> bool:
+def _shares_a_word(statement: Hit, reply: str) -> bool:
     return not set(terms(_body(statement))).isdisjoint(terms(reply))
 
 
 def _outlined(replies: Sequence[Hit], sources: Mapping[FactId, Source], count: TokenCounter) -> list[Hit]:
-    """Return the replies as outlines of their whole messages, without labels that several earlier ones have.
+    """Return the replies as outlines of their messages, without labels that several earlier replies have.
 
-    The sentence that says how a problem was solved comes first. A reply without an outline states something if its
-    words are more than a phrase.
+    The sentence that states the solution of a problem comes first. A reply without an outline is kept if it is more
+    than a phrase.
     """
     seen: Counter[str] = Counter()
     outlined: list[Hit] = []
@@ -217,11 +217,10 @@ def cover_sessions(
     count: TokenCounter,
     question: str = "",
 ) -> list[Hit]:
-    """Return hits in the order in which they were said, shortened so that as many as possible fit.
+    """Return as many hits as fit, shortened, in the order in which they were said.
 
-    Half of the lines are the best hits. The others are the best hits of sessions that are not among them, and then
-    the next best. If lines are short, only the best part of a divided message is used while other messages wait, and
-    messages that only ask come last.
+    The first half of the lines are the best hits. Then come the best hits of the other sessions, then the next best.
+    With short lines, each message gives one line before any gives a second. Messages that only ask come last.
     """
     most, short = max(1, max_tokens // min_line), min_line <= SHORT_LINE
     max_code = 0 if short else MAX_CODE
@@ -244,10 +243,9 @@ def cover_sessions(
 def cover_items(
     hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, count: TokenCounter, question: str
 ) -> list[Hit]:
-    """Return the best hits in the order in which they were said, for questions whose items may be in any of them.
+    """Return the best hits in the order in which they were said, for questions that count or compare items.
 
-    What each of them says anew is shown in whole sentences, so that as many as possible fit. Messages that only ask
-    come last.
+    Each hit shows only the sentences that no earlier hit of the day has. Messages that only ask come last.
     """
     asked = terms(question)
     plain = [each for hit in hits if (each := _without_code(hit, count, MAX_CODE, asked)) is not None]
@@ -266,15 +264,15 @@ def cover_items(
 
 
 def _only_asks(hit: Hit) -> bool:
-    """Return True for a question without a statement, and for a request that refers to code only."""
+    """Return True for a question without a statement, and for a request about code alone."""
     body = _body(hit)
     return asks_back(hit.text) or is_bare_question(body) or body.startswith(CODE)
 
 
 def _without_code(hit: Hit, count: TokenCounter, max_code: int = 0, asked: Collection[str] = ()) -> Hit | None:
-    """Return the hit with a mark in place of each block of code, or None if it is nothing but code or begins in it.
+    """Return the hit with a mark in place of each block of code, or None if the hit is only code.
 
-    Blocks of up to `max_code` characters stay, because what is counted may be in them; of longer ones the lines stay
+    Blocks of up to `max_code` characters stay, because they may contain counted items. Longer blocks keep the lines
     that have values and `asked` terms.
     """
     speaker, separator, body = hit.text.partition(": ")
@@ -324,7 +322,7 @@ def _shorten(
     *,
     cut: Shorten = condense,
 ) -> list[Hit]:
-    """Cut the longest hits so that all fit: short ones leave their share to others; the best third have two shares."""
+    """Cut the longest hits so that all fit. Short hits leave their share to others; the best third get two shares."""
     shares = [2 if place * 3 < len(hits) else 1 for place in range(len(hits))]
     lengths = [hit.tokens for hit in hits]
     limit = bisect_right(
@@ -345,14 +343,14 @@ def _shorten(
 
 
 FACTS: tuple[Network, ...] = ("world", "experience")
-"""Networks of evidence; observations summarize it, and opinions follow from it."""
+"""Networks of evidence. Observations summarize it, and opinions follow from it."""
 SCORE_SHARE: Mapping[QueryType, float] = {"count": 0.3, "contradiction": 0.4}
-"""Share of a query's best score that a fact must have, by the types whose answers need single items and no course."""
+"""Least share of a query's best score, by the types of questions that are about single items."""
 GATHERED: frozenset[QueryType] = frozenset(("ordering", "summary", "change", *SCORE_SHARE))
 """The types of questions whose facts are gathered by session."""
 WIDE: Mapping[Network | None, int] = {None: 12, "world": 16, "experience": 36}
-"""Times the budget that is recalled, because the lines are shortened afterwards. The assistant's texts are the longest,
-and one part of a reply is enough to find it."""
+"""Multiple of the token budget to recall, because lines are shortened afterwards. Replies are the longest texts, and
+one part of a reply is enough to find it."""
 
 
 @dataclass(frozen=True)
@@ -368,7 +366,7 @@ class RecallOutcome:
     instructions: tuple[Fact, ...] = ()
     """The user's standing instructions, newest first."""
     tense: QuestionTense = "present"
-    """The tense of the question, which its sub-queries share: topics and events have none of their own."""
+    """The tense of the question. Its sub-queries share it, because topics and events have none."""
 
     @property
     def shared_tense(self) -> QuestionTense | None:
@@ -412,9 +410,9 @@ async def gather_by_session(
     count: TokenCounter,
     score_share: float | None = None,
 ) -> tuple[list[Hit], Mapping[FactId, Source]]:
-    """Return short lines from every session that touches the question's topics, in the order in which they were said.
+    """Return short lines from every session about the question's topics, in the order in which they were said.
 
-    Facts below a share of the best score that a query finds are left out.
+    A fact needs `score_share` of the best score of its query.
     """
     rankings = await _rankings(question, recalled, recaller, max_tokens)
     share = SCORE_SHARE.get(recalled.type, 0.0) if score_share is None else score_share
@@ -433,12 +431,12 @@ async def gather_by_session(
 
 
 def _is_course(question: str, type: QueryType) -> bool:
-    """Return True if the answer follows what people said and what was replied to it."""
+    """Return True if the answer follows a conversation: statements and their replies."""
     return type == "summary" or (type == "change" and asked_speaker(question) != "assistant")
 
 
 async def _rankings(question: str, recalled: RecallOutcome, recaller: Recaller, max_tokens: int) -> list[Sequence[Hit]]:
-    """Return what each query finds in each network that is searched by itself."""
+    """Return the hits of each query in each network that is searched separately."""
     networks = _networks(question, recalled.type)
     found = [
         (
@@ -465,9 +463,9 @@ def _queries(question: str, recalled: RecallOutcome) -> list[str]:
 
 
 def _networks(question: str, type: QueryType) -> tuple[Network | None, ...]:
-    """Return the networks to search by themselves, so that long replies do not displace what people said.
+    """Return the networks to search separately, so that long replies do not displace people's statements.
 
-    An order or a summary of a long course has many subjects, of which a single ranking of both finds few.
+    A long conversation has many subjects, and a single ranking of statements and replies finds few of them.
     """
     if _is_course(question, type):
         return FACTS

@@ -33,11 +33,11 @@ from vmemo.text.temporal.format import (
 from vmemo.text.tokens import STOP_WORDS, terms
 
 MAX_REFERRED = 4
-"""Times of a text that are used."""
+"""Times of a text that are shown."""
 MAX_SCANNED = 4_000
 """Characters of a text that are scanned for times; a verbatim message may be a whole document."""
 VERBATIM_ENGINES = ("local", "verbatim")
-"""Engines whose facts repeat what was said. Their event time is the first time in the text, which may be another's."""
+"""Engines whose facts repeat a message. Their event time is the first in the text, which may be of another event."""
 _MONTH_AND_DAY = LazyPattern(
     r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]{0,6}\.? \d{1,2}(?:st|nd|rd|th)?\b"
     r"|\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)",
@@ -252,13 +252,13 @@ ANNIVERSARY_FROM = 10
 MAX_ORDERED = 8
 """Facts that are listed in order of time."""
 MAX_COMPARED = 3
-"""Facts whose times are paired if the question names no two events."""
+"""Facts whose times are paired, unless the question names two events."""
 MAX_PAIRED = 4
-"""Times that are paired with each other if the question names no two events."""
+"""Times that are paired with each other, unless the question names two events."""
 MAX_OF_EVENT = 2
-"""Facts that an event named in the question is looked for in."""
+"""Facts about each of two events that the question names."""
 MIN_SHARED = 0.6
-"""Share of the terms of the fact nearest to an event that another one must have to be about it."""
+"""Share of the best fact's common terms with an event that another fact needs to be about the event."""
 MAX_EVENT_TIMES = 2
 """Times that each of two events named in the question may have."""
 
@@ -275,20 +275,23 @@ def needs_durations(question: str) -> bool:
 
 def asks_for_order(question: str) -> bool:
     """Return True if a question asks which of several came first, or is not in English."""
-    lowered = question.casefold()
-    return _ASKED_ORDER.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+    return _may_match(_ASKED_ORDER, question)
 
 
 def asks_for_length(question: str) -> bool:
     """Return True if a question asks for a length of time, or is not in English."""
-    lowered = question.casefold()
-    return _ASKED_LENGTH.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+    return _may_match(_ASKED_LENGTH, question)
 
 
 def asks_from_now(question: str) -> bool:
     """Return True if a length of time may begin or end with the question, or the question is not in English."""
+    return _may_match(_FROM_NOW, question)
+
+
+def _may_match(pattern: LazyPattern, question: str) -> bool:
+    """Return True if the pattern matches, or cannot because the question has no English stop word."""
     lowered = question.casefold()
-    return _FROM_NOW.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+    return pattern.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
 
 
 def describe_times(fact: Fact, asked_at: datetime) -> str:
@@ -380,7 +383,7 @@ def _event_pairs(
 
 
 def _surest(times: Sequence[tuple[str, FactTime]]) -> list[tuple[str, FactTime]]:
-    """Return exact days of events if there are any, or else other times of events, or else those of the mentions."""
+    """Return the exact days of events, or else their other times, or else the days of the mentions."""
     named = [each for each in times if each[1].kind != "mentioned"]
     exact = [each for each in named if each[1].period.is_day]
     return list(exact or named or times)[:MAX_EVENT_TIMES]
@@ -399,7 +402,7 @@ def _about(named: set[str], other: set[str], facts: Sequence[tuple[str, Fact]]) 
 
 
 def _times_about(fact: Fact, named: set[str], asked_at: datetime) -> FactTimes:
-    """Return the times in the sentence of a fact that is most about an event, or those of the fact if it has none."""
+    """Return the times in the sentence that shares the most terms with an event, or else those of the fact."""
     speaker, separator, _ = fact.text.partition(": ")
     sentences = [fact.text[start:end] for start, end in sentence_spans(fact.text)]
     best = max(sentences, key=lambda each: len(named.intersection(terms(each))), default="")
@@ -418,7 +421,7 @@ def _all_times(times: Sequence[tuple[str, FactTimes]]) -> list[tuple[str, FactTi
 
 
 def wrong_length(text: str, start: str, end: str) -> str | None:
-    """Return the length from one date to another, if a text states lengths in its units and none of them is right.
+    """Return the right length between two dates if a text states only wrong ones, or else None.
 
     Both ends may be counted, and an incomplete week, month or year may be rounded up. Text without a number of days,
     weeks, months or years is not checked, nor are dates that are not days.

@@ -32,7 +32,7 @@ from vmemo.text.tokens import terms
 LoadMessages = Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
 _FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
 _MATCHED = 60
-"""Characters of a part of a message that find its place in the message."""
+"""Characters of a fact that are looked up in its message to find the fact's offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Source:
     """The first message that states a fact."""
 
     place: tuple[datetime, datetime, int]
-    """The time and the record of the message, and the offset of the fact's words in it: the order of what was said."""
+    """Time of the message, time of its record, and offset of the fact in it: the order in which facts were said."""
     message: MessageId | None = None
     role: Role | None = None
     speaker: str | None = None
@@ -71,9 +71,9 @@ def source_of(fact: Fact) -> Source:
 
 
 def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str | None]) -> str | None:
-    """Return the name of who says "I" in a question, or "User" if users have no names.
+    """Return the name of the user who says "I" in a question, or "User" for a user without a name.
 
-    Return None if there is no "I", or if it is not known whose: `users` are names of users known otherwise.
+    Return None if the question has no "I", or if several users speak in the bank; `users` are further known names.
     """
     if _FIRST_PERSON.search(question) is None:
         return None
@@ -84,9 +84,9 @@ def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letter of a mark by network, so that facts, summaries and opinions are not confused."""
 MAX_WITH_DURATIONS = 6
-"""Facts of each letter that are shown with their distance from the question, which takes more tokens than the fact."""
+"""Facts of each letter that show their distance from the question, which takes more tokens than the fact."""
 MIN_TERMS = 4
-"""Different terms, without stop words, below which a verbatim message is left out when facts were recalled."""
+"""Distinct terms, without stop words, that a verbatim message needs to be shown beside facts."""
 _FENCE = "```"
 _PASTED = LazyPattern(r"\*\*\w|(?:^|\s)#{2,6} |\| ?-{2,}|\[Your ")
 """Markup of a text that was pasted into a message: a plan, a draft or a table."""

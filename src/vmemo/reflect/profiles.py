@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -72,9 +72,16 @@ class EntityProfile:
 async def load_profiles(bank: BankId, jobs: Mapping[EntityId, bool], store: Store) -> list[EntityProfile]:
     """Return the profiles of the entities that exist; True stands for a profile that is rebuilt."""
     observations = await store.facts(bank, FactSelect(entities=list(jobs), networks=("observation",)))
-    loader = _Loader(bank, store, await facts_behind(bank, observations, store), utc_now())
+    basis = await facts_behind(bank, observations, store)
     return [
-        await loader.load(entity, [each for each in observations if _is_about(each, entity.id)], force=jobs[entity.id])
+        await _load(
+            bank,
+            entity,
+            [each for each in observations if any(mention.id == entity.id for mention in each.entities)],
+            basis,
+            store,
+            force=jobs[entity.id],
+        )
         for entity in await store.entities(bank, EntitySelect(ids=list(jobs)))
     ]
 
@@ -85,64 +92,54 @@ async def facts_behind(bank: BankId, observations: Sequence[Fact], store: Store)
     return {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=list(ids)))}
 
 
-@dataclass(frozen=True)
-class _Loader:
-    bank: BankId
-    store: Store
-    basis: Mapping[FactId, Fact]
-    now: datetime
-
-    async def load(self, entity: Entity, observations: Sequence[Fact], *, force: bool) -> EntityProfile:
-        """Return the profile of an entity with the given observations, current and closed."""
-        last = max(observations, key=lambda each: each.recorded_at, default=None)
-        supported = {each.id for each in observations if is_supported(each, self.basis, self.now)}
-        statements = [each for each in observations if each.id in supported and is_true(each, self.now)]
-        # A statement that an update closed ended at the time of that update, which recorded others.
-        outdated = [
-            each
-            for each in observations
-            if each.id not in supported and (each.expired_at is None or (last and each.expired_at > last.recorded_at))
-        ]
-        newest = None if last is None else await self._cursor(last)
-        rebuilt = force or (last is not None and newest is None)
-        cited = {id for each in statements for id in each.basis} if rebuilt else set[FactId]()
-        facts = await self._facts(entity.id, None if rebuilt else newest, limit=None if rebuilt else PAGE)
-        new = [fact for fact in facts if fact.id not in cited]
-        return EntityProfile(
-            entity=entity,
-            statements=statements,
-            outdated=outdated[-MAX_OUTDATED:],
-            unsupported=[each for each in outdated if each.expired_at is None],
-            support={
-                each.id: [id for id in each.basis if is_true(self.basis.get(id), self.now)]
-                for each in (*statements, *outdated)
-            },
-            seen=len(facts) - len(new) if rebuilt or last is None else _seen(last),
-            facts=sorted(new, key=lambda fact: -fact.importance) if rebuilt else new,
-            cursor=facts[-1].id if facts else newest,
-            more=not rebuilt and len(facts) == PAGE,
-            rebuilt=rebuilt,
-        )
-
-    async def _cursor(self, last: Fact) -> FactId | None:
-        """Return the last fact that the profile covers; None if it was forgotten."""
-        found = await self.store.facts(self.bank, FactSelect(ids=[FactId(str(last.metadata.get("newest")))]))
-        return found[0].id if found else None
-
-    async def _facts(self, entity: EntityId, after: FactId | None, *, limit: int | None) -> list[Fact]:
-        networks = ("world", "experience")
-        select = FactSelect(entities=[entity], networks=networks, current=True, after=after, limit=limit)
-        return list(await self.store.facts(self.bank, select))
+async def _load(
+    bank: BankId,
+    entity: Entity,
+    observations: Sequence[Fact],
+    basis: Mapping[FactId, Fact],
+    store: Store,
+    *,
+    force: bool,
+) -> EntityProfile:
+    """Return the profile of an entity with the given observations, current and closed."""
+    now = utc_now()
+    last = max(observations, key=lambda each: each.recorded_at, default=None)
+    supported = {each.id for each in observations if is_supported(each, basis, now)}
+    statements = [each for each in observations if each.id in supported and is_true(each, now)]
+    # A statement that an update closed ended at the time of that update, which recorded others.
+    outdated = [
+        each
+        for each in observations
+        if each.id not in supported and (each.expired_at is None or (last and each.expired_at > last.recorded_at))
+    ]
+    newest = None if last is None else await _last_seen(last, store)
+    seen = None if last is None else last.metadata.get("seen")
+    rebuilt = force or (last is not None and newest is None)
+    cited = {id for each in statements for id in each.basis} if rebuilt else set[FactId]()
+    select = FactSelect(entities=[entity.id], networks=("world", "experience"), current=True)
+    page = select if rebuilt else replace(select, after=newest, limit=PAGE)
+    facts = list(await store.facts(bank, page))
+    new = [fact for fact in facts if fact.id not in cited]
+    return EntityProfile(
+        entity=entity,
+        statements=statements,
+        outdated=outdated[-MAX_OUTDATED:],
+        unsupported=[each for each in outdated if each.expired_at is None],
+        support={
+            each.id: [id for id in each.basis if is_true(basis.get(id), now)] for each in (*statements, *outdated)
+        },
+        seen=len(facts) - len(new) if rebuilt or not isinstance(seen, int) else seen,
+        facts=sorted(new, key=lambda fact: -fact.importance) if rebuilt else new,
+        cursor=facts[-1].id if facts else newest,
+        more=not rebuilt and len(facts) == PAGE,
+        rebuilt=rebuilt,
+    )
 
 
-def _is_about(fact: Fact, entity: EntityId) -> bool:
-    return any(mention.id == entity for mention in fact.entities)
-
-
-def _seen(last: Fact) -> int:
-    """Return the number of facts that a profile covers, which release 0.1.0 did not record."""
-    seen = last.metadata.get("seen")
-    return seen if isinstance(seen, int) else len(last.basis)
+async def _last_seen(last: Fact, store: Store) -> FactId | None:
+    """Return the last fact that the profile covers; None if it was forgotten."""
+    found = await store.facts(last.bank, FactSelect(ids=[FactId(str(last.metadata.get("newest")))]))
+    return found[0].id if found else None
 
 
 PROMPTS = Path(__file__).parent / "prompts"

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 from pydantic_core import from_json
 
 from vmemo.errors import LLMUnusable
+from vmemo.llm.structured import CachingLLM
 from vmemo.models.results import Event, Retracted, TextDelta
 from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.reflect.answer_prompt import STEP
@@ -78,11 +79,6 @@ class AnswerStreamer:
         self.emit(Retracted(reason=reason))
 
 
-@runtime_checkable
-class _CachingLLM(Protocol):
-    def forget(self, request: LLMRequest) -> None: ...
-
-
 @dataclass(frozen=True)
 class StreamTap:
     """An LLM that passes the answers of the reflect step to a streamer while they are written."""
@@ -117,7 +113,7 @@ class StreamTap:
 
     def forget(self, request: LLMRequest) -> None:
         """Remove an answer from the LLM's cache, if it has one."""
-        if isinstance(self.llm, _CachingLLM):
+        if isinstance(self.llm, CachingLLM):
             self.llm.forget(request)
 
 
