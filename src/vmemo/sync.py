@@ -1,4 +1,4 @@
-"""Synchronous twins of async methods, and handles to work in the background.
+"""Synchronous twins of async methods, and the check of forked processes.
 
 A twin runs its method on an event loop in a background thread, so it works with and without a running loop.
 """
@@ -13,6 +13,34 @@ from concurrent.futures import Future
 from functools import wraps
 from threading import Lock, Thread
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
+
+from vmemo.errors import StoreError
+
+
+class ProcessGuard:
+    """The process that opened connections and started threads."""
+
+    def __init__(self) -> None:
+        self._process: int | None = None
+
+    @property
+    def forked(self) -> bool:
+        """True in a child of the process that opened them."""
+        return self._process not in (None, os.getpid())
+
+    def enter(self) -> None:
+        """Remember this process; raise StoreError if another one is remembered, where a call would never return."""
+        if self.forked:
+            raise StoreError(
+                "This memory was opened before fork(), and its threads and connections do not exist in the child "
+                "process. Nothing was done. Create the Memory in the child, or use the start method 'spawn'."
+            )
+        self._process = os.getpid()
+
+    def reset(self) -> None:
+        """Forget the process, after everything is closed."""
+        self._process = None
+
 
 Owner = TypeVar("Owner")
 P = ParamSpec("P")

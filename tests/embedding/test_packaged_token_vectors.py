@@ -15,7 +15,7 @@ from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.wordpiece import WordPiece
 from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
-from vmemo.recall.rerank import late_interaction
+from vmemo.recall.fuse import late_interaction
 from vmemo_models import ENCODER
 
 WIDTH = 48

@@ -12,7 +12,7 @@ from builders import NOON, TopicEmbedder, exported, open_memory, said
 
 from vmemo import Memory, Message
 from vmemo.models import Fact
-from vmemo.recall import budget
+from vmemo.recall import load
 from vmemo.testing import HashEmbedder
 
 DAY = 24 * 60
@@ -265,7 +265,7 @@ def test_a_result_has_no_two_facts_with_the_same_part_of_a_message(sqlite_url: s
 def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
     sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "REPLY_WEIGHT", weight)
+    monkeypatch.setattr(load, "REPLY_WEIGHT", weight)
     reply = "Which bridge in Porto did you like? I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
@@ -280,7 +280,7 @@ def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
 def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "REPLY_WEIGHT", 0.3)
+    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.3)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])
@@ -291,7 +291,7 @@ def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
 
 
 def test_a_short_reply_has_its_full_weight(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "REPLY_WEIGHT", 0.1)
+    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.1)
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
             [
@@ -313,7 +313,7 @@ class PreferLong:
 
 
 def test_a_reranker_of_the_caller_decides_about_long_replies(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "REPLY_WEIGHT", 0.1)
+    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.1)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder(), reranker=PreferLong()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])

@@ -68,8 +68,7 @@ def test_place_of_a_request_that_is_cancelled_as_it_gets_it_goes_to_the_next() -
 
 def test_recalls_do_not_wait_for_writes() -> None:
     async def scenario() -> None:
-        requests = RequestQueue()
-        requests.limit(ConcurrencyLimits(searches=1, writes=1))
+        requests = RequestQueue(ConcurrencyLimits(searches=1, writes=1))
         write, recall = RetainRequest.of({"messages": [{"content": "x"}]}), RecallRequest(query="x")
         async with requests.turn(write, "a", "1"):
             blocked = asyncio.create_task(requests.turn(write, "a", "2").__aenter__())

@@ -16,9 +16,9 @@ from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankReader, Loaded, Reranker, Store
-from vmemo.recall.fuse import Fused
-from vmemo.recall.rerank import (
+from vmemo.recall.fuse import (
     RERANKED_TEXTS,
+    Fused,
     late_interaction,
     late_shortlist,
     reorder,

@@ -10,7 +10,7 @@ import pytest
 from vmemo.models import BankId, FactId, Interval, QuestionTense
 from vmemo.models.search import SUSPECT, RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
-from vmemo.recall.revisions import applicable, asked_before, in_order, with_former
+from vmemo.recall.rank import applicable, asked_before, in_order, with_former
 from vmemo.text.questions import QueryAnalysis
 
 BROUGHT_IN = 10

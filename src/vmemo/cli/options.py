@@ -150,7 +150,7 @@ _REPEATED = {
     "entities": ("--entity", "NAME"),
     "metadata": ("--meta", "KEY=VALUE"),
 }
-"""Filters that can be given several times, by field, with the form of their values."""
+"""Filters that can be given several times, by field, with the form of their values; other lists are of names."""
 _OWN_OPTION = frozenset({"explain", "now"})
 """Fields that commands declare themselves, because not every command has them or their help differs."""
 
@@ -162,8 +162,8 @@ def _filter_options(name: str, field: FieldInfo) -> list[inspect.Parameter]:
             _filter("before", datetime, "--before", help="Occurred before this time.", parser=parse_time),
         ]
     help, flag, kinds = field.description or "", f"--{name.replace('_', '-')}", _types(field.annotation)
-    if name in _REPEATED:
-        flag, metavar = _REPEATED[name]
+    if name in _REPEATED or get_origin(field.annotation) is tuple:
+        flag, metavar = _REPEATED.get(name, (flag.removesuffix("s"), "NAME"))
         return [_filter(name, list[str], flag, help=f"{help} Repeatable.", metavar=metavar)]
     if bool in kinds:
         return [_filter(name, bool, flag, default=False, help=help)]

@@ -25,13 +25,10 @@ from vmemo.models.requests import (
     DeleteFactRequest,
     DeleteWebhookRequest,
     ForgetRequest,
-    MaintainRequest,
     MergeEntitiesRequest,
     ProcessRequest,
-    ReprocessRequest,
     RetainRequest,
     UndoMergeRequest,
-    WebhooksRequest,
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
@@ -111,7 +108,7 @@ async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> Entit
     return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
 
 
-async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:
+async def maintain(session: MemorySession) -> Maintained:
     """Run maintenance."""
     await session.open()
     done = await maintenance.maintain(session.bank, session.context)
@@ -136,7 +133,7 @@ async def schedule_maintenance(session: MemorySession, hours: float | None, bank
     return list[str](idle)
 
 
-async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
+async def reprocess(session: MemorySession) -> Retained:
     """Derive everything into a staging bank, and swap it in once no message is pending."""
     await session.store.open()
     context, done = session.context, list[Retained]()
@@ -244,7 +241,7 @@ async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> For
     return await forget_target(session, ForgetTarget(messages=[found.id]))
 
 
-async def list_webhooks(session: MemorySession, _: WebhooksRequest) -> list[Webhook]:
+async def list_webhooks(session: MemorySession) -> list[Webhook]:
     """Return the webhooks without their secrets."""
     return [webhook.public() for webhook in await _stored_webhooks(session)]
 

@@ -29,23 +29,16 @@ from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import parse_short_id
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.requests import (
-    BanksRequest,
     CreateBankRequest,
     EntitiesRequest,
     EpisodesRequest,
     FactHistoryRequest,
     FactRequest,
     FactsRequest,
-    FormerProfilesRequest,
-    JobsRequest,
-    MergesRequest,
     MessagesRequest,
     ObservationsRequest,
-    OpinionsRequest,
     PinFactRequest,
-    ProfileRequest,
     ProfileUpdate,
-    StatusRequest,
     TrajectoryRequest,
     UpdateFactRequest,
     WhyRequest,
@@ -137,20 +130,20 @@ async def _confidence_changes(bank: BankId, opinion: FactId, store: Store) -> li
     return [change for version in reversed(changes.values()) for change in version]
 
 
-async def status(session: MemorySession, _: StatusRequest) -> Status:
+async def status(session: MemorySession) -> Status:
     """Return the bank's counts, backlog and problems."""
     await session.open()
     found = await session.store.status(session.bank)
     return found.model_copy(update={"engine": session.context.engine})
 
 
-async def banks(session: MemorySession, _: BanksRequest) -> list[str]:
+async def banks(session: MemorySession) -> list[str]:
     """Return the names of all banks; none is created."""
     await session.store.open()
     return [bank.id for bank in await session.store.banks()]
 
 
-async def profile(session: MemorySession, _: ProfileRequest) -> Profile:
+async def profile(session: MemorySession) -> Profile:
     """Return the bank's profile."""
     await session.open()
     return await bank_profile(session)
@@ -165,7 +158,7 @@ async def update_profile(session: MemorySession, request: ProfileUpdate) -> Prof
 
 async def create_bank(session: MemorySession, request: CreateBankRequest) -> Status:
     """Create the bank unless it exists, and replace its profile if one is given."""
-    found = await status(session, StatusRequest())
+    found = await status(session)
     if request.profile is not None:
         await _replace_profile(session, request.profile)
     return found
@@ -183,7 +176,7 @@ async def bank_profile(session: MemorySession) -> Profile:
     return stored.profile
 
 
-async def former_profiles(session: MemorySession, _: FormerProfilesRequest) -> list[FormerProfile]:
+async def former_profiles(session: MemorySession) -> list[FormerProfile]:
     """Return the profiles that the bank had before, oldest first."""
     await session.open()
     return await session.store.former_profiles(session.bank)
@@ -243,7 +236,7 @@ async def _cursor(
     return id_type(after)
 
 
-async def opinions(session: MemorySession, _: OpinionsRequest) -> list[Fact]:
+async def opinions(session: MemorySession) -> list[Fact]:
     """Return the current opinions."""
     return await _current(session, "opinion")
 
@@ -263,13 +256,13 @@ async def _current(session: MemorySession, network: Literal["opinion", "observat
     return [fact.model_copy(update={"embedding": None}) for fact in found]
 
 
-async def merges(session: MemorySession, _: MergesRequest) -> list[Merge]:
+async def merges(session: MemorySession) -> list[Merge]:
     """Return the merges of entities, oldest first."""
     await session.open()
     return [merge.public() for merge in await session.reads.merges(session.bank)]
 
 
-async def jobs(session: MemorySession, _: JobsRequest) -> list[Job]:
+async def jobs(session: MemorySession) -> list[Job]:
     """Return the queued jobs, oldest first."""
     await session.open()
     return await session.store.jobs(session.bank)

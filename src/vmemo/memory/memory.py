@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar
 
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
 from vmemo.memory import administration, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.lookup import Lookup
-from vmemo.memory.request_queue import BankLocks, ConcurrencyLimits
+from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue
 from vmemo.memory.retain import import_from
 from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
@@ -26,48 +26,6 @@ from vmemo.sync import twin
 from vmemo.transfer.importers.foreign import ForeignFormat
 
 R = TypeVar("R")
-Handler: TypeAlias = Callable[[MemorySession, Any], Awaitable[R]]
-
-HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
-    r.RetainRequest: retain.retain,
-    r.ProcessRequest: retain.process,
-    r.RecallRequest: recall.recall,
-    r.RetrieveRequest: recall.recall,
-    r.ContextRequest: recall.context,
-    r.ReflectRequest: reflect.reflect,
-    r.ForgetRequest: administration.forget,
-    r.ForgetContentRequest: administration.forget,
-    r.WhyRequest: inspect.why,
-    r.FactRequest: inspect.get_fact,
-    r.FactHistoryRequest: inspect.fact_history,
-    r.UpdateFactRequest: inspect.update_fact,
-    r.DeleteFactRequest: administration.delete_fact,
-    r.PinFactRequest: inspect.pin_fact,
-    r.StatusRequest: inspect.status,
-    r.BanksRequest: inspect.banks,
-    r.ProfileRequest: inspect.profile,
-    r.CreateBankRequest: inspect.create_bank,
-    r.ProfileUpdate: inspect.update_profile,
-    r.FormerProfilesRequest: inspect.former_profiles,
-    r.BackgroundRequest: reflect.add_background,
-    r.MessagesRequest: inspect.messages,
-    r.EpisodesRequest: inspect.episodes,
-    r.FactsRequest: inspect.facts,
-    r.EntitiesRequest: inspect.entities,
-    r.OpinionsRequest: inspect.opinions,
-    r.ObservationsRequest: inspect.observations,
-    r.TrajectoryRequest: inspect.trajectory,
-    r.MergesRequest: inspect.merges,
-    r.MergeEntitiesRequest: administration.merge_entities,
-    r.UndoMergeRequest: administration.undo_merge,
-    r.JobsRequest: inspect.jobs,
-    r.WebhooksRequest: administration.list_webhooks,
-    r.AddWebhookRequest: administration.add_webhook,
-    r.DeleteWebhookRequest: administration.delete_webhook,
-    r.MaintainRequest: administration.maintain,
-    r.ReprocessRequest: administration.reprocess,
-}
-"""The function that executes each request."""
 
 
 class Memory(Verbs):
@@ -118,20 +76,17 @@ class Memory(Verbs):
 
     async def run(self, request: Returns[R]) -> R:
         """Execute a request in this process."""
-        handler = cast("Handler[R]", HANDLERS[type(request)])
         async with self._turn(request):
-            return await self._session.run(lambda: handler(self._session, request))
+            return await self._session.run(lambda: _execute(self._session, request))
 
     def _turn(self, request: Returns[object]) -> AbstractAsyncContextManager[None]:
         """Wait for other requests, if they are limited."""
-        return self._session.runtime.requests.turn(request, self._session.caller, self._session.bank)
+        session, requests = self._session, self._session.runtime.requests
+        return nullcontext() if requests is None else requests.turn(request, session.caller, session.bank)
 
-    def limit_requests(self, limits: ConcurrencyLimits, locks: BankLocks | None = None) -> None:
-        """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests.
-
-        With `locks`, one process at a time derives the facts of a bank.
-        """
-        self._session.runtime.requests.limit(limits, locks)
+    def limit_requests(self, limits: ConcurrencyLimits) -> None:
+        """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests."""
+        self._session.runtime.requests = RequestQueue(limits)
 
     def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
         """Execute a reflection in this process and yield its events."""
@@ -272,3 +227,80 @@ class Memory(Verbs):
     work_sync = twin(work)
     left_to_reprocess_sync = twin(left_to_reprocess)
     reembed_sync = twin(reembed)
+
+
+async def _execute(session: MemorySession, request: Returns[object]) -> Any:  # noqa: C901 - one per verb
+    """Call the function of a request. Its result is what the request `Returns`."""
+    match request:
+        case r.RetainRequest():
+            return await retain.retain(session, request)
+        case r.ProcessRequest():
+            return await retain.process(session, request)
+        case r.RecallRequest() | r.RetrieveRequest():
+            return await recall.recall(session, request)
+        case r.ContextRequest():
+            return await recall.context(session, request)
+        case r.ReflectRequest():
+            return await reflect.reflect(session, request)
+        case r.ForgetRequest():
+            return await administration.forget(session, request)
+        case r.WhyRequest():
+            return await inspect.why(session, request)
+        case r.FactRequest():
+            return await inspect.get_fact(session, request)
+        case r.FactHistoryRequest():
+            return await inspect.fact_history(session, request)
+        case r.UpdateFactRequest():
+            return await inspect.update_fact(session, request)
+        case r.DeleteFactRequest():
+            return await administration.delete_fact(session, request)
+        case r.PinFactRequest():
+            return await inspect.pin_fact(session, request)
+        case r.StatusRequest():
+            return await inspect.status(session)
+        case r.BanksRequest():
+            return await inspect.banks(session)
+        case r.ProfileRequest():
+            return await inspect.profile(session)
+        case r.CreateBankRequest():
+            return await inspect.create_bank(session, request)
+        case r.ProfileUpdate():
+            return await inspect.update_profile(session, request)
+        case r.FormerProfilesRequest():
+            return await inspect.former_profiles(session)
+        case r.BackgroundRequest():
+            return await reflect.add_background(session, request)
+        case r.MessagesRequest():
+            return await inspect.messages(session, request)
+        case r.EpisodesRequest():
+            return await inspect.episodes(session, request)
+        case r.FactsRequest():
+            return await inspect.facts(session, request)
+        case r.EntitiesRequest():
+            return await inspect.entities(session, request)
+        case r.OpinionsRequest():
+            return await inspect.opinions(session)
+        case r.ObservationsRequest():
+            return await inspect.observations(session, request)
+        case r.TrajectoryRequest():
+            return await inspect.trajectory(session, request)
+        case r.MergesRequest():
+            return await inspect.merges(session)
+        case r.MergeEntitiesRequest():
+            return await administration.merge_entities(session, request)
+        case r.UndoMergeRequest():
+            return await administration.undo_merge(session, request)
+        case r.JobsRequest():
+            return await inspect.jobs(session)
+        case r.WebhooksRequest():
+            return await administration.list_webhooks(session)
+        case r.AddWebhookRequest():
+            return await administration.add_webhook(session, request)
+        case r.DeleteWebhookRequest():
+            return await administration.delete_webhook(session, request)
+        case r.MaintainRequest():
+            return await administration.maintain(session)
+        case r.ReprocessRequest():
+            return await administration.reprocess(session)
+        case _:
+            raise TypeError(f"There is no verb for {type(request).__name__}.")

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import requests as r
@@ -115,28 +115,11 @@ class FairQueue:
         return None
 
 
-class BankLocks(Protocol):
-    """Locks of banks, for the processes of one server."""
-
-    def held(self, bank: str) -> AbstractAsyncContextManager[None]:
-        """Wait until no other process holds the lock of a bank, and hold it within the context."""
-        ...
-
-
 class RequestQueue:
-    """The queues of a memory: many writes do not delay recalls, and those of one caller not those of others.
+    """The queues of a memory: many writes do not delay recalls, and those of one caller not those of others."""
 
-    Without limits nothing waits.
-    """
-
-    def __init__(self) -> None:
-        self.queues: Mapping[WorkKind, FairQueue] = {}
-        self._locks: BankLocks | None = None
-
-    def limit(self, limits: ConcurrencyLimits, locks: BankLocks | None = None) -> None:
-        """Set the limits, and the locks of banks that other processes derive facts of as well."""
-        self._locks = locks
-        self.queues = {
+    def __init__(self, limits: ConcurrencyLimits) -> None:
+        self.queues: Mapping[WorkKind, FairQueue] = {
             "search": FairQueue(limits.searches, limits.waiting),
             "write": FairQueue(limits.writes, limits.waiting),
             # Each of them belongs to a write, and those are limited.
@@ -145,15 +128,9 @@ class RequestQueue:
 
     def turn(self, request: Returns[object], caller: str, bank: str) -> AbstractAsyncContextManager[None]:
         """Wait until a request may run, and count it within the context."""
-        return self._turn(_KINDS.get(type(request)), caller, bank)
+        kind = _KINDS.get(type(request))
+        return nullcontext() if kind is None else self.queues[kind].turn(caller, bank)
 
-    @asynccontextmanager
-    async def derivation(self, bank: str) -> AsyncGenerator[None]:
-        """Wait until this process may process the messages of a bank, and no other process of the server does."""
-        lock = nullcontext() if self._locks is None else self._locks.held(bank)
-        async with lock, self._turn("derive", "", bank):
-            yield
-
-    def _turn(self, kind: WorkKind | None, caller: str, bank: str) -> AbstractAsyncContextManager[None]:
-        queue = None if kind is None else self.queues.get(kind)
-        return nullcontext() if queue is None else queue.turn(caller, bank)
+    def derivation(self, bank: str) -> AbstractAsyncContextManager[None]:
+        """Wait until the messages of a bank may be processed."""
+        return self.queues["derive"].turn("", bank)

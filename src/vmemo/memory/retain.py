@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -116,7 +116,7 @@ async def derive(runtime: MemoryRuntime, bank: BankId, messages: Sequence[str] =
 
 async def _derive_locally(runtime: MemoryRuntime, bank: BankId) -> Retained:
     context = runtime.context
-    async with runtime.requests.derivation(bank):
+    async with nullcontext() if runtime.requests is None else runtime.requests.derivation(bank):
         if await context.store.jobs(bank, ["extract"]):
             # A language model began to process these messages; the local engine starts over.
             await ungroup(context.store, bank)

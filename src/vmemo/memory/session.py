@@ -13,7 +13,6 @@ from threading import Lock
 from typing import Protocol, TypeVar, runtime_checkable
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
-from vmemo.fork import ProcessGuard
 from vmemo.jobs.worker import RunResult, Worker
 from vmemo.memory.request_queue import RequestQueue
 from vmemo.models import Bank, BankId, FactId
@@ -23,6 +22,7 @@ from vmemo.ports import BankNotFound, Context, Embedder, LearningEmbedder, Repli
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
+from vmemo.sync import ProcessGuard
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ ACCESS_DELAY = 2.0
 """Seconds after a recall until access counts are written, so that several recalls share a write."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MemoryRuntime:
     """The context, the worker, and what is kept in memory between calls."""
 
@@ -120,8 +120,8 @@ class MemoryRuntime:
     """The context of recalls and listings: the same, or with reads from a replica."""
     open_banks: set[BankId] = field(default_factory=set[BankId])
     """Banks that exist and match the embedder."""
-    requests: RequestQueue = field(default_factory=RequestQueue)
-    """Requests that run, and those that wait for them."""
+    requests: RequestQueue | None = None
+    """Requests that run, and those that wait for them; None if they are not limited."""
     guard: ProcessGuard = field(default_factory=ProcessGuard)
     """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])

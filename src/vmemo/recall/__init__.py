@@ -1,5 +1,5 @@
-"""Recall: from a question to ranked facts. `pipeline` is the way of a recall, and `rank` its ranking stage.
+"""Recall: from a request to ranked facts. `pipeline` is the way of a recall, and `run` what its stages share.
 
-`channels` builds the search of all channels, `fuse` combines their rankings, `graph_channel` follows links, `rerank`
-scores the best candidates again, `budget` weighs and packs the result, and `explain` describes how it came about.
+`rank` searches the channels and orders candidates, `fuse` combines rankings and reranks, `graph_channel` follows links,
+and `load` weighs, packs and explains the result.
 """

@@ -14,11 +14,10 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
+from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.load import explain, explained_hits, load_hits
-from vmemo.recall.rank import Candidates, find_candidates, order_candidates
-from vmemo.recall.rerank import score_texts
-from vmemo.recall.revisions import with_former
+from vmemo.recall.rank import Candidates, find_candidates, order_candidates, with_former
 from vmemo.recall.run import RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 

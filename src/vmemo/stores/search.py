@@ -125,8 +125,10 @@ def _bm25(
 
 def is_wide(scope: Scope) -> bool:
     """Return True if a scope admits most facts: it filters by times or common networks at most."""
-    narrow = scope.tags or scope.entities or scope.metadata or scope.occurred is not None
-    return not narrow and not (scope.networks and _COMMON.isdisjoint(scope.networks))
+    times = {"at_time": None, "known_at": None, "include_expired": False, "former": None, "past_expiry": False}
+    if scope.replace(networks=(), **times) != Scope.model_construct(bank=scope.bank):
+        return False
+    return not (scope.networks and _COMMON.isdisjoint(scope.networks))
 
 
 def all_of(conditions: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Literal, TypeVar
 
 from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
-from vmemo.fork import ProcessGuard
+from vmemo.sync import ProcessGuard
 
 R = TypeVar("R")
 

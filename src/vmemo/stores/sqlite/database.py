@@ -24,10 +24,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import DatabaseReplaced, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported, VmemoError
-from vmemo.fork import ProcessGuard
 from vmemo.stores.sql.bank_rows import DELETION, WRITES
 from vmemo.stores.sql.statements import STATEMENTS, SharedDialect
 from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey, KeySource, rekey_file
+from vmemo.sync import ProcessGuard
 
 DAMAGED = "The file {path} is damaged: check it with `vmemo doctor`, and restore a backup."
 
