@@ -554,6 +554,8 @@ export interface RecallRequest {
   tags_match?: "all" | "any" | "exact" | "all_or_none" | "any_or_none";
   /** Only facts about one of these entities, by name. */
   entities?: readonly string[];
+  /** Only facts that one of these speakers said, by the names of their messages. */
+  speakers?: readonly string[];
   /** Only facts whose metadata has these values. */
   metadata?: Record<string, JsonValue>;
   /** Only facts that happened in this interval. */
@@ -604,6 +606,8 @@ export interface ReflectRequest {
   tags_match?: "all" | "any" | "exact" | "all_or_none" | "any_or_none";
   /** Only facts about one of these entities, by name. */
   entities?: readonly string[];
+  /** Only facts that one of these speakers said, by the names of their messages. */
+  speakers?: readonly string[];
   /** Only facts whose metadata has these values. */
   metadata?: Record<string, JsonValue>;
   /** Only facts that happened in this interval. */
@@ -702,6 +706,8 @@ export interface RetrieveRequest {
   tags_match?: "all" | "any" | "exact" | "all_or_none" | "any_or_none";
   /** Only facts about one of these entities, by name. */
   entities?: readonly string[];
+  /** Only facts that one of these speakers said, by the names of their messages. */
+  speakers?: readonly string[];
   /** Only facts whose metadata has these values. */
   metadata?: Record<string, JsonValue>;
   /** Only facts that happened in this interval. */

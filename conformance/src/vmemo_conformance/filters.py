@@ -129,6 +129,23 @@ class FilterConformance(StoreSuite):
             assert await _texts(store, _mentioning(name)) == set(), name
 
     @on_store
+    async def test_facts_and_messages_are_found_by_their_speakers(self, store: Store) -> None:
+        for speaker in ("Ana", "Ben", None):
+            [said] = await store_messages(store, f"roses {speaker}", speaker=speaker)
+            stated = a_fact(f"tulips {speaker}", messages=[said.id])
+            assert await store.commit(await a_batch(store, [stated]))
+        believed = a_fact("tulips believed", network="opinion", confidence=0.5)
+        assert await store.commit(await a_batch(store, [believed]))
+        for names in (("Ana",), ("Ben", "Ana"), ("ana",), ("An", "\x00")):
+            scope = Scope(bank=BANK).replace(speakers=names)
+            known = {name for name in names if name in ("Ana", "Ben")}
+            assert await _texts(store, scope) == {f"tulips {name}" for name in known}, names
+            heard = await store.messages(
+                BANK, MessageSelect(ids=[MessageId(id) for id in await quotes(store, "roses", scope)])
+            )
+            assert {message.content for message in heard} == {f"roses {name}" for name in known}, names
+
+    @on_store
     async def test_metadata_is_compared_with_its_type(self, store: Store) -> None:
         for name, value in VALUES.items():
             await store_fact(store, f"tulips {name}", metadata={"key": value, "name": name})

@@ -44,6 +44,9 @@ async def filter_of(tx: Transaction, bank: str, scope: Scope) -> Filter:
     if scope.entities:
         found.append("EXISTS { MATCH (f)-[:MENTIONS]->(named:Entity) WHERE named.id IN $entities }")
         parameters["entities"] = await _named(tx, bank, scope.entities)
+    if scope.speakers:
+        found.append("EXISTS { MATCH (f)-[:SOURCE]->(said:Message) WHERE said.speaker IN $speakers }")
+        parameters["speakers"] = [*scope.speakers]
     if scope.tags:
         none: LiteralString = "size(f.tags) = 0 AND f.network IN ['world', 'experience']"
         found.append(_tagged(scope.tags_match, "f.tags", none))
@@ -69,6 +72,9 @@ async def message_filter_of(tx: Transaction, bank: str, scope: Scope) -> Filter:
     if scope.tags:
         found.append(_tagged(scope.tags_match, "m.tags", "size(m.tags) = 0"))
         parameters["tags"] = sorted(scope.tags)
+    if scope.speakers:
+        found.append("m.speaker IN $speakers")
+        parameters["speakers"] = [*scope.speakers]
     if scope.metadata:
         found.append("m.id IN $with_metadata")
         parameters["with_metadata"] = await _with_metadata(tx, bank, "Message", scope.metadata)

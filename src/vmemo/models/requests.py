@@ -209,6 +209,7 @@ class RecallOptions(TypedDict, total=False):
     tags: Sequence[str]
     tags_match: TagsMatch
     entities: Sequence[str]
+    speakers: Sequence[str]
     metadata: Mapping[str, JsonValue]
     occurred: Interval | None
     at_time: datetime | str | None
@@ -233,6 +234,9 @@ class FactFilters(Request):
         "facts without tags.",
     )
     entities: Names = Field(default=(), description="Only facts about one of these entities, by name.")
+    speakers: Names = Field(
+        default=(), description="Only facts that one of these speakers said, by the names of their messages."
+    )
     metadata: ComparableMetadata = Field(
         default_factory=dict, description="Only facts whose metadata has these values."
     )

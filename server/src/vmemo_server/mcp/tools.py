@@ -50,6 +50,7 @@ class QueryArguments(BankArguments):
 
     query: QueryText = Field(description="A whole question with names, not keywords")
     entities: StringList = Field(default=(), description="Only facts about one of these names")
+    speakers: StringList = Field(default=(), description="Only facts that one of these people said")
     tags: StringList = Field(default=(), description="Only facts with all of these tags")
     after: Timestamp | None = Field(default=None, description="Only events from this ISO date on")
     before: Timestamp | None = Field(default=None, description="Only events before this date")

@@ -51,6 +51,13 @@ class ScopeFilter:
                 f"facts.seq IN (SELECT fact FROM mentions WHERE mentions.bank = {values.add(self.bank, 'bigint')} "
                 f"AND mentions.entity = ANY({values.add(self.entities, 'bigint[]')}))"
             )
+        if scope.speakers:
+            bank = values.add(self.bank, "bigint")
+            found.append(
+                f"facts.seq IN (SELECT sources.fact FROM sources JOIN messages ON messages.bank = {bank} "
+                f"AND messages.seq = sources.source WHERE sources.bank = {bank} AND sources.kind = {MESSAGE} "
+                f"AND {_said_by(values, scope)})"
+            )
         untagged = "facts.tags = '[]' AND facts.network IN ('world', 'experience')"
         return all_of([*found, *self._labels(values, "facts", untagged)])
 
@@ -61,6 +68,8 @@ class ScopeFilter:
         """
         scope, bank, add = self.scope, values.add(self.bank, "bigint"), _times(values)
         found = [*self._labels(values, "messages", "messages.tags = '[]'")]
+        if scope.speakers:
+            found.append(_said_by(values, scope))
         found += messages_in_time(scope, "messages", self.now, add)
         stating = f"sources.bank = {bank} AND sources.kind = {MESSAGE} AND sources.source = messages.seq"
         found.append(
@@ -92,6 +101,10 @@ def occurred_in(values: Parameters, interval: Interval) -> list[str]:
     if interval.start is not None:
         found.append(f"{ENDED} > {values.add(micros(interval.start), 'bigint')}")
     return found
+
+
+def _said_by(values: Parameters, scope: Scope) -> str:
+    return f"messages.speaker = ANY({values.add([name for name in scope.speakers if storable(name)], 'text[]')})"
 
 
 def _has_tag(values: Parameters, tags: str, tag: str) -> str:

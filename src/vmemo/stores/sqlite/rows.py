@@ -32,7 +32,7 @@ from vmemo.models import BankId, EntityId, FactId, Interval, MessageId, utc_now
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql import selects
 from vmemo.stores.sql.reads import LATEST
-from vmemo.stores.sql.schema import entities, facts, mentions, messages, token_vectors
+from vmemo.stores.sql.schema import MESSAGE, entities, facts, mentions, messages, sources, token_vectors
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.statements import Cell, Prepared, among, fetch, insert_cells, later, listed
@@ -136,7 +136,7 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
 
 def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | None:
     """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
-    if not (scope.tags or scope.metadata or scope.entities):
+    if not (scope.tags or scope.metadata or scope.entities or scope.speakers):
         return None
     conditions = _conditions(bank, scope)
     return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
@@ -162,6 +162,10 @@ def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:
     conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
     if scope.entities:
         conditions.append(facts.c.seq.in_(_mentioning(bank, scope.entities)))
+    if scope.speakers:
+        said = sources.c.bank == bank, sources.c.kind == MESSAGE, messages.c.speaker.in_(scope.speakers)
+        stated = select(sources.c.fact).join_from(sources, messages, messages.c.seq == sources.c.source).where(*said)
+        conditions.append(facts.c.seq.in_(stated))
     return conditions
 
 
@@ -241,6 +245,8 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
     conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
+    if scope.speakers:
+        conditions.append(messages.c.speaker.in_(scope.speakers))
     return conditions + [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
 
 
