@@ -115,7 +115,6 @@ COUNTED = [
     ("so far this year", "2023-01-01", "2023-05-08"),
     ("in March last year", "2022-03-01", "2022-04-01"),
     ("a few days before Christmas", "2022-12-20", "2022-12-24"),
-    ("the days after Easter", "2023-04-10", "2023-04-15"),
     ("at the weekend", "2023-05-06", "2023-05-08"),
     ("since the 5th", "2023-05-05", None),
     ("the first three months of the year", "2023-01-01", "2023-04-01"),
@@ -206,10 +205,6 @@ def test_a_bare_weekday_month_or_day_follows_the_preference() -> None:
     future = [borders(each)[0] for each in find_times(text, MONDAY, prefer="future")]
     assert past == ["2023-05-05", "2023-03-01", "2022-07-04"]
     assert future == ["2023-05-12", "2024-03-01", "2023-07-04"]
-
-
-def test_day_first_reads_ambiguous_numbers_as_day_and_month() -> None:
-    assert borders(find_times("05/07/2023", MONDAY, day_first=True)[0]) == ("2023-07-05", "2023-07-06")
 
 
 def test_offsets_match_the_text_and_are_in_order() -> None:

@@ -22,7 +22,6 @@ class Question(BaseModel):
     q: str
     now: datetime
     expect: list[Borders]
-    day_first: bool = False
 
 
 TABLE = Path(__file__).parent / "temporal_questions.jsonl"
@@ -35,7 +34,7 @@ def _borders(interval: Interval) -> Borders:
 
 
 def _found(question: Question) -> list[Borders]:
-    found = find_times(question.q, question.now, day_first=question.day_first)
+    found = find_times(question.q, question.now)
     return [_borders(each.broad_interval) for each in found]
 
 

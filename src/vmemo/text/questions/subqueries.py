@@ -36,8 +36,6 @@ _RELATION = (
     r"manager|colleague|co-?worker|teacher|coach|mentor|doctor|dentist|vet|therapist|trainer|landlord|lawyer|employer|"
     r"dog|cat|puppy|kitten|horse|pet|team|company|school|band)(?:-in-law)?"
 )
-_ATTRIBUTE = "name|age|colou?r|title|rest|end|start|beginning|date|kind|type|sort|size|number|address|lot|picture|photo"
-_UNITS = "days|weeks|months|years|hours|minutes"
 
 
 def _ignore_case(pattern: str) -> LazyPattern:
@@ -84,7 +82,6 @@ _CHOICE = _ignore_case(
 _AUX_START = _ignore_case(rf"(?:{AUX}) ")
 _AUX_FOLLOWS = _ignore_case(rf" (?:{AUX}) ")
 _OR = _ignore_case(" or ")
-_AND = _ignore_case(" and ")
 _ORDER_WORDS = frozenset(("first", "earlier", "later"))
 _EVENT_PAIRS = (
     _EventPair(
@@ -102,24 +99,7 @@ _EVENT_PAIRS = (
         _ignore_case(rf",? (?:{AUX}) "),
     ),
     _EventPair(_ignore_case(r"\b(?:passed|elapsed|been|it) since "), _ignore_case(",? when ")),
-    _EventPair(
-        _ignore_case(
-            rf"\bhow (?:many (?:{_UNITS})|long|much time)\b"
-            r"(?: (?:did|does|was|were|is|are|it|take|took|pass|passed|ha[sd]|have|there|me|us|elapsed?)){0,5} from "
-        ),
-        _ignore_case(",? (?:to|until|till) "),
-    ),
-    _EventPair(
-        _ignore_case(
-            rf"\bhow (?:many (?:{_UNITS})|long|much time) (?:did|does|will|would) it take (?:[\w']+ ){{0,2}}?to "
-        ),
-        _ignore_case(",? (?:after|since|from) "),
-    ),
     _EventPair(_ignore_case("^how long (?:had|have|has) "), _ignore_case(",? (?:when|before|by the time) ")),
-    _EventPair(
-        _ignore_case(r"\bhow (?:much|many) (?:more|less|fewer)\b[^.?!]{1,60}? (?:on|for|in|at|from) (?=\w)"),
-        _ignore_case(" than (?:(?:on|for|in|at|from) )?"),
-    ),
     _EventPair(_ignore_case(rf"^(?:{AUX}) "), _ignore_case(" before or after "), may_contain_comma=False),
     _EventPair(_ignore_case("^how (?:does|do|did) "), _ignore_case(" compare (?:to|with) ")),
 )
@@ -138,13 +118,7 @@ _COUNTED_NOUNS = _ignore_case(
     rf"[\w-]+(?: [\w-]+){{0,2}}?) (?:{AUX}) (?P<rest>.+)"
 )
 _PLURAL = _ignore_case(r"(?:.*\s)?(?:[^\W\d_]{2,}(?<![sui])s|people|children|men|women)")
-_SPENT = _ignore_case(rf"\bhow much(?: money)? (?:{AUX}) ")
-_SPENT_ON = _ignore_case(" (?:on|for|from) ")
-_REPEATED_PREPOSITION = _ignore_case("(?:on|for) (?=.)")
-_IN_TOTAL = (" in total", " altogether", " combined", " together", " overall", " in all")
 _CHAINS = (
-    _ignore_case(rf"\b(?P<whole>(?:the|an?) (?!(?:{_ATTRIBUTE})\b)[\w-]+ of (?P<inner>{_NAME}'s {_RELATION}))\b"),
-    _ignore_case(rf"\b(?P<whole>(?:the|an?) {_RELATION} of (?P<inner>{_OWNER} {_RELATION}))\b"),
     _ignore_case(rf"(?<![\w'])(?P<whole>(?P<inner>{_OWNER} {_RELATION})(?:'s {_RELATION}){{1,4}})\b"),
     _ignore_case(
         r"\b(?:does|did|do|has|have|had|where|how \w+ (?:is|was)|(?<!name )(?<!title )of) (?P<whole>(?:the|an?) "
@@ -307,23 +281,7 @@ def _counted_nouns(question: str) -> Iterable[str]:
     if match := _COUNTED_NOUNS.search(question):
         items = _LIST_SEPARATOR.split(match["items"])
         return [f"{item} {match['rest']}" for item in items] if all(map(_PLURAL.fullmatch, items)) else ()
-    return _purchases(question)
-
-
-def _purchases(question: str) -> Iterable[str]:
-    """Return one sub-query per purchase: "How much did I spend on plants and on books in total?"."""
-    text, start = _without_end(question), _SPENT.search(question)
-    total = next((each for each in _IN_TOTAL if text[-len(each) :].lower() == each), "")
-    if start is None or not total:
-        return ()
-    text = text[: -len(total)]
-    spent = _SPENT_ON.search(text, start.end() + 1)
-    items = _around(_AND, text, spent.end()) if spent else ()
-    if spent is None or not items:
-        return ()
-    again = _REPEATED_PREPOSITION.match(items[1])
-    head = text[start.end() : spent.end()]
-    return head + items[0], head + (items[1][again.end() :] if again else items[1])
+    return ()
 
 
 def _chain(question: str) -> Iterable[str]:

@@ -115,8 +115,6 @@ NUMBER_RULES = (
 _FEW, _SEVERAL, _YEAR_NUMBERS = tags_of("FEWER"), tags_of("several"), tags_of("Y4")
 _VAGUE_COUNTS = dict.fromkeys(_FEW, (2, 5)) | dict.fromkeys(_SEVERAL, (3, 8))
 """Lowest and highest number that is meant."""
-A_FEW = 5
-"""The highest number of "the days after" a date."""
 
 
 def _counted(match: RuleMatch) -> CalendarLength | None:
@@ -191,8 +189,7 @@ def _year_month_day(match: RuleMatch) -> DayRange | None:
 
 def _month_and_day(match: RuleMatch) -> tuple[int, int] | None:
     first, second = match.value("first"), match.value("second")
-    day_first = match.context.day_first if first <= 12 and second <= 12 else first > 12
-    month, day = (second, first) if day_first else (first, second)
+    month, day = (second, first) if first > 12 else (first, second)
     return (month, day) if month <= 12 else None
 
 

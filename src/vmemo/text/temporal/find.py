@@ -72,11 +72,9 @@ class ResolvedTime(NamedTuple):
     days: DayRange
 
 
-def parse(
-    text: str, reference: datetime, *, prefer: Preference = "past", day_first: bool = False, southern: bool = False
-) -> list[ResolvedTime]:
+def parse(text: str, reference: datetime, *, prefer: Preference = "past", southern: bool = False) -> list[ResolvedTime]:
     """Return the time expressions in order and without overlap, in the calendar of the reference's time zone."""
-    context = ParseContext(text, reference, prefer, day_first=day_first, southern=southern)
+    context = ParseContext(text, reference, prefer, southern=southern)
     line = _merge_numbers(context)
     return _combine(DATE_STAGE.apply(line, context), context) if line else []
 
@@ -202,7 +200,6 @@ def find_times(
     reference: datetime,
     *,
     prefer: Preference | None = None,
-    day_first: bool = False,
     southern: bool = False,
 ) -> list[TimeExpression]:
     """Return the time expressions in order and without overlap. Days are those of the reference's time zone.
@@ -211,7 +208,7 @@ def find_times(
     unless the sentence asks about the future ("What will I do on Friday?"). With `southern`, summer is in December.
     """
     _require_time_zone(reference)
-    read = partial(parse, text, reference, day_first=day_first, southern=southern)
+    read = partial(parse, text, reference, southern=southern)
     found = read(prefer=prefer or "past")
     if prefer is None:
         found = _prefer_by_tense(text, reference, found, lambda: read(prefer="future"))

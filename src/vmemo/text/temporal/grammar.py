@@ -95,7 +95,6 @@ class ParseContext:
     text: str
     now: datetime
     prefer: Preference
-    day_first: bool = False
     southern: bool = False
     """Seasons are those of the southern hemisphere."""
 

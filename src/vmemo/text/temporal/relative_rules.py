@@ -34,7 +34,6 @@ from vmemo.text.temporal.calendar_days import (
     weekday_on_or_after,
     whole_period,
 )
-from vmemo.text.temporal.date_rules import A_FEW
 from vmemo.text.temporal.grammar import Rule, RuleMatch, tags_of
 
 # Distances from the reference: "two weeks ago", "in three days", "the last 10 days".
@@ -376,13 +375,12 @@ def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
 
 
 def _adjacent_to(match: RuleMatch) -> DayRange | None:
-    """Resolve "the week before Easter", "the day after", "the weekend before", "the days after"."""
+    """Resolve "the week before Easter", "the day after" and "the weekend before"."""
     base, unit, after = match.days("base"), match.value("unit"), match.has("forward")
     if base.start is None or base.end is None:
         return None
     if match.is_plural("unit"):
-        vague = CalendarLength.of(A_FEW, unit, exact=False)
-        return _length_adjacent(base, vague, 1 if after else -1)
+        return None
     if unit == WEEKEND:
         return _weekend_adjacent(base.start, base.end, relative=base.relative, after=after)
     if unit == DAY or base.kind in ("day", "weekday", "offset"):
@@ -392,15 +390,6 @@ def _adjacent_to(match: RuleMatch) -> DayRange | None:
         bounds = period_bounds(base.end if after else add_days(base.start, -1), unit)
     kind: RangeKind = "day" if unit == DAY else "span"
     return bounds and DayRange(*bounds, kind=kind, relative=base.relative, certain=base.certain)
-
-
-def _length_adjacent(base: DayRange, length: CalendarLength, sign: int) -> DayRange | None:
-    origin = base.end if sign > 0 else base.start
-    other = origin and length.move(origin, sign)
-    if origin is None or other is None:
-        return None
-    start, end = min(origin, other), max(origin, other)
-    return DayRange(start, end, relative=base.relative, certain=base.certain and length.exact)
 
 
 def _weekend_adjacent(start: date, end: date, *, relative: bool, after: bool) -> DayRange:
