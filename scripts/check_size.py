@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 50_850,
+    "src": 50_750,
     "server/src": 7_200,
     "neo4j/src": 4_700,
     "hindsight/src": 2_050,

@@ -235,9 +235,7 @@ def test_a_service_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     pauses = Pauses()
-    with pytest.raises(
-        RerankFailed, match=rf"127\.0\.0\.1:{port} gave no complete answer in 3 attempts: ConnectionRefused"
-    ):
+    with pytest.raises(RerankFailed, match=rf"127\.0\.0\.1:{port} gave no complete answer in 3 attempts: .*connect"):
         rerank(HttpReranker(f"http://127.0.0.1:{port}/", sleep=pauses))
     assert pauses.taken == [0.2, 0.4]
 

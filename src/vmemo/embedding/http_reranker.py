@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse, IncompleteRead
-from typing import cast
-from urllib.error import URLError
-from urllib.request import HTTPErrorProcessor, OpenerDirector, Request, build_opener
 
+import httpx2
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput, RerankFailed
-from vmemo.llm.connections import check_api_key, parse_url
+from vmemo.llm.connections import check_api_key, default_certificates, parse_url
+from vmemo.llm.openai import retry_after_seconds
 
 _RETRY_SECONDS = (0.2, 0.4)
 """Seconds before the second and the third attempt."""
@@ -24,7 +20,6 @@ _MAX_RETRY_AFTER = 5.0
 """Seconds of a Retry-After header that are waited at most, because the recall waits too."""
 _MAX_BYTES = 32 * 1024 * 1024
 """Size of a response: a few bytes per text, and the texts themselves if the service repeats them."""
-_CHUNK = 65_536
 
 
 class _Result(BaseModel):
@@ -37,31 +32,6 @@ class _RerankResponse(BaseModel):
     # An error message with the input would write texts to logs.
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)
     results: list[_Result]
-
-
-@dataclass(frozen=True)
-class _HttpReply:
-    status: int
-    body: bytes
-    retry_after: str
-
-    @property
-    def is_success(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def is_transient(self) -> bool:
-        """True if the same request may succeed later."""
-        return self.status == 429 or self.status >= 500
-
-
-class _NoRedirects(HTTPErrorProcessor):
-    """Returns every response as it is: a followed redirect could send the key and the texts to another host."""
-
-    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:
-        return response
-
-    https_response = http_response
 
 
 class HttpReranker:
@@ -112,52 +82,38 @@ class HttpReranker:
         return self._scores(body, len(texts))
 
     async def _send(self, body: bytes) -> bytes:
-        opener = build_opener(_NoRedirects)
-        for pause in (*_RETRY_SECONDS, None):
-            try:
-                async with asyncio.timeout(self._timeout):
-                    reply = await asyncio.to_thread(self._post, opener, body)
-            except TimeoutError as error:
-                raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
-            except OSError as error:
-                if pause is None:
-                    raise self._failed(f"gave no complete answer in {_ATTEMPTS} attempts: {error!r}") from error
-                wait = pause
-            else:
-                if reply.is_success:
-                    return reply.body
-                if pause is None or not reply.is_transient:
-                    raise self._failed(f"answered with status {reply.status}{_advice(reply.status)}")
-                wait = max(pause, _seconds(reply.retry_after))
-            await self._sleep(wait)
+        async with httpx2.AsyncClient(timeout=None, verify=default_certificates(trust_env=True)) as client:
+            for pause in (*_RETRY_SECONDS, None):
+                wait = pause or 0.0
+                try:
+                    async with asyncio.timeout(self._timeout):
+                        response, answer = await self._post(client, body)
+                except TimeoutError as error:
+                    raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
+                except httpx2.HTTPError as error:
+                    if pause is None:
+                        # Other messages may contain a line of the response, which may repeat the texts.
+                        shown = error if isinstance(error, httpx2.ConnectError) else type(error).__name__
+                        raise self._failed(f"gave no complete answer in {_ATTEMPTS} attempts: {shown}") from None
+                else:
+                    status = response.status_code
+                    if response.is_success:
+                        return answer
+                    if pause is None or not (status == 429 or status >= 500):
+                        raise self._failed(f"answered with status {status}{_advice(status)}")
+                    wait = max(wait, min(retry_after_seconds(response.headers) or 0.0, _MAX_RETRY_AFTER))
+                await self._sleep(wait)
         raise AssertionError("unreachable")
 
-    def _post(self, opener: OpenerDirector, body: bytes) -> _HttpReply:
-        deadline = time.monotonic() + self._timeout
-        request = Request(self._url, data=body, headers=self._headers, method="POST")
-        try:
-            with cast("HTTPResponse", opener.open(request, timeout=self._timeout)) as response:
-                return _HttpReply(
-                    response.status, self._read(response, deadline), response.headers.get("Retry-After", "")
-                )
-        except URLError as error:
-            raise error.reason if isinstance(error.reason, OSError) else error from None
-        except HTTPException as error:
-            # The message may contain a line of the response, which may repeat the texts.
-            raise ConnectionError(type(error).__name__) from None
-
-    def _read(self, response: HTTPResponse, deadline: float) -> bytes:
-        """Return the whole body. The socket's timeout restarts with each byte, so the deadline is checked here."""
-        body = bytearray()
-        while chunk := response.read1(_CHUNK):
-            body += chunk
-            if len(body) > _MAX_BYTES:
-                raise self._failed(f"returned more than {_MAX_BYTES} bytes")
-            if time.monotonic() > deadline:
-                raise TimeoutError
-        if response.length:
-            raise IncompleteRead(b"", response.length)
-        return bytes(body)
+    async def _post(self, client: httpx2.AsyncClient, body: bytes) -> tuple[httpx2.Response, bytes]:
+        """Return the response and its whole body. Redirects are not followed: they could lead the key elsewhere."""
+        answer = bytearray()
+        async with client.stream("POST", self._url, content=body, headers=self._headers) as response:
+            async for packet in response.aiter_bytes():
+                answer += packet
+                if len(answer) > _MAX_BYTES:
+                    raise self._failed(f"returned more than {_MAX_BYTES} bytes")
+        return response, bytes(answer)
 
     def _scores(self, body: bytes, count: int) -> list[float]:
         try:
@@ -186,8 +142,3 @@ def _advice(status: int) -> str:
     if status in (401, 403):
         return ": check the API key"
     return ""
-
-
-def _seconds(retry_after: str) -> float:
-    """Return the seconds of a Retry-After header up to the limit; a date counts as 0."""
-    return min(float(retry_after), _MAX_RETRY_AFTER) if retry_after.isascii() and retry_after.isdigit() else 0.0
