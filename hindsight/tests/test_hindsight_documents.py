@@ -11,8 +11,7 @@ import pytest
 
 from vmemo import InvalidInput
 from vmemo.models import Message, MessageId
-from vmemo_hindsight.document_changes import DocumentChanges, compare
-from vmemo_hindsight.items import HindsightRetain
+from vmemo_hindsight.retain import DocumentChanges, HindsightRetain, compare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 1, 1, 13, tzinfo=UTC)

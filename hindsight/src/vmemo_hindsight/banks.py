@@ -20,7 +20,7 @@ from vmemo_hindsight.dependencies import (
     ReadOrCreateBank,
     WriteBank,
 )
-from vmemo_hindsight.requests import HindsightRequest, OffsetPage, is_unset, unsupported_option
+from vmemo_hindsight.schemas import HindsightRequest, OffsetPage, is_unset, unsupported_option
 from vmemo_server.dependencies import AnyPrincipal, AppState, RequestSession
 from vmemo_server.paths import ExactRoute
 from vmemo_server.responses import record

@@ -16,8 +16,8 @@ from vmemo.models.base import Name, Text
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, PREFIX, ReadBank, WriteBank
 from vmemo_hindsight.filters import HindsightTagsMatch, is_current, matches_tags
-from vmemo_hindsight.includes import positions
-from vmemo_hindsight.requests import OffsetPage
+from vmemo_hindsight.query import positions
+from vmemo_hindsight.schemas import OffsetPage
 from vmemo_hindsight.serializers import chunk_id, parse_chunk_id, parse_time, string_metadata
 from vmemo_server.dependencies import AnyPrincipal, open_session
 from vmemo_server.paths import ExactRoute

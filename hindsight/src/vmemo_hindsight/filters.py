@@ -15,8 +15,7 @@ from pydantic import Field
 from vmemo.models import Fact
 from vmemo.models.base import Name, TagsMatch
 from vmemo.models.requests import RecallOptions
-from vmemo_hindsight.requests import OffsetPage, unsupported_option
-from vmemo_hindsight.schemas import FactType
+from vmemo_hindsight.schemas import FactType, OffsetPage, unsupported_option
 from vmemo_hindsight.serializers import context_of, parse_time
 
 HindsightTagsMatch = Literal["any", "all", "any_strict", "all_strict", "exact"]

@@ -17,7 +17,7 @@ from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, ReadBank
 from vmemo_hindsight.filters import MemoryListRequest, is_current
 from vmemo_hindsight.operations import operation_of
-from vmemo_hindsight.requests import HindsightRequest, OffsetPage
+from vmemo_hindsight.schemas import HindsightRequest, OffsetPage
 from vmemo_hindsight.serializers import format_time, memory_item, source_messages
 from vmemo_server.paths import ExactRoute
 from vmemo_server.responses import json_response, record

@@ -13,8 +13,8 @@ from vmemo.models.base import Name
 from vmemo.models.results import Job
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, ReadBank, WriteBank
-from vmemo_hindsight.requests import HindsightRequest, OffsetPage, unsupported_option
 from vmemo_hindsight.retain import messages_of
+from vmemo_hindsight.schemas import HindsightRequest, OffsetPage, unsupported_option
 from vmemo_hindsight.serializers import format_time
 from vmemo_server.dependencies import RequestSession
 from vmemo_server.paths import ExactRoute
