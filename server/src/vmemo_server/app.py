@@ -21,16 +21,18 @@ from vmemo_server.dependencies import AppState
 from vmemo_server.middleware import (
     CORS,
     AuditMiddleware,
-    ContentTypeMiddleware,
-    MethodMiddleware,
+    CheckMiddleware,
     RequestIdMiddleware,
-    TrustedHostMiddleware,
+    check_content_type,
+    check_framing,
+    check_host,
+    check_method,
     checked_origin,
 )
 from vmemo_server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo_server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo_server.paths import is_console
-from vmemo_server.request_body import BodyFramingMiddleware, BodyLimitMiddleware
+from vmemo_server.request_body import BodyLimitMiddleware
 from vmemo_server.routes import banks, inspect, messages, query, system
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -105,15 +107,15 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
         app.add_exception_handler(kind, handle)
     # Starlette runs the middleware that was added last first.
     app.add_middleware(BodyLimitMiddleware, limits=state.limits)
-    app.add_middleware(ContentTypeMiddleware)
+    app.add_middleware(CheckMiddleware, check=check_content_type)
     app.add_middleware(AuditMiddleware, access=state.access)
-    app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts, origins=chosen.cors_origins)
-    app.add_middleware(MethodMiddleware)
+    app.add_middleware(CheckMiddleware, check=check_host(frozenset(chosen.hosts), frozenset(chosen.cors_origins)))
+    app.add_middleware(CheckMiddleware, check=check_method)
     app.add_middleware(ObserverMiddleware, observer=observer, respond=_unexpected_error)
     _add_tracing(app)
     if chosen.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=chosen.cors_origins, **CORS)
-    app.add_middleware(BodyFramingMiddleware)
+    app.add_middleware(CheckMiddleware, check=check_framing)
     app.add_middleware(RequestIdMiddleware)
     return app
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, Self, TypeVar
 
+from vmemo import Memory
 from vmemo.errors import InvalidInput, NotFound, VmemoError
 from vmemo.models.base import ALL_BANKS, Permission, is_placeholder
 from vmemo_server.errors import PermissionDenied, RateLimited, Unauthenticated
@@ -76,32 +76,6 @@ def matches(patterns: Iterable[str], bank: str) -> bool:
     return any(bank.startswith(each[:-1]) if each.endswith("*") else bank == each for each in patterns)
 
 
-class SupportsBanks(Protocol):
-    """The part of `Memory` that opening a bank needs."""
-
-    def bank(self, name: str) -> Self:
-        """Return the memory of another bank."""
-        ...
-
-    def on_behalf_of(self, principal: str) -> Self:
-        """Return the same memory for requests of a principal, which take turns with those of others."""
-        ...
-
-    def without_creation(self) -> Self:
-        """Return the same memory, whose verbs raise NotFound if the bank is missing."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """True if this process has opened the bank."""
-        ...
-
-    async def exists(self) -> bool:
-        """Return True if the bank exists."""
-        ...
-
-
-M = TypeVar("M", bound=SupportsBanks)
 _NAMED = 5
 """Banks that a denial names."""
 
@@ -163,7 +137,7 @@ class Principal:
         named = ", ".join(map(repr, self.banks[:_NAMED])) + (", …" if len(self.banks) > _NAMED else "")
         return f"bank {named}" if self.only_bank else f"banks {named}"
 
-    async def open_bank(self, memory: M, bank: str, permission: Permission, *, create: bool = False) -> M:
+    async def open_bank(self, memory: Memory, bank: str, permission: Permission, *, create: bool = False) -> Memory:
         """Return the memory of a bank after checking the permission.
 
         Raise NotFound if the bank does not exist, unless `create` is set: the verb then creates it.
@@ -174,7 +148,7 @@ class Principal:
             raise NotFound(f"There is no bank {bank!r:.80} here.")
         return opened
 
-    async def open_for_search(self, memory: M, bank: str) -> M:
+    async def open_for_search(self, memory: Memory, bank: str) -> Memory:
         """Return the memory of a bank as `open_bank` does, for a verb that reads the bank first.
 
         A bank that was opened before is not looked up: the verb raises NotFound if another process deleted it.
@@ -263,10 +237,6 @@ class AccessControl:
         seconds = self.rates.acquire(key_id)
         if seconds > 0:
             raise RateLimited(seconds)
-
-    async def begin_write(self, entry: AuditEntry) -> AuditEntry:
-        """Write an audit entry before a write starts; without one, nothing may be written."""
-        return await self.state.begin_write(entry)
 
     async def finish_write(self, entry: AuditEntry, status: int) -> None:
         """Complete an audit entry. The write that it describes has ended, so a failure does not raise."""

@@ -143,7 +143,7 @@ async def begin_write(request: Request, interface: Interface, bank: str | None) 
         bank=bank,
         request=request_id(request),
     )
-    request.state.audit_entry = await AppState.of(request).access.begin_write(entry)
+    request.state.audit_entry = await AppState.of(request).access.state.begin_write(entry)
 
 
 def _bank(

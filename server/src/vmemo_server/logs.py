@@ -144,7 +144,6 @@ class ServerLog:
         self._repeats = repeats or RepeatLimit()
 
     def request(self, log: RequestLog) -> None:
-        """Log a request."""
         always = {"method": log.method, "route": log.route, "status": log.status, "ms": round(log.seconds * 1000, 1)}
         if_set = {
             "interface": log.interface,
@@ -159,7 +158,6 @@ class ServerLog:
         self._write("error" if log.status >= 500 else "info", "request", fields, repeated)
 
     def job(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """Log a job."""
         fields = {"kind": job.kind, "bank": job.bank, "ms": round(seconds * 1000, 1)}
         if error is None:
             self._write("info", "job", fields)
@@ -167,7 +165,6 @@ class ServerLog:
             self._write("error", "job", fields | {"error": _describe(error)})
 
     def background_error(self, source: str, error: Exception) -> None:
-        """Log an error that no response reports."""
         description = _describe(error)
         self._write("error", source, {"error": description}, f"{source} {description}")
 
@@ -225,7 +222,6 @@ class StandardHandler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record on."""
         self._log.standard(record)
 
 

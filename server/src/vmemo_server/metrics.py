@@ -48,17 +48,14 @@ class Metrics:
             ProcessCollector(registry=self.registry)
 
     def request(self, log: RequestLog) -> None:
-        """Count a request."""
         self._requests.labels(log.interface, log.method, log.route, str(log.status)).inc()
         self._request_seconds.labels(log.interface, log.route).observe(log.seconds)
 
     def job(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """Count a job."""
         self._jobs.labels(job.kind, "done" if error is None else "failed").inc()
         self._job_seconds.labels(job.kind).observe(seconds)
 
     def background_error(self, source: str, error: Exception) -> None:
-        """Count an error that no response reports."""
         self._background_errors.labels(source).inc()
 
     def exposition(self) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypedDict
 
 from fastapi import Request
@@ -41,7 +41,6 @@ class RequestIdMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -60,86 +59,84 @@ class RequestIdMiddleware:
         await self._app(scope, receive, send_with_headers)
 
 
-class MethodMiddleware:
-    """Rejects methods that no route has, so that neither logs nor metrics repeat them."""
+class CheckMiddleware:
+    """Answers a request with the problem that a check finds in it."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, check: Callable[[Request], HttpProblem | None]) -> None:
+        self._app, self._check = app, check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "http" and scope["method"] not in METHODS:
-            allowed = {"Allow": ", ".join(METHODS)}
-            problem = HttpProblem(405, "HttpError", "This server knows no such method. Nothing was changed.", allowed)
+        if scope["type"] == "http" and (problem := self._check(Request(scope))) is not None:
             await problem_response(Request(scope), problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-class TrustedHostMiddleware:
-    """Rejects requests with another Host or Origin; `origins` may be of any host.
+def check_method(request: Request) -> HttpProblem | None:
+    """Reject a method that no route has, so that neither logs nor metrics repeat it."""
+    if request.method in METHODS:
+        return None
+    allowed = {"Allow": ", ".join(METHODS)}
+    return HttpProblem(405, "HttpError", "This server knows no such method. Nothing was changed.", allowed)
+
+
+def check_framing(request: Request) -> HttpProblem | None:
+    """Reject a request with both Content-Length and Transfer-Encoding, and close its connection (RFC 9112, 6.1).
+
+    A proxy may find the end of such a body elsewhere, and the rest of it would be served as another request.
+    """
+    if not {"content-length", "transfer-encoding"} <= set(request.headers):
+        return None
+    detail = "A request may have Content-Length or Transfer-Encoding, not both. Nothing was changed."
+    return HttpProblem(400, "HttpError", detail, {"Connection": "close"})
+
+
+def check_host(allowed: Collection[str], origins: Collection[str]) -> Callable[[Request], HttpProblem | None]:
+    """Return a check that rejects another Host or Origin; `origins` may be of any host.
 
     This keeps web pages from reaching a server without keys, by DNS rebinding or by a cross-site request.
     """
 
-    def __init__(self, app: ASGIApp, allowed: Collection[str], origins: Collection[str] = ()) -> None:
-        self._app, self._allowed, self._origins = app, frozenset(allowed), frozenset(origins)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "http" and "*" not in self._allowed:
-            request = Request(scope)
-            if (problem := self._problem(request)) is not None:
-                await problem_response(request, problem)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    def _problem(self, request: Request) -> HttpProblem | None:
-        if _host(request.headers.get("host", "")) not in self._allowed:
+    def check(request: Request) -> HttpProblem | None:
+        if "*" in allowed:
+            return None
+        if _host(request.headers.get("host", "")) not in allowed:
             return HttpProblem(
                 421, "HostNotAllowed", "This server answers to localhost only; --allow-host adds a host name."
             )
         origin = request.headers.get("origin")
-        if origin is None or origin in self._origins or _host(origin.partition("://")[2]) in self._allowed:
+        if origin is None or origin in origins or _host(origin.partition("://")[2]) in allowed:
             return None
         return HttpProblem(
-            403, "OriginNotAllowed", "Web pages of another host can't use this server; --cors-origin allows an origin."
+            403,
+            "OriginNotAllowed",
+            "Web pages of another host can't use this server; --cors-origin allows an origin.",
         )
+
+    return check
 
 
 def _host(address: str) -> str:
     return re.sub(r":\d+$", "", address).lower()
 
 
-class ContentTypeMiddleware:
-    """Rejects bodies that are not declared as JSON, which a web page could send to any server without asking.
+def check_content_type(request: Request) -> HttpProblem | None:
+    """Reject a body that is not declared as JSON, which a web page could send to any server without asking.
 
-    Only the console takes forms.
+    Only the console takes forms, which have a token against requests of other pages.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "http" and not _has_expected_type(scope):
-            expected = "application/x-ndjson" if is_import(scope) else "application/json"
-            problem = HttpProblem(
-                415, "UnsupportedMediaType", f"Send the body with Content-Type: {expected}. Nothing was changed."
-            )
-            await problem_response(Request(scope), problem)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
-def _has_expected_type(scope: Scope) -> bool:
+    scope = request.scope
     if not has_body(scope) or is_hindsight_upload(scope):
-        return True
-    kind = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if is_console(scope):
-        # Forms have a token against requests of other pages.
-        return kind == "application/x-www-form-urlencoded"
-    return kind in _JSON_LINES if is_import(scope) else kind == "application/json"
+        expected = kind == "application/x-www-form-urlencoded"
+    else:
+        expected = kind in _JSON_LINES if is_import(scope) else kind == "application/json"
+    if expected:
+        return None
+    wanted = "application/x-ndjson" if is_import(scope) else "application/json"
+    return HttpProblem(415, "UnsupportedMediaType", f"Send the body with Content-Type: {wanted}. Nothing was changed.")
 
 
 class AuditMiddleware:
@@ -149,7 +146,6 @@ class AuditMiddleware:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -44,19 +44,11 @@ class RequestLog:
 
 
 class Observer(Protocol):
-    """Receives finished requests and jobs, for logs and metrics."""
+    """Receives finished requests and jobs, and errors that no response reports, for logs and metrics."""
 
-    def request(self, log: RequestLog) -> None:
-        """Receive a finished request."""
-        ...
-
-    def job(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """Receive a finished job."""
-        ...
-
-    def background_error(self, source: str, error: Exception) -> None:
-        """Receive an error that no response reports."""
-        ...
+    def request(self, log: RequestLog) -> None: ...
+    def job(self, job: Job, error: Exception | None, seconds: float) -> None: ...
+    def background_error(self, source: str, error: Exception) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -66,15 +58,12 @@ class CompositeObserver:
     observers: Sequence[Observer]
 
     def request(self, log: RequestLog) -> None:
-        """Pass a finished request to each observer."""
         self._each(lambda observer: observer.request(log))
 
     def job(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """Pass a finished job to each observer."""
         self._each(lambda observer: observer.job(job, error, seconds))
 
     def background_error(self, source: str, error: Exception) -> None:
-        """Pass an error to each observer."""
         self._each(lambda observer: observer.background_error(source, error))
 
     def _each(self, notify: Callable[[Observer], None]) -> None:
@@ -93,7 +82,6 @@ class ObserverMiddleware:
         self._app, self._observer, self._respond = app, observer, respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

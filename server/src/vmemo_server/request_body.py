@@ -1,4 +1,4 @@
-"""ASGI middleware for request bodies: size, time to send, memory of all together, and an unambiguous length."""
+"""ASGI middleware for request bodies: size, time to send, and memory of all together."""
 
 from __future__ import annotations
 
@@ -125,32 +125,10 @@ class JsonValueCounter:
         return self._count
 
 
-class BodyFramingMiddleware:
-    """Rejects requests with both Content-Length and Transfer-Encoding, and closes their connection (RFC 9112, 6.1).
-
-    A proxy may find the end of such a body elsewhere, and the rest of it would be served as another request.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        if scope["type"] == "http" and {"content-length", "transfer-encoding"} <= set(Request(scope).headers):
-            await problem_response(Request(scope), _ambiguous_length())(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
 def has_body(scope: Scope) -> bool:
     """Return True if a request declares a body."""
     headers = Request(scope).headers
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-
-def _ambiguous_length() -> HttpProblem:
-    detail = "A request may have Content-Length or Transfer-Encoding, not both. Nothing was changed."
-    return HttpProblem(400, "HttpError", detail, {"Connection": "close"})
 
 
 def _too_large(limit: int) -> HttpProblem:

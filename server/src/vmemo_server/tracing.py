@@ -22,7 +22,6 @@ class TracingMiddleware:
         self._tracer = trace.get_tracer("vmemo.server")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request inside a span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

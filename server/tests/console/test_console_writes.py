@@ -11,7 +11,7 @@ from console_client import BANK, ConsoleClient, signed_in
 from live_server import LiveServer
 from vmemo import Memory
 from vmemo.sync import portal
-from vmemo_server.console.app import router
+from vmemo_server.console import router
 from vmemo_server.console.route import ConsoleRoute
 
 OPEN = {"/console/sign-in", "/console/sign-out", "/console/banks/{bank}/chat"}

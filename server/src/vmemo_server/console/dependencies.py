@@ -43,7 +43,6 @@ class BankPage(RequestSession):
         return bank_path(self.bank, *parts)
 
     def render(self, template: str, /, **values: Any) -> Response:
-        """Return the page."""
         common = {
             "bank": self.bank,
             "can_write": self.can_write,

@@ -38,7 +38,6 @@ class ConsoleRoute(ExactRoute):
     """A route of a page: errors are pages too, and every response has the console's policy and cookie."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of the route."""
         handle = super().get_route_handler()
 
         async def handle_page(request: Request) -> Response:

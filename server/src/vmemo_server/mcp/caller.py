@@ -55,7 +55,7 @@ class ToolCaller:
 
     async def begin_write(self, tool: str, bank: str) -> AuditEntry:
         """Write an audit entry before a tool runs that may change something."""
-        return await self.access.begin_write(
+        return await self.access.state.begin_write(
             AuditEntry(key=self.principal.key_id, interface="mcp", verb=tool, bank=bank, request=self.request_id)
         )
 

@@ -67,8 +67,6 @@ class QueryArguments(BankArguments):
 
 
 class RecallArguments(QueryArguments):
-    """Arguments of recall."""
-
     max_tokens: Tokens = 2048
 
 
@@ -82,8 +80,6 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> str:
 
 
 class ContextArguments(BankArguments):
-    """Arguments of context."""
-
     query: QueryText | None = Field(default=None, description="What the conversation is about")
     user: Name | None = Field(default=None, description="Name, if several people use the bank")
     max_tokens: Tokens = 2048
@@ -99,12 +95,8 @@ async def context(context: ToolContext, arguments: ContextArguments) -> str:
     return quote(found.text or NOTHING)
 
 
-class ReflectArguments(QueryArguments):
-    """Arguments of reflect."""
-
-
 @tool("Reflect", "read", effects=ToolEffects(stores_opinions=True))
-async def reflect(context: ToolContext, arguments: ReflectArguments) -> str:
+async def reflect(context: ToolContext, arguments: QueryArguments) -> str:
     """Get a finished, cited answer that weighs many memories: summaries, judgements, changes over time. Slower than
     recall; may store the opinion it forms. Without a language model it quotes the best facts."""
     tokens = min(_REFLECT_TOKENS, context.principal.limits.max_tokens)
@@ -125,8 +117,6 @@ class MessageArguments(ToolArguments):
 
 
 class RetainArguments(BankArguments):
-    """Arguments of retain."""
-
     content: str = Field(default="", description="Self-contained sentences with names and dates")
     messages: tuple[MessageArguments, ...] = Field(default=(), description="Instead of content: a conversation")
     speaker: Name | None = None
@@ -176,8 +166,6 @@ def _retained(retained: Retained) -> str:
 
 
 class ForgetArguments(BankArguments):
-    """Arguments of forget."""
-
     fact: Name | None = Field(default=None, description="Id of one fact")
     messages: StringList = Field(default=(), description="Message ids from why or browse")
     document: Name | None = Field(default=None, description="Name of a source")
@@ -203,8 +191,6 @@ RecordKind = Literal["messages", "facts", "pinned", "instructions", "opinions", 
 
 
 class WhyArguments(BankArguments):
-    """Arguments of why."""
-
     fact: Name = Field(description="Id, as recall shows it")
 
 
@@ -229,8 +215,6 @@ async def why(context: ToolContext, arguments: WhyArguments) -> str:
 
 
 class EditArguments(BankArguments):
-    """Arguments of edit_memory."""
-
     fact: Name = Field(description="Id, as recall shows it")
     text: Content | None = Field(default=None, description="The corrected fact")
     reason: str = Field(default="", max_length=1000)
@@ -259,8 +243,6 @@ async def edit_memory(context: ToolContext, arguments: EditArguments) -> str:
 
 
 class BrowseArguments(BankArguments):
-    """Arguments of browse."""
-
     kind: RecordKind
     document: Name | None = Field(default=None, description="Only its messages")
     entity: Name | None = Field(default=None, description="Only its observations")
@@ -327,8 +309,6 @@ class BankOnlyArguments(BankArguments):
 
 
 class ListBanksArguments(ToolArguments):
-    """Arguments of list_banks."""
-
     prefix: str = Field(default="", max_length=512)
     limit: int = Field(default=100, ge=1, le=1000)
 
@@ -360,8 +340,6 @@ async def status(context: ToolContext, arguments: BankOnlyArguments) -> str:
 
 
 class DeleteBankArguments(BankArguments):
-    """Arguments of delete_bank."""
-
     bank: Name = Field()  # pyright: ignore[reportGeneralTypeIssues] - it is required here
 
 

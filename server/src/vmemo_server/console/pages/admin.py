@@ -32,7 +32,6 @@ MAX_NEXT = 2000
 
 @router.get("/sign-in")
 async def form(request: Request, next: str = "") -> Response:
-    """Show the form."""
     return render(request, "sign_in.html", {"next": _local(next), "problem": ""})
 
 

@@ -111,7 +111,6 @@ async def process(form: WriteForm) -> Response:
 
 @router.post("/banks/{bank}/maintain")
 async def maintain(form: WriteForm) -> Response:
-    """Run maintenance."""
     await form.run(MaintainRequest())
     return redirect(form.path(), "maintained")
 
