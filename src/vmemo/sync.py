@@ -154,6 +154,16 @@ def twin(
     return _named(call, verb)
 
 
+def twin_function(verb: Callable[P, Coroutine[object, object, R]]) -> Callable[P, R]:
+    """Return the synchronous twin of an async function."""
+
+    @wraps(verb, updated=())
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return portal.run(verb(*args, **kwargs))
+
+    return _named(call, verb)
+
+
 def twin_stream(
     verb: Callable[Concatenate[Owner, P], AsyncGenerator[R]],
 ) -> Callable[Concatenate[Owner, P], Iterator[R]]:

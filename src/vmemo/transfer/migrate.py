@@ -25,7 +25,7 @@ from vmemo.models.base import Record
 from vmemo.models.changes import RestoreRecord
 from vmemo.ports import Store
 from vmemo.settings import Settings, build_store, database_url
-from vmemo.sync import portal
+from vmemo.sync import twin_function
 from vmemo.transfer.export_format import Kind, head, kind_of, line_of, records
 from vmemo.transfer.incoming import (
     PAGE,
@@ -72,19 +72,7 @@ async def migrate(
         return await move(source, target, names, on_progress=on_progress)
 
 
-def migrate_sync(
-    source_url: str | Path,
-    target_url: str | Path,
-    /,
-    *,
-    banks: Sequence[str] | None = None,
-    restart: bool = False,
-    on_progress: OnProgress | None = None,
-    settings: Settings | None = None,
-) -> MigrationReport:
-    """Synchronous twin of `migrate`."""
-    moving = migrate(source_url, target_url, banks=banks, restart=restart, on_progress=on_progress, settings=settings)
-    return portal.run(moving)
+migrate_sync = twin_function(migrate)
 
 
 def _store(url: str, settings: Settings | None) -> Store:

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from vmemo.errors import Unsupported
 from vmemo.settings import EncryptionKey, Settings, build_store
-from vmemo.sync import portal
+from vmemo.sync import twin_function
 
 
 @runtime_checkable
@@ -42,13 +42,4 @@ async def rekey(
         await store.close()
 
 
-def rekey_sync(
-    url: str | Path,
-    /,
-    *,
-    new_key: EncryptionKey | Path | None,
-    encryption_key: EncryptionKey | None = None,
-    settings: Settings | None = None,
-) -> bool:
-    """Synchronous twin of `rekey`."""
-    return portal.run(rekey(url, new_key=new_key, encryption_key=encryption_key, settings=settings))
+rekey_sync = twin_function(rekey)
