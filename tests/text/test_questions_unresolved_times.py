@@ -78,6 +78,7 @@ NOTHING: list[str] = [
     "What did I do on the last day of the month before last?",
     "What did I do in week 12 of last year?",
     "What did I do one and a half decades ago?",
+    "What do I have Tuesday week?",
     "Who called yesterday?",
     "What did I eat a month and a day ago?",
     "What did we earn in Q3 of last fiscal year?",

@@ -106,6 +106,9 @@ RANGES = [
 
 COUNTED = [
     ("a year and a half ago", "2021-11-08", "2021-11-09"),
+    ("a month ago today", "2023-04-08", "2023-04-09"),
+    ("two weeks ago yesterday", "2023-04-23", "2023-04-24"),
+    ("between the 2nd and the 5th", "2023-05-02", "2023-05-05"),
     ("two and a half years ago", "2020-11-08", "2020-11-09"),
     ("half a year ago", "2022-11-08", "2022-11-09"),
     ("2 or 3 weeks ago", "2023-04-17", "2023-04-25"),

@@ -295,6 +295,16 @@ def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
     return _in_either_direction(single_day(_nearest_day(match)))
 
 
+def _ordinal_range(match: RuleMatch) -> DayRange | None:
+    """Resolve "between the 5th and the 10th"."""
+    start, number = _nearest_day(match), match.value("second")
+    month = start and start.replace(day=1)
+    if month and start and number <= start.day:
+        month = add_units(month, 1, MONTH)
+    end = month and make_date(month.year, month.month, number)
+    return display_last_day(DayRange(start, end, either_direction=True)) if start and end else None
+
+
 def _weekday_and_ordinal(match: RuleMatch) -> DayRange | None:
     return _in_either_direction(single_day(_nearest_day(match, weekday=match.value("weekday"))))
 
@@ -336,6 +346,7 @@ DATE_RULES = (
     Rule("first=DD SEP second=DD SEP year=Y4", _numeric),
     Rule(f"{_NOT_JOINED} first=DD SLASH second=DD SLASH year=YY {_NO_NUMBER_FOLLOWS}", _numeric),
     Rule(f"{_AFTER_DATE_CUE} first=DD SLASH second=DD (?!SLASH)", _yearless_numeric),
+    Rule("(?<=for|of) first=DD SLASH second=DD (?=$|STOP|COMMA)", _yearless_numeric),
     Rule("first=DD SLASH second=DD (?=TO DD SLASH)", _yearless_numeric),
     Rule("(?<=WFULL|WABBR) first=DD (DASH|DOT) second=DD (?!SEP)", _yearless_numeric),
     Rule("(?<=on) first=DD (DOT|DASH) second=DD (?!SEP)", _yearless_numeric),
@@ -373,6 +384,7 @@ DATE_RULES = (
     Rule(f"(?<=on) the? ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
     Rule(f"(?<=since|until|till|by|for|before|after) the ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
     Rule(f"(?<=on the ORDNUM (and|or)) the? ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(from|between) the ordinal=ORDNUM (and|TO) the second=ORDNUM {_NO_NOUN_FOLLOWS}", _ordinal_range),
     Rule("weekday=WDAY COMMA? the? ordinal=ORD (?!of)(?!MONTH)", _weekday_and_ordinal),
     Rule("weekday=WDAY ordinal=DD (?=$|STOP|COMMA|HYPHEN|at|from|in|with|for|we|i)", _weekday_and_ordinal),
     Rule("the? week (of|starting|beginning) the ordinal=ORDNUM (?!of)(?!MONTH)", _week_of_ordinal),

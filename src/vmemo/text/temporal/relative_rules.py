@@ -26,6 +26,7 @@ from vmemo.text.temporal.calendar_days import (
     add_units,
     display_last_day,
     nearest_yearly,
+    next_weekday,
     part_of,
     period_bounds,
     period_start,
@@ -163,6 +164,13 @@ def _compared_offset(match: RuleMatch, origin: date, sign: int, *, relative: boo
     return DayRange(start, end, certain=False) if start < end else None
 
 
+def _ago_to_the_day(match: RuleMatch) -> DayRange | None:
+    """Resolve "a month ago today" and "two weeks ago yesterday" to one day."""
+    origin = add_units(match.today, match.value("day"), DAY)
+    day = origin and match.length("length").offset_from(origin, -1)
+    return day and replace(day, displayed=None)
+
+
 def _weekdays_away(match: RuleMatch) -> DayRange | None:
     """Resolve "two Fridays ago" and "two Fridays from now"; the nearest one is the first."""
     sign = 1 if match.has("forward") else -1
@@ -185,6 +193,7 @@ COUNTED_RULES = (
     Rule("(?<!time) in length=LENGTH (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_length),
     Rule("length=LENGTH (forward=later|earlier) (?!this)(?!than)(?!in)(?!on)(?!WORD than)", _later),
     Rule("comparison=(more|less) than length=LENGTH (ago|forward=(from now|hence))", _compared_to_now),
+    Rule("length=LENGTH ago day=RELDAY", _ago_to_the_day),
     Rule("count=COUNT weekday=WPLURAL (ago|forward=(from now))", _weekdays_away),
 )
 
@@ -443,6 +452,15 @@ def _duration_from(match: RuleMatch) -> DayRange | None:
     return end and DayRange(base.start, end, relative=base.relative, certain=base.certain)
 
 
+def _week_after_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
+    named = match.days("weekday").start
+    if named is None or (match.has("length") and _is_rate(match)):
+        return None
+    length = match.length("length") if match.has("length") else CalendarLength.of(1, WEEK)
+    return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
+
+
 _DIRECTION = "(before|previous to|forward=(after|following))"
 
 OFFSET_RULES = (
@@ -455,6 +473,8 @@ OFFSET_RULES = (
         _offset_from,
     ),
     Rule("for length=LENGTH COMMA? (from|starting) (on|from)? base=DAY", _duration_from),
+    Rule("length=LENGTH on weekday=WEEKDAY", _week_after_weekday),
+    Rule("weekday=WEEKDAY week (?=$|STOP|COMMA)", _week_after_weekday),
 )
 OFFSET_WEEKDAY_RULES = (
     Rule("base=OFFSET (on|COMMA) weekday=WEEKDAY", _weekday_at_offset),
