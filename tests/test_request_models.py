@@ -18,7 +18,8 @@ from scripts.cli_reference import all_commands
 from vmemo import Memory
 from vmemo.client import Client
 from vmemo.models import requests as r
-from vmemo.models.request_fields import IGNORED_KEYS, Request
+from vmemo.models.base import Request
+from vmemo.models.requests import IGNORED_KEYS
 from vmemo.testing import HashEmbedder
 from vmemo_server.app import create_app
 from vmemo_server.auth import Principal

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from vmemo import Memory
 from vmemo.models import Fact, Message, MessageId
-from vmemo.models.base import Name
-from vmemo.models.request_fields import QueryText
+from vmemo.models.base import Name, QueryText
 from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
 from vmemo_hindsight.dependencies import BANK, ReadOrCreateBank

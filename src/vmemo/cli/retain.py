@@ -22,8 +22,7 @@ from vmemo.cli.output import counted, one_line, stderr, with_progress
 from vmemo.cli.target import run
 from vmemo.errors import InvalidInput
 from vmemo.models import Role
-from vmemo.models.request_fields import ChatMessage, chat_values
-from vmemo.models.requests import MessageOptions
+from vmemo.models.requests import ChatMessage, MessageOptions, chat_values
 from vmemo.models.results import Forgotten, Job
 
 CHUNK = 20_000

@@ -26,10 +26,18 @@ from vmemo.models import (
     Provenance,
     requests as r,
 )
+from vmemo.models.base import Returns
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
-from vmemo.models.request_fields import ChatMessage, Returns, chat_values
-from vmemo.models.requests import MessageDefaults, MessageOptions, NewMessage, RecallOptions, ReflectOptions
+from vmemo.models.requests import (
+    ChatMessage,
+    MessageDefaults,
+    MessageOptions,
+    NewMessage,
+    RecallOptions,
+    ReflectOptions,
+    chat_values,
+)
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent
 from vmemo.sync import Task, twin, twin_stream

@@ -6,9 +6,9 @@ A request states the verb's arguments, their limits and their meaning. Interface
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Self, TypedDict, cast
+from typing import Annotated, Any, Self, TypeAlias, TypedDict, cast
 
 from pydantic import (
     AfterValidator,
@@ -27,17 +27,39 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from vmemo.errors import InvalidInput
 from vmemo.models.base import (
+    LARGEST_PAGE,
+    MAX_BATCH,
+    MAX_FILTERS,
+    MAX_LOOKUPS,
+    MAX_NODES,
+    AnswerSchema,
     Budget,
+    ComparableMetadata,
     Content,
+    Count,
     EntityId,
+    Expiry,
+    Flag,
+    HalfLife,
     Instant,
+    Metadata,
     Name,
+    Names,
     Network,
+    NewMessageId,
+    Nodes,
     Permission,
+    QueryText,
+    Request,
+    Returns,
     Role,
     TagsMatch,
     Text,
+    Tokens,
+    Weight,
+    distinct,
     utc_now,
 )
 from vmemo.models.prompt_context import PromptContext
@@ -53,34 +75,84 @@ from vmemo.models.records import (
     Message,
     Profile,
 )
-from vmemo.models.request_fields import (
-    LARGEST_PAGE,
-    MAX_BATCH,
-    MAX_FILTERS,
-    MAX_LOOKUPS,
-    MAX_NODES,
-    AnswerSchema,
-    ChatMessage,
-    ComparableMetadata,
-    Count,
-    Expiry,
-    Flag,
-    HalfLife,
-    Metadata,
-    Names,
-    NewMessageId,
-    Nodes,
-    QueryText,
-    Request,
-    Returns,
-    Tokens,
-    Weight,
-    chat_values,
-    describe_chat_form,
-    distinct,
-)
 from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Skipped, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent, WebhookUrl
+
+ChatMessage: TypeAlias = Mapping[str, object]
+"""A message in the form of chat APIs, such as {"role": "user", "content": "Hello", "name": "Ana"}.
+
+The content is a text, or a list of parts whose texts are joined. Keys of `NewMessage`, such as `timestamp`, are
+accepted too.
+"""
+_CALLS = ("tool_calls", "function_call")
+IGNORED_KEYS = (*_CALLS, "tool_call_id", "refusal", "audio", "annotations", "type", "status")
+"""Keys of chat messages that are left out: they hold no words that were said."""
+_ROLES = {"developer": "system", "function": "tool"}
+_PART = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"type": {}, "text": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
+    ]
+}
+_NULL = {"type": "null"}
+
+
+def chat_values(message: ChatMessage) -> dict[str, object] | None:
+    """Return the fields of a message that has the form of chat APIs; None if it has no text, such as a tool call."""
+    values = {key: value for key, value in message.items() if key not in IGNORED_KEYS and value is not None}
+    name = values.pop("name", "")
+    role = values.get("role")
+    if not isinstance(name, str):
+        raise InvalidInput(f"name must be text, not {type(name).__name__}")
+    if name:
+        values.setdefault("speaker", name)
+    if isinstance(role, str):
+        values["role"] = _ROLES.get(role, role)
+    if "content" in values:
+        values["content"] = _text(values["content"])
+    elif "content" in message or any(key in message for key in _CALLS):
+        return None
+    return None if values.get("content", "") is None else values
+
+
+def _text(content: object) -> object:
+    """Return the text of a list of parts, or None if they have none; other content is returned as it is."""
+    if not isinstance(content, Sequence) or isinstance(content, str | bytes | bytearray):
+        return content
+    return "\n".join(_texts(cast("Sequence[object]", content))) or None
+
+
+def _texts(parts: Sequence[object]) -> Iterator[str]:
+    for part in parts:
+        text = cast("Mapping[str, object]", part).get("text") if isinstance(part, Mapping) else part
+        if isinstance(text, str):
+            yield text
+        elif text is not None or part is None:
+            raise InvalidInput("each part of content must be text, or an object whose text, if it has one, is text")
+
+
+def describe_chat_form(schema: dict[str, Any]) -> None:
+    """Extend the JSON schema of a message by what `chat_values` accepts."""
+    fields: dict[str, Any] = schema["properties"]
+    fields["name"] = {"type": "string", "description": "The speaker's name, as chat APIs call it."}
+    [roles, _] = fields["role"]["anyOf"]
+    roles["enum"] = [*roles["enum"], *_ROLES]
+    for name, field in fields.items():
+        fields[name] = _nullable(field)
+    fields["content"]["anyOf"].append({"type": "array", "items": _PART})
+    fields["content"]["description"] = (
+        "Text, or a list of parts whose texts are joined. A message without text, such as a tool call, is skipped."
+    )
+    fields |= {key: {"description": "Accepted, as in chat APIs, and not stored."} for key in IGNORED_KEYS}
+    del schema["required"]
+    schema["anyOf"] = [{"required": [key]} for key in ("content", *_CALLS)]
+
+
+def _nullable(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field that may also be null; its title, description and examples stay outside."""
+    about = {key: field.pop(key) for key in ("title", "description", "default", "examples") if key in field}
+    choices: list[Any] = field["anyOf"] if set(field) == {"anyOf"} else [field]
+    return {"anyOf": choices if _NULL in choices else [*choices, _NULL], **about}
 
 
 class MessageOptions(TypedDict, total=False):

@@ -16,8 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, V
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.models.base import MAX_NAME, Instant, Name, Permission
-from vmemo.models.request_fields import MAX_FILTERS
+from vmemo.models.base import MAX_FILTERS, MAX_NAME, Instant, Name, Permission
 from vmemo_server.auth import Principal, includes
 from vmemo_server.mcp.caller import ToolCaller
 

@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import Disposition, EntityId, Fact, FactId, Interval, MessageId, Profile, Role
-from vmemo.models.base import Background, Content, Instant, Name, Share
+from vmemo.models.base import LARGEST_PAGE, Background, Content, Instant, Name, QueryText, Share, Tokens
 from vmemo.models.recalled import NOTHING
-from vmemo.models.request_fields import LARGEST_PAGE, QueryText, Tokens
 from vmemo.models.requests import ContextRequest, ForgetContentRequest, RecallRequest, ReflectRequest, RetainRequest
 from vmemo.models.results import Retained
 from vmemo_server.mcp.caller import ToolCaller

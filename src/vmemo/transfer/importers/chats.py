@@ -15,8 +15,7 @@ from pydantic import Field, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models.base import Instant
-from vmemo.models.request_fields import chat_values
-from vmemo.models.requests import NewMessage
+from vmemo.models.requests import NewMessage, chat_values
 from vmemo.models.results import Skipped
 from vmemo.transfer.importers.foreign import (
     ForeignFile,
