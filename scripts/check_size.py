@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "src": 50_800,
-    "server/src": 7_050,
+    "server/src": 7_000,
     "neo4j/src": 4_700,
     "hindsight/src": 2_050,
     "integrations/src": 1_400,

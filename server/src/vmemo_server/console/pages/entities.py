@@ -61,7 +61,6 @@ async def entity(page: ReadPage, entity: Name) -> Response:
 
 @router.post("/merges")
 async def merge(form: WriteForm) -> Response:
-    """Merge an entity into another."""
     values = {name: form.form.text(name) for name in ("keep", "absorb", "reason")}
     made = await form.memory.run(MergeEntitiesRequest.of(values))
     return redirect(form.path("entities", made.entity), "merged")
@@ -69,7 +68,6 @@ async def merge(form: WriteForm) -> Response:
 
 @router.post("/merges/{merge}/undo")
 async def undo(form: WriteForm, merge: Name) -> Response:
-    """Undo a merge."""
     entity = await form.memory.run(UndoMergeRequest.of({"merge": merge}))
     return redirect(form.path("entities", entity), "undone")
 
