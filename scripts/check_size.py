@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "src": 50_800,
     "server/src": 7_000,
-    "neo4j/src": 4_700,
+    "neo4j/src": 3_650,
     "hindsight/src": 2_050,
     "integrations/src": 1_400,
     "bench/src": 9_900,

@@ -17,7 +17,7 @@ from max_wait import MAX_WAIT
 from neo4j_server.namespaces import driver
 from vmemo.ports import Store
 from vmemo.settings import build
-from vmemo_neo4j.url import parse
+from vmemo_neo4j.connection import parse
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 """The fixture `new_database`: creates a database of a store and returns its URL."""

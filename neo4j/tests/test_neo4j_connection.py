@@ -9,8 +9,7 @@ import pytest
 
 from neo4j_server import driver
 from vmemo.errors import InvalidInput, StoreBusy, StoreError
-from vmemo_neo4j.connection import Neo4jConnection, Transaction
-from vmemo_neo4j.url import GraphAddress, parse
+from vmemo_neo4j.connection import GraphAddress, Neo4jConnection, Transaction, parse
 
 ADD = "MERGE (n:Test {namespace: $namespace, name: $name}) SET n.value = coalesce(n.value, 0) + 1"
 VALUE = "MATCH (n:Test {namespace: $namespace, name: $name}) RETURN n.value AS value"

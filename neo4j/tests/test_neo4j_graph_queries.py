@@ -10,8 +10,8 @@ from pathlib import Path
 from neo4j_server import driver
 from vmemo.models import Link
 from vmemo_conformance.samples import BANK, a_bank, a_batch, an_entity, day, mention_of, store_entities, store_fact
+from vmemo_neo4j.connection import parse
 from vmemo_neo4j.store import Neo4jStore
-from vmemo_neo4j.url import parse
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "neo4j.md"
 

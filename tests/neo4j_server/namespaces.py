@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from neo4j import Driver, GraphDatabase
 
-from vmemo_neo4j.url import parse
+from vmemo_neo4j.connection import parse
 
 WIPE: LiteralString = """
 OPTIONAL MATCH (bank:Bank {namespace: $namespace})

@@ -21,7 +21,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_server.namespaces import driver
 from neo4j_server.server import Neo4jServer, Unavailable
-from vmemo_neo4j.url import parse
+from vmemo_neo4j.connection import parse
 
 if sys.platform == "win32":
 

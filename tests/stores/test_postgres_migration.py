@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import numpy as np
 import pytest
 from sqlalchemy import Connection, insert, inspect, select, text
 
 from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.postgres import schema as postgres_schema
 from vmemo.stores.postgres.connection import PostgresPool
-from vmemo.stores.postgres.schema import fact_vectors
 from vmemo.stores.sql import migrate, schema
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
 
@@ -84,23 +82,6 @@ def test_text_is_ordered_bytewise_in_every_language(postgres_url: str) -> None:
         connection.execute(insert(schema.notes), [{"name": name, "value": ""} for name in names])
         found = connection.execute(select(schema.notes.c.name).order_by(schema.notes.c.name)).scalars().all()
         assert list(found) == sorted(names)
-
-    write(postgres_url, run)
-
-
-def test_vectors_are_read_as_arrays_and_can_be_compared(postgres_url: str) -> None:
-    vectors = np.eye(3, dtype=np.float32)
-
-    def run(connection: Connection) -> None:
-        rows = [{"bank": 1, "seq": number, "embedding": vectors[number]} for number in range(3)]
-        connection.execute(insert(fact_vectors), rows)
-        connection.execute(insert(fact_vectors), {**rows[0], "bank": 2, "embedding": np.ones(5, np.float32)})
-        nearness = fact_vectors.c.embedding.op("<=>")(np.array([0.1, 0.9, 0], np.float32))
-        asked = select(fact_vectors.c.embedding).where(fact_vectors.c.bank == 1).order_by(nearness)
-        found = connection.execute(asked).scalars().first()
-        assert found is not None
-        assert found.dtype == np.float32
-        assert found.tolist() == [0, 1, 0]
 
     write(postgres_url, run)
 

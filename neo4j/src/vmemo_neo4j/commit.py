@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.ports import BankNotFound
 from vmemo.stores.transactions import BankHeld
 from vmemo.stores.values import demand_vectors
-from vmemo_neo4j import (
-    bank_nodes,
-    deletions,
-    fact_updates,
-    index,
-    memory_nodes,
-    merge_nodes,
-    message_nodes,
-    queue,
-    statistics,
-    webhook_nodes,
-)
-from vmemo_neo4j.bank_state import BankHeader, bump, state_or_none
+from vmemo_neo4j import banks, index, memories, messages, queue
+from vmemo_neo4j.banks import BankHeader, bump, state_or_none
 from vmemo_neo4j.connection import Transaction
 
 
@@ -53,7 +41,7 @@ async def commit(tx: Transaction, changes: Changes) -> bool:
     await _save_records(tx, state, changes)
     await _save_notes(tx, state.key, changes)
     await _save_queue(tx, state.key, changes)
-    if changes.rename is not None and not await bank_nodes.rename(tx, state, changes.rename):
+    if changes.rename is not None and not await banks.rename(tx, state, changes.rename):
         raise CommitRefused
     return True
 
@@ -65,13 +53,13 @@ async def _allowed(tx: Transaction, state: BankHeader, changes: Changes) -> bool
     for lease in changes.leases:
         if not await queue.holds(tx, state.key, lease):
             return False
-    if await message_nodes.any_pending(tx, state.key, changes.without_pending):
+    if changes.without_pending and await messages.any_pending(tx, state.key, changes.without_pending):
         return False
-    if changes.profile is not None and not await bank_nodes.save_profile(tx, state.key, changes.profile):
+    if changes.profile is not None and not await banks.save_profile(tx, state.key, changes.profile):
         return False
-    if changes.note is not None and not await bank_nodes.save_note(tx, state.key, changes.note):
+    if changes.note is not None and not await banks.save_note(tx, state.key, changes.note):
         return False
-    return await message_nodes.claim(tx, state.key, changes)
+    return await messages.claim(tx, state.key, changes)
 
 
 async def _replace_embeddings(tx: Transaction, bank: str, new: NewEmbeddings) -> bool:
@@ -92,39 +80,41 @@ async def _save_records(tx: Transaction, state: BankHeader, changes: Changes) ->
     """Write messages and memories. Memories refer to new messages, which may repeat the line of a deleted one."""
     replaces = bool(changes.deleted.messages)
     if not replaces:
-        await message_nodes.append(tx, state.key, changes.messages)
+        await messages.append(tx, state.key, changes.messages)
     if changes.derives:
         await _save_memories(tx, state, changes)
     if replaces:
-        await message_nodes.append(tx, state.key, changes.messages)
+        await messages.append(tx, state.key, changes.messages)
 
 
 async def _save_memories(tx: Transaction, state: BankHeader, changes: Changes) -> None:
     bank, deleted = state.key, changes.deleted
     demand_vectors((item.encoding for item in changes.facts), state.dimension)
-    removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
-    revision, first = await bump(
-        tx, bank, purge=bool(removed or changes.embeddings or changes.erase), count=_numbers(changes)
-    )
-    seqs = count(first)
-    await _save_new(tx, bank, changes, revision, seqs)
-    await fact_updates.close(tx, bank, changes.closures, revision)
-    await fact_updates.source(tx, bank, changes.sources)
-    await fact_updates.succeed(tx, bank, changes.successors, revision)
-    await fact_updates.reopen(tx, bank, changes.reopened, revision)
-    await fact_updates.rewire(tx, bank, changes.rewired, revision)
-    await fact_updates.mark(tx, bank, changes, revision)
-    await fact_updates.change_confidence(tx, bank, changes.confidence, seqs)
-    await fact_updates.record_history(tx, bank, changes.confidence_history, seqs)
+    seqs = count(await bump(tx, bank, count=_numbers(changes)))
+    undone = any(merge.undone_at is not None for merge in changes.merges)
+    reserved = await memories.absorbed_numbers(tx, bank) if undone else {}
+    await memories.save_entities(tx, bank, changes.entities, seqs, reserved)
+    await memories.save_episodes(tx, bank, changes.episodes, seqs)
+    await memories.save_facts(tx, bank, changes.facts, seqs)
+    await memories.save_links(tx, bank, changes.links)
+    await memories.update_facts(tx, bank, changes)
+    await memories.change_confidence(tx, bank, changes.confidence, seqs)
+    await memories.record_confidence_history(tx, bank, changes.confidence_history, seqs)
     if changes.erase:
-        await deletions.erase_copies(tx, bank, changes)
-    await _delete(tx, bank, changes, seqs)
-    await message_nodes.requeue(tx, bank, changes.requeued)
-    await deletions.drop_context(tx, bank, changes.without_context)
+        await memories.erase_copies(tx, bank, changes)
+    await memories.save_mentions(tx, bank, deleted.mentions, changes.mentions)
+    await memories.save_merges(tx, bank, changes.merges, seqs)
+    await memories.delete(tx, "Merge", bank, deleted.merges)
+    await memories.delete_facts(tx, bank, deleted.facts)
+    await memories.delete_entities(tx, bank, deleted.entities)
+    await memories.delete_episodes(tx, bank, deleted.episodes)
+    await memories.delete_messages(tx, bank, deleted.messages)
+    await messages.requeue(tx, bank, changes.requeued)
+    await memories.drop_context(tx, bank, changes.without_context)
     if changes.pending and changes.becomes == "derived":
-        unrepeated = frozenset(changes.unrepeated)
-        await index.drop_words(tx, bank, [id for id in changes.pending if id not in unrepeated])
-    await message_nodes.curate(tx, bank, changes.curated)
+        repeated = [id for id in changes.pending if id not in frozenset(changes.unrepeated)]
+        await index.save_words(tx, bank, "message", dict.fromkeys(repeated))
+    await messages.curate(tx, bank, changes.curated)
 
 
 def _numbers(changes: Changes) -> int:
@@ -133,37 +123,14 @@ def _numbers(changes: Changes) -> int:
     return sum(map(len, new)) + 2 * len(changes.merges)
 
 
-async def _save_new(tx: Transaction, bank: str, changes: Changes, revision: int, seqs: Iterator[int]) -> None:
-    """Create entities, episodes, facts and links."""
-    undone = any(merge.undone_at is not None for merge in changes.merges)
-    places = await merge_nodes.reserved(tx, bank) if undone else {}
-    await memory_nodes.save_entities(tx, bank, changes.entities, seqs, places)
-    await memory_nodes.save_episodes(tx, bank, changes.episodes, seqs)
-    await memory_nodes.save_facts(tx, bank, changes.facts, revision, seqs)
-    await memory_nodes.save_links(tx, bank, changes.links)
-
-
-async def _delete(tx: Transaction, bank: str, changes: Changes, seqs: Iterator[int]) -> None:
-    """Delete records, and write the mentions and merges that depend on the order of deletions."""
-    deleted = changes.deleted
-    await memory_nodes.remove_mentions(tx, bank, deleted.mentions)
-    await memory_nodes.add_mentions(tx, bank, changes.mentions)
-    await merge_nodes.save_records(tx, bank, changes.merges, seqs)
-    await deletions.delete_merges(tx, bank, deleted.merges)
-    await deletions.delete_facts(tx, bank, deleted.facts)
-    await memory_nodes.delete_entities(tx, bank, deleted.entities)
-    await memory_nodes.dissolve(tx, bank, deleted.episodes)
-    await deletions.delete_messages(tx, bank, deleted.messages)
-
-
 async def _save_notes(tx: Transaction, bank: str, changes: Changes) -> None:
     """Write records that no search depends on: failures, former profiles, access counts, spending and webhooks."""
     for failure in changes.failures:
-        await message_nodes.record_failure(tx, bank, failure)
-    await bank_nodes.keep_profiles(tx, bank, changes.former_profiles)
-    await statistics.touch(tx, bank, changes.accesses)
+        await messages.record_failure(tx, bank, failure)
+    await banks.keep_profiles(tx, bank, changes.former_profiles)
+    await memories.count_accesses(tx, bank, changes.accesses)
     await queue.spend(tx, bank, changes.spending)
-    await webhook_nodes.save(tx, bank, changes)
+    await queue.save_webhooks(tx, bank, changes)
 
 
 async def _save_queue(tx: Transaction, bank: str, changes: Changes) -> None:
@@ -176,4 +143,4 @@ async def _save_queue(tx: Transaction, bank: str, changes: Changes) -> None:
         await queue.fail(tx, bank, failure)
     for lease in changes.released:
         await queue.release(tx, bank, lease)
-    await queue.enqueue(tx, bank, [*changes.jobs, *await webhook_nodes.deliveries(tx, bank, changes)])
+    await queue.enqueue(tx, bank, [*changes.jobs, *await queue.deliveries(tx, bank, changes)])

@@ -1,4 +1,4 @@
-"""Nodes to models and back. Nodes are our own, so models are built from them without validation.
+"""Records to nodes and back. Nodes are our own, so models are built from them without validation.
 
 Times are read as whole microseconds: the driver takes many times longer to build its own datetimes than Python does.
 """
@@ -8,86 +8,117 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, LiteralString
+from typing import Any, Final, NamedTuple
+
+from pydantic import JsonValue
 
 from vmemo.models import Bank, BankId, Entity, Episode, EpisodeId, Fact, Mention, Message, Profile
-from vmemo.stores.values import dump, instant, metadata_of, micros_or_none
+from vmemo.stores.values import dump, instant, metadata_of, micros as micros_of
 
-DAY: Final = 86_400_000_000
-SPANS: Final = (DAY, 32 * DAY, 1024 * DAY, 2**62)
-"""Lengths of occurrences in microseconds. An index by length and beginning finds those that reach into an interval."""
 Properties = dict[str, object]
-Node = Mapping[str, Any]
-"""The properties of a node, or a map of a projection."""
 Cells = Sequence[Any]
 """The columns of a row."""
 
 
-def micros(time: LiteralString) -> LiteralString:
+def micros(time: str) -> str:
     """Return the Cypher expression of a time as whole microseconds since 1970."""
     return f"{time}.epochSeconds * 1000000 + {time}.microsecond"
 
 
-def _columns(node: LiteralString, names: Sequence[LiteralString], times: Sequence[LiteralString]) -> LiteralString:
-    """Return the Cypher expressions of some properties of a node, and of times in microseconds."""
-    plain: list[LiteralString] = [f"{node}.{name}" for name in names]
-    converted: list[LiteralString] = [micros(f"{node}.{name}") for name in times]
-    return ", ".join((*plain, *converted))
+LISTS: Final = frozenset({"tags", "aliases", "not_aliases"})
+FLAGS: Final = frozenset({"instruction", "pinned"})
+"""Properties that are true or absent."""
 
 
-_MESSAGE: Final = ("id", "role", "speaker", "content", "document", "key", "tags", "metadata", "state", "error")
-_MESSAGE_TIMES: Final = ("timestamp", "recorded_at", "expires_at")
-_EPISODE: Final = ("id", "title", "narrative", "previous")
-_EPISODE_TIMES: Final = ("started_at", "ended_at", "recorded_at")
-_FACT: Final = (
-    "id",
-    "network",
-    "text",
-    "tokens",
-    "context",
-    "confidence",
-    "importance",
-    "access_count",
-    "supersedes",
-    "tags",
-    "metadata",
-    "engine",
-    "instruction",
-    "pinned",
-    "reason",
-)
-_FACT_TIMES: Final = (
-    "occurred_start",
-    "occurred_end",
-    "mentioned_at",
-    "valid_at",
-    "invalid_at",
-    "recorded_at",
-    "expired_at",
-    "expires_at",
-)
-_ENTITY: Final = ("id", "name", "type", "aliases", "not_aliases")
-_ENTITY_TIMES: Final = ("first_seen", "last_seen")
+class Stored(NamedTuple):
+    """The fields of a record that are properties of its node."""
 
-BANK: Final = f"b {{.name, .profile, .embedder, .dimension, created_at: {micros('b.created_at')}}}"
-MESSAGE: Final = _columns("m", _MESSAGE, _MESSAGE_TIMES)
-EPISODE: Final = (
-    f"{_columns('p', _EPISODE, _EPISODE_TIMES)}, "
-    f"[(p)-[:CONTAINS]->(m:Message) | [{micros('m.timestamp')}, m.seq, m.id]]"
+    names: tuple[str, ...]
+    times: tuple[str, ...]
+
+    def columns(self, node: str) -> str:
+        """Return the Cypher expressions of the properties of a node, with times in microseconds."""
+        plain = [f"{node}.{name}" for name in self.names]
+        return ", ".join([*plain, *(micros(f"{node}.{name}") for name in self.times)])
+
+    def properties(self, record: Message | Episode | Entity | Fact) -> Properties:
+        """Return the properties of a record's node."""
+        values = {name: getattr(record, name) for name in (*self.names, *self.times)}
+        for name in self.names:
+            if name in LISTS:
+                values[name] = list(values[name])
+            elif name == "metadata":
+                values |= {name: dump(values[name]), "metadata_items": metadata_items(values[name])}
+            elif name in FLAGS:
+                values[name] = values[name] or None
+        return values
+
+    def fields(self, cells: Cells) -> tuple[dict[str, Any], Cells]:
+        """Return the fields of a record from its columns, and the other cells."""
+        end = len(self.names) + len(self.times)
+        values = dict(zip(self.names, cells, strict=False))
+        for name, time in zip(self.times, cells[len(self.names) : end], strict=True):
+            values[name] = instant_or_none(time)
+        for name in self.names:
+            if name in LISTS:
+                values[name] = tuple(values[name])
+        if "metadata" in values:
+            values["metadata"] = metadata_of(values["metadata"])
+        return values, cells[end:]
+
+
+def metadata_items(metadata: Mapping[str, JsonValue]) -> list[str]:
+    """Return keys with their values as JSON: Cypher compares texts. 1, true and "1" are three values, 1 and 1.0 one."""
+    return [dump([key, _canonical(value)]) for key, value in metadata.items()]
+
+
+def _canonical(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _canonical(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def instant_or_none(micros: int | None) -> Any:
+    """Return a time from its microseconds, or None."""
+    return None if micros is None else instant(micros)
+
+
+MESSAGE: Final = Stored(
+    ("id", "role", "speaker", "content", "document", "key", "tags", "metadata", "state", "error"),
+    ("timestamp", "recorded_at", "expires_at"),
 )
-FACT: Final = (
-    f"{_columns('f', _FACT, _FACT_TIMES)}, "
+EPISODE: Final = Stored(("id", "title", "narrative", "previous"), ("started_at", "ended_at", "recorded_at"))
+ENTITY: Final = Stored(("id", "name", "type", "aliases", "not_aliases"), ("first_seen", "last_seen"))
+FACT: Final = Stored(
+    (
+        *("id", "network", "text", "tokens", "context", "confidence", "importance", "access_count", "supersedes"),
+        *("tags", "metadata", "engine", "instruction", "pinned", "reason"),
+    ),
+    (
+        *("occurred_start", "occurred_end", "mentioned_at", "valid_at", "invalid_at", "recorded_at"),
+        *("expired_at", "expires_at"),
+    ),
+)
+BANK_COLUMNS: Final = f"b {{.name, .profile, .embedder, .dimension, created_at: {micros('b.created_at')}}}"
+MESSAGE_COLUMNS: Final = MESSAGE.columns("m")
+EPISODE_COLUMNS: Final = (
+    f"{EPISODE.columns('p')}, [(p)-[:CONTAINS]->(m:Message) | [{micros('m.timestamp')}, m.seq, m.id]]"
+)
+ENTITY_COLUMNS: Final = f"{ENTITY.columns('e')}, COUNT {{(e)<-[:MENTIONS]-()}}"
+FACT_COLUMNS: Final = (
+    f"{FACT.columns('f')}, "
     "[(f)-[r:MENTIONS|SOURCE|CONTEXT|IN_EPISODE|BASED_ON]->(o) | CASE type(r) "
     "WHEN 'MENTIONS' THEN ['MENTIONS', o.seq, o.id, o.name, o.type, r.name_in_text] "
     "WHEN 'IN_EPISODE' THEN ['IN_EPISODE', o.seq, o.id, o.title] "
     "ELSE [type(r), o.seq, o.id] END]"
 )
 """The columns of a fact `f`: its id first, and last its references, which one traversal reads."""
-ENTITY: Final = f"{_columns('e', _ENTITY, _ENTITY_TIMES)}, COUNT {{(e)<-[:MENTIONS]-()}}"
 
 
-def bank_of(node: Node) -> Bank:
-    """A bank from its node; raise ValueError for a damaged one."""
+def bank_of(node: Mapping[str, Any]) -> Bank:
+    """Return a bank from its node; raise ValueError for a damaged one."""
     if node["dimension"] < 1:
         raise ValueError(f"{node['dimension']} is not a dimension")
     return Bank.model_construct(
@@ -99,151 +130,74 @@ def bank_of(node: Node) -> Bank:
     )
 
 
-def message_values(message: Message) -> Properties:
-    """A message as properties."""
-    return {
-        "id": message.id,
-        "role": message.role,
-        "speaker": message.speaker,
-        "content": message.content,
-        "timestamp": message.timestamp,
-        "document": message.document,
-        "key": message.key,
-        "tags": list(message.tags),
-        "metadata": dump(message.metadata),
-        "recorded_at": message.recorded_at,
-        "state": message.state,
-        "error": message.error,
-        "attempts": 0 if message.error is None else 1,
-        "failed_at": None if message.error is None else message.recorded_at,
-        "expires_at": message.expires_at,
-    }
+def message_properties(message: Message) -> Properties:
+    """Return the properties of a new message."""
+    failed = message.error is not None
+    failure = {"attempts": int(failed), "failed_at": message.recorded_at if failed else None}
+    return {**MESSAGE.properties(message), **failure}
 
 
 def message_of(cells: Cells) -> Message:
-    """A message from the columns `MESSAGE`."""
-    values, _ = _values(cells, _MESSAGE, _MESSAGE_TIMES)
-    values["tags"] = tuple(values["tags"])
-    values["metadata"] = metadata_of(values["metadata"])
-    return Message.model_construct(**values)
-
-
-def episode_values(episode: Episode) -> Properties:
-    """An episode as properties."""
-    return {
-        "id": episode.id,
-        "title": episode.title,
-        "narrative": episode.narrative,
-        "started_at": episode.started_at,
-        "ended_at": episode.ended_at,
-        "previous": episode.previous,
-        "recorded_at": episode.recorded_at,
-    }
+    """Return a message from its columns."""
+    return Message.model_construct(**MESSAGE.fields(cells)[0])
 
 
 def episode_of(cells: Cells) -> Episode:
-    """An episode from the columns `EPISODE`, with its messages in order of time."""
-    values, (messages,) = _values(cells, _EPISODE, _EPISODE_TIMES)
-    return Episode.model_construct(**values, messages=tuple(id for *_, id in sorted(messages)))
-
-
-def entity_values(entity: Entity) -> Properties:
-    """An entity as properties."""
-    return {
-        "id": entity.id,
-        "name": entity.name,
-        "type": entity.type,
-        "aliases": list(entity.aliases),
-        "not_aliases": list(entity.not_aliases),
-        "first_seen": entity.first_seen,
-        "last_seen": entity.last_seen,
-    }
+    """Return an episode from its columns, with its messages in order of time."""
+    fields, (messages,) = EPISODE.fields(cells)
+    return Episode.model_construct(**fields, messages=tuple(id for *_, id in sorted(messages)))
 
 
 def entity_of(cells: Cells) -> Entity:
-    """An entity from the columns `ENTITY`."""
-    values, (mentions,) = _values(cells, _ENTITY, _ENTITY_TIMES)
-    values["aliases"] = tuple(values["aliases"])
-    values["not_aliases"] = tuple(values["not_aliases"])
-    return Entity.model_construct(**values, mentions=mentions)
+    """Return an entity from its columns."""
+    fields, (mentions,) = ENTITY.fields(cells)
+    return Entity.model_construct(**fields, mentions=mentions)
 
 
-def fact_values(fact: Fact, revision: int) -> Properties:
-    """A fact as properties."""
-    return {
-        "id": fact.id,
-        "network": fact.network,
-        "text": fact.text,
-        "tokens": fact.tokens,
-        "context": fact.context,
-        **{name: getattr(fact, name) for name in _FACT_TIMES},
-        "confidence": fact.confidence,
-        "importance": fact.importance,
-        "access_count": fact.access_count,
-        "supersedes": fact.supersedes,
-        "tags": list(fact.tags),
-        "metadata": dump(fact.metadata),
-        "engine": fact.engine,
-        "instruction": fact.instruction or None,
-        "pinned": fact.pinned or None,
-        "reason": fact.reason,
-        "revision": revision,
-        **_occurrence(fact),
-    }
+def fact_properties(fact: Fact) -> Properties:
+    """Return the properties of a fact, with the beginning and end of its occurrence in microseconds.
+
+    Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond.
+    """
+    mentioned = micros_of(fact.mentioned_at)
+    end = None if fact.occurred_end is None else micros_of(fact.occurred_end)
+    began = min(mentioned, mentioned if end is None else end - 1)
+    if fact.occurred_start is not None:
+        began = micros_of(fact.occurred_start)
+    ended = max(mentioned + 1 if end is None else end, began + 1)
+    return {**FACT.properties(fact), "began": began, "ended": ended}
 
 
 def fact_of(cells: Cells, bank: BankId, embedding: tuple[float, ...] | None = None) -> Fact:
-    """A fact from the columns `FACT`; what it refers to comes in the order in which that was stored."""
-    values, (references,) = _values(cells, _FACT, _FACT_TIMES)
+    """Return a fact from its columns; what it refers to comes in the order in which that was stored."""
+    fields, (references,) = FACT.fields(cells)
     referred: defaultdict[str, list[Cells]] = defaultdict(list)
     for type, *reference in references:
         referred[type].append(reference)
-    values["bank"] = bank
-    values["tags"] = tuple(values["tags"])
-    values["metadata"] = metadata_of(values["metadata"])
-    values["instruction"] = values["instruction"] is True
-    values["pinned"] = values["pinned"] is True
-    values["entities"] = tuple(mention_of(*cells) for _, *cells in sorted(referred["MENTIONS"], key=itemgetter(0)))
-    values["messages"] = _ids(referred["SOURCE"])
-    values["context_from"] = next(iter(_ids(referred["CONTEXT"])), None)
-    values["episodes"] = _ids(referred["IN_EPISODE"])
-    values["basis"] = _ids(referred["BASED_ON"])
-    values["embedding"] = embedding
-    return Fact.trusted(values)
+    return Fact.trusted(
+        {
+            **fields,
+            "bank": bank,
+            "instruction": fields["instruction"] is True,
+            "pinned": fields["pinned"] is True,
+            "entities": tuple(_mention(*cells) for _, *cells in sorted(referred["MENTIONS"], key=itemgetter(0))),
+            "messages": _ids(referred["SOURCE"]),
+            "context_from": next(iter(_ids(referred["CONTEXT"])), None),
+            "episodes": _ids(referred["IN_EPISODE"]),
+            "basis": _ids(referred["BASED_ON"]),
+            "embedding": embedding,
+        }
+    )
 
 
-def mention_of(id: str, name: str, type: str, name_in_text: str | None) -> Mention:
-    """A mention of an entity."""
+def _mention(id: str, name: str, type: str, name_in_text: str | None) -> Mention:
     return Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": name_in_text or ""})
-
-
-def titles_of(cells: Cells) -> dict[EpisodeId, str]:
-    """The titles of the episodes of a fact, from the columns `FACT`."""
-    return {EpisodeId(id): title for type, _, id, *title in cells[-1] if type == "IN_EPISODE" for title in title}
 
 
 def _ids(found: Sequence[Cells]) -> tuple[str, ...]:
     return tuple(id for _, id, *_ in sorted(found, key=itemgetter(0)))
 
 
-def _occurrence(fact: Fact) -> Properties:
-    """The beginning and end of a fact's occurrence in microseconds, and the least of `SPANS` that it fits in.
-
-    Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond.
-    """
-    start, end, mentioned = (
-        micros_or_none(time) for time in (fact.occurred_start, fact.occurred_end, fact.mentioned_at)
-    )
-    assert mentioned is not None, "every fact has a time of mention"
-    began = start if start is not None else end - 1 if end is not None and end <= mentioned else mentioned
-    ended = max(mentioned + 1 if end is None else end, began + 1)
-    return {"began": began, "ended": ended, "span": next(span for span in SPANS if ended - began <= span)}
-
-
-def _values(cells: Cells, names: Sequence[str], times: Sequence[str]) -> tuple[dict[str, Any], Cells]:
-    """Return the properties of a node by name, and the other cells."""
-    end = len(names) + len(times)
-    values = dict(zip(names, cells, strict=False))
-    for name, time in zip(times, cells[len(names) : end], strict=True):
-        values[name] = None if time is None else instant(time)
-    return values, cells[end:]
+def titles_of(cells: Cells) -> dict[EpisodeId, str]:
+    """Return the titles of the episodes of a fact, from its columns."""
+    return {EpisodeId(id): title for type, _, id, *title in cells[-1] if type == "IN_EPISODE" for title in title}

@@ -1,4 +1,4 @@
-"""Statements over queued jobs and their spending.
+"""Queued jobs, the spending of a bank, and webhooks with the deliveries that a commit queues.
 
 A job is held while its lease runs. An expired lease may be taken by another worker, and is its owner's until then.
 A statement that depends on the state of a job first takes the lock of its node, and then reads `properties`: they are
@@ -8,45 +8,53 @@ those of the locked node.
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, LiteralString
+from threading import Lock
+from typing import Final
 
 from vmemo.models import BankId, JobKind, utc_now
-from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
+from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob
+from vmemo.models.fact_events import delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
+from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.values import dump, instant, storable_error
-from vmemo_neo4j import message_nodes
+from vmemo_neo4j import messages
 from vmemo_neo4j.connection import Row, Transaction
-from vmemo_neo4j.nodes import micros
-from vmemo_neo4j.numbers import next_number
+from vmemo_neo4j.nodes import Cells, instant_or_none, micros
 
 EXCLUSIVE = "exclusive"
 """The kind of a job that holds the whole bank; workers are never given it."""
+NUMBERS_PER_MICROSECOND = 4
+_lock = Lock()
+_last = 0
 ROUNDS = 8
 """Attempts to lease jobs that other workers take at the same time."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeaseQuery:
-    """The jobs that a worker leases; as in the port, with the key of the bank."""
+def next_number() -> int:
+    """Return a number that is larger than all before it in this process, and that hardly any other process has.
 
-    bank: str | None = None
-    kinds: Sequence[JobKind] = ()
-    limit: int = 1
-    due: bool = True
-    beside: Sequence[int] = ()
-    except_banks: Sequence[BankId] = ()
+    It comes from the clock, so that no counter makes transactions wait for one another, and stays below 2**53, where
+    other languages begin to round.
+    """
+    global _last
+    with _lock:
+        now = time.time_ns() // 1000 * NUMBERS_PER_MICROSECOND
+        _last = max(_last + 1, now + random.randrange(NUMBERS_PER_MICROSECOND))
+        return _last
 
 
-_JOB: Final[LiteralString] = (
-    "j {.number, .kind, .key, .detail, .requests, .attempts, .error, .owner, "
-    f"due: {micros('j.due')}, until: {micros('j.until')}, created_at: {micros('j.created_at')}}} AS job, b.name AS bank"
+_JOB: Final = (
+    "j {.kind, .key, .requests, .attempts, .error, .owner}, j.number, b.name, j.detail, "
+    f"{micros('j.due')}, {micros('j.until')}, {micros('j.created_at')}"
 )
-_MINE: Final[LiteralString] = "MATCH (j:Job {namespace: $namespace, number: $number}) WHERE j.owner = $owner "
-_LOCKED: Final[LiteralString] = "SET j.locked = true REMOVE j.locked WITH j, properties(j) AS now "
-_FREE: Final[LiteralString] = "j.owner = null, j.until = null"
+_AMOUNTS: Final = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+_MINE: Final = "MATCH (j:Job {namespace: $namespace, number: $number}) WHERE j.owner = $owner "
+_LOCKED: Final = "SET j.locked = true REMOVE j.locked WITH j, properties(j) AS now "
+_FREE: Final = "j.owner = null, j.until = null"
 
 
 async def hold(tx: Transaction, bank: str, owner: str, seconds: float) -> Lease | None:
@@ -107,78 +115,68 @@ async def enqueue(tx: Transaction, bank: str, new: Sequence[NewJob]) -> None:
     )
 
 
-async def lease(tx: Transaction, owner: str, seconds: float, wanted: LeaseQuery) -> list[Job]:
+async def lease(  # noqa: PLR0913 - each narrows the selection
+    tx: Transaction,
+    owner: str,
+    seconds: float,
+    *,
+    bank: str | None,
+    kinds: Sequence[JobKind],
+    limit: int,
+    due: bool,
+    beside: Sequence[int],
+    except_banks: Sequence[BankId],
+) -> list[Job]:
     """Take the oldest free jobs; those that another worker takes meanwhile are left to it."""
     taken: list[Job] = []
     for _ in range(ROUNDS):
-        beside = [*wanted.beside, *(job.id for job in taken)]
-        found = await _free(tx, replace(wanted, limit=wanted.limit - len(taken), beside=beside))
-        if not found:
-            break
-        taken += await _take(tx, found, owner, seconds)
-        if len(taken) == wanted.limit:
+        now = utc_now()
+        found = await tx.table(
+            "MATCH (j:Job {namespace: $namespace}) "
+            "WHERE j.due <= $due AND coalesce(j.until <= $now, true) AND ($bank IS NULL OR j.bank = $bank) "
+            "AND j.kind <> $exclusive AND ($kinds = [] OR j.kind IN $kinds) AND NOT j.number IN $beside "
+            "MATCH (b:Bank {key: j.bank}) WHERE ($bank IS NOT NULL OR b.hidden IS NULL) AND NOT b.name IN $others "
+            f"WITH j ORDER BY j.due, j.number LIMIT $limit {_LOCKED} "
+            "WITH j, now, coalesce(now.until <= $now, true) AS free "
+            "FOREACH (one IN CASE WHEN free THEN [1] ELSE [] END | SET j.owner = $owner, j.until = $until) "
+            "WITH j, free MATCH (b:Bank {key: j.bank}) WITH j, b, free ORDER BY j.due, j.number",
+            f"free, {_JOB}",
+            now=now,
+            due=now if due else now + timedelta(days=36_500),
+            bank=bank,
+            exclusive=EXCLUSIVE,
+            kinds=list(kinds),
+            beside=[*beside, *(job.id for job in taken)],
+            others=list(except_banks),
+            limit=limit - len(taken),
+            owner=owner,
+            until=now + timedelta(seconds=seconds),
+        )
+        taken += [_job_of(job) for free, *job in found if free]
+        if not found or len(taken) == limit:
             break
     return taken
 
 
-async def _free(tx: Transaction, wanted: LeaseQuery) -> list[int]:
-    """Return the numbers of the jobs that may be taken now, oldest first."""
-    found = await tx.rows(
-        "MATCH (j:Job {namespace: $namespace}) "
-        "WHERE j.due <= $due AND coalesce(j.until <= $now, true) AND ($bank IS NULL OR j.bank = $bank) "
-        "AND j.kind <> $exclusive AND ($kinds = [] OR j.kind IN $kinds) AND NOT j.number IN $beside "
-        "MATCH (b:Bank {key: j.bank}) WHERE ($bank IS NOT NULL OR b.hidden IS NULL) AND NOT b.name IN $except_banks "
-        "RETURN j.number AS number ORDER BY j.due, number LIMIT $limit",
-        now=(now := utc_now()),
-        due=now if wanted.due else now + timedelta(days=36_500),
-        bank=wanted.bank,
-        exclusive=EXCLUSIVE,
-        kinds=list(wanted.kinds),
-        beside=list(wanted.beside),
-        except_banks=list(wanted.except_banks),
-        limit=wanted.limit,
-    )
-    return [row["number"] for row in found]
-
-
-async def _take(tx: Transaction, numbers: Sequence[int], owner: str, seconds: float) -> list[Job]:
-    """Lease those jobs that are still free once their nodes are locked."""
-    now = utc_now()
-    found = await tx.rows(
-        "UNWIND $numbers AS number MATCH (j:Job {namespace: $namespace, number: number}) "
-        f"{_LOCKED} WHERE coalesce(now.until <= $now, true) SET j.owner = $owner, j.until = $until "
-        f"WITH j MATCH (b:Bank {{key: j.bank}}) RETURN {_JOB} ORDER BY j.due, j.number",
-        numbers=list(numbers),
-        now=now,
-        owner=owner,
-        until=now + timedelta(seconds=seconds),
-    )
-    return [_job_of(row) for row in found]
-
-
-def _job_of(row: Row) -> Job:
-    job = row["job"]
+def _job_of(row: Cells) -> Job:
+    job, number, bank, detail, due, until, created_at = row
     return Job(
-        id=job["number"],
-        bank=BankId(row["bank"]),
-        kind=job["kind"],
-        key=job["key"],
-        detail=json.loads(job["detail"]),
-        requests=job["requests"],
-        attempts=job["attempts"],
-        error=job["error"],
-        due=instant(job["due"]),
-        owner=job["owner"],
-        until=None if job["until"] is None else instant(job["until"]),
-        created_at=instant(job["created_at"]),
+        **job,
+        id=number,
+        bank=BankId(bank),
+        detail=json.loads(detail),
+        due=instant(due),
+        until=instant_or_none(until),
+        created_at=instant(created_at),
     )
 
 
 async def listed(tx: Transaction, bank: str, kinds: Sequence[JobKind]) -> list[Job]:
     """Return everything queued of a bank, oldest first."""
-    found = await tx.rows(
+    found = await tx.table(
         "MATCH (j:Job {bank: $bank}) WHERE j.kind <> $exclusive AND ($kinds = [] OR j.kind IN $kinds) "
-        f"MATCH (b:Bank {{key: $bank}}) RETURN {_JOB} ORDER BY j.due, j.number",
+        "MATCH (b:Bank {key: $bank}) WITH j, b ORDER BY j.due, j.number",
+        _JOB,
         bank=bank,
         exclusive=EXCLUSIVE,
         kinds=list(kinds),
@@ -219,7 +217,7 @@ async def complete(tx: Transaction, bank: str, lease: Lease) -> bool:
     if job is None:
         return False
     again = job["requests"] != lease.requests
-    if again or (job["kind"] == "process" and await message_nodes.any_pending_message(tx, bank)):
+    if again or (job["kind"] == "process" and await messages.any_pending(tx, bank)):
         await tx.run(
             f"{_MINE} SET {_FREE}, j.attempts = 0, j.error = null, j.failed_at = null, j.due = $now",
             number=lease.job,
@@ -234,7 +232,7 @@ async def complete(tx: Transaction, bank: str, lease: Lease) -> bool:
 async def settle(tx: Transaction, bank: str) -> None:
     """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
     await tx.run(
-        f"MATCH (j:Job {{bank: $bank, kind: 'process'}}) WHERE NOT EXISTS {{ {message_nodes.PENDING} }} "
+        f"MATCH (j:Job {{bank: $bank, kind: 'process'}}) WHERE NOT EXISTS {{ {messages.PENDING} }} "
         f"{_LOCKED} WHERE coalesce(now.until <= $now, true) DELETE j",
         bank=bank,
         now=utc_now(),
@@ -254,7 +252,7 @@ async def fail(tx: Transaction, bank: str, failure: JobFailure) -> None:
         now=utc_now(),
         due=failure.retry_at,
     )
-    await message_nodes.record_failure(tx, bank, MessageFailure(messages=failure.messages, error=error))
+    await messages.record_failure(tx, bank, MessageFailure(messages=failure.messages, error=error))
 
 
 async def release(tx: Transaction, bank: str, lease: Lease) -> None:
@@ -277,12 +275,49 @@ async def drop(tx: Transaction, bank: str, numbers: Sequence[int]) -> None:
 async def spend(tx: Transaction, bank: str, spent: Sequence[Spending]) -> None:
     """Add to the spending of a bank that is locked."""
     if spent:
+        added = ", ".join(f"s.{name} = coalesce(s.{name}, 0) + row.{name}" for name in _AMOUNTS)
         await tx.run(
-            "UNWIND $rows AS row MERGE (s:Spending {bank: $bank, step: row.step, model: row.model}) "
-            "SET s.calls = coalesce(s.calls, 0) + row.calls, s.failures = coalesce(s.failures, 0) + row.failures, "
-            "s.input_tokens = coalesce(s.input_tokens, 0) + row.input_tokens, "
-            "s.output_tokens = coalesce(s.output_tokens, 0) + row.output_tokens, "
-            "s.cost = coalesce(s.cost, 0.0) + row.cost",
+            f"UNWIND $rows AS row MERGE (s:Spending {{bank: $bank, step: row.step, model: row.model}}) SET {added}",
             bank=bank,
             rows=[item.model_dump() for item in spent],
         )
+
+
+async def webhooks(tx: Transaction, bank: str) -> list[SignedWebhook]:
+    """Return the webhooks of a bank, oldest first."""
+    found = await tx.table(
+        "MATCH (w:Webhook {bank: $bank}) WITH w ORDER BY w.seq",
+        f"w {{.id, .url, .secret, .events}}, {micros('w.created_at')}, {micros('w.disabled_at')}",
+        bank=bank,
+    )
+    return [
+        SignedWebhook.of({**webhook, "created_at": instant(created), "disabled_at": instant_or_none(disabled)})
+        for webhook, created, disabled in found
+    ]
+
+
+async def save_webhooks(tx: Transaction, bank: str, changes: Changes) -> None:
+    """Add, disable and delete webhooks."""
+    webhook = "UNWIND $rows AS row MATCH (w:Webhook {bank: $bank, id: row[0]}) "
+    if changes.webhooks:
+        rows = [{**dict(webhook), "events": list(webhook.events), "seq": next_number()} for webhook in changes.webhooks]
+        added = "UNWIND $rows AS row MERGE (w:Webhook {bank: $bank, id: row.id}) ON CREATE SET w += row"
+        await tx.run(added, bank=bank, rows=rows)
+    if changes.disabled_webhooks:
+        rows = [[id, at] for id, at in changes.disabled_webhooks.items()]
+        await tx.run(webhook + "SET w.disabled_at = row[1]", bank=bank, rows=rows)
+    if changes.deleted.webhooks:
+        await tx.run(webhook + "DELETE w", bank=bank, rows=[[id] for id in changes.deleted.webhooks])
+
+
+async def deliveries(tx: Transaction, bank: str, changes: Changes) -> list[NewJob]:
+    """Return the jobs that notify the bank's webhooks of changes. Hidden banks have no webhooks."""
+    events = events_of(changes)
+    return delivery_jobs(await webhooks(tx, bank), events) if events else []
+
+
+async def hand_over_webhooks(tx: Transaction, bank: str, replaced: str) -> None:
+    """Give a bank the webhooks of the one it replaces, with the deliveries that are queued."""
+    await tx.run("MATCH (w:Webhook {bank: $replaced}) SET w.bank = $bank", bank=bank, replaced=replaced)
+    queued = "MATCH (j:Job {bank: $replaced, kind: 'webhook'}) SET j.bank = $bank"
+    await tx.run(queued, bank=bank, replaced=replaced)

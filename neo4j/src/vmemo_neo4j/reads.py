@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, LiteralString
+from typing import Final
 
-from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, Message
+from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, Message, utc_now
 from vmemo.models.changes import EntityMention
+from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.values import instant, storable
-from vmemo_neo4j import index, selects
+from vmemo.stores.values import UNPROCESSED, instant, storable
+from vmemo.text.names.compare import fold_name
+from vmemo_neo4j import index
 from vmemo_neo4j.connection import Transaction
+from vmemo_neo4j.filters import CypherParameters
 from vmemo_neo4j.nodes import (
-    ENTITY,
-    EPISODE,
-    FACT,
-    MESSAGE,
+    ENTITY_COLUMNS,
+    EPISODE_COLUMNS,
+    FACT_COLUMNS,
+    MESSAGE_COLUMNS,
     Cells,
     entity_of,
     episode_of,
@@ -24,55 +27,130 @@ from vmemo_neo4j.nodes import (
     micros,
 )
 from vmemo_neo4j.schema import LINK_TYPES
-from vmemo_neo4j.selects import CypherSelect, PageStart
 
+CURRENT: Final = (
+    "f.expired_at IS NULL AND (f.invalid_at IS NULL OR f.invalid_at > $now) "
+    "AND (f.expires_at IS NULL OR f.expires_at > $now)"
+)
+"""The condition of facts that are believed and true now."""
 LATEST = 50
 """Facts of an entity that decide which others occur beside it."""
 _KINDS: Final[dict[str, LinkKind]] = {type: kind for kind, type in LINK_TYPES.items()}
-_ORDER: Final[dict[LinkKind, int]] = {kind: place for place, kind in enumerate(LINK_TYPES)}
+_ORDER: Final[dict[str, int]] = {type: place for place, type in enumerate(LINK_TYPES.values())}
 
 
-async def by_ids(
-    tx: Transaction, bank: str, pattern: LiteralString, columns: LiteralString, ids: Sequence[str]
-) -> list[Cells]:
+class CypherSelect:
+    """A statement under construction over the nodes of one label."""
+
+    def __init__(self, bank: str, label: str, node: str) -> None:
+        self.label = label
+        self.node = node
+        self.match = f"MATCH ({node}:{label} {{bank: $bank}})"
+        self.where: list[str] = []
+        self.order = f"{node}.seq"
+        self.page = ""
+        self.values = CypherParameters(bank=bank)
+
+    def require(self, condition: str, **parameters: object) -> None:
+        """Add a condition and its parameters."""
+        self.where.append(condition)
+        self.values.update(parameters)
+
+    def require_short_id(self, short: ShortId | None) -> None:
+        """Select the nodes of a short id; the first condition can use the index of ids."""
+        if short is not None:
+            id, negated = f"{self.node}.id", "" if short.end else "NOT "
+            self.require(
+                f"{id} STARTS WITH $short_start AND size({id}) = 36 AND {id} ENDS WITH $short_end "
+                f"AND {negated}substring({id}, 14, 1) IN $time_ordered",
+                short_start=short.start,
+                short_end=short.end,
+                time_ordered=list(TIME_ORDERED),
+            )
+
+    def require_parts(self, name: str, parts: Sequence[str]) -> None:
+        """Select the nodes whose property contains each of these texts, in upper or lower case."""
+        if parts:
+            text = f"toLower({self.node}.{name})"
+            self.require(f"all(part IN $parts WHERE {text} CONTAINS toLower(part))", parts=list(parts))
+
+    def continue_after(self, id: str | None, *, newest_by: str | None = None, last_first: bool = False) -> None:
+        """Order by number, or newest first by a time, and begin after a node; without that node nothing is found."""
+        seq = f"{self.node}.seq"
+        later = f"{seq} {'<' if last_first else '>'} start.seq"
+        self.order = f"{seq} DESC" if last_first else seq
+        if newest_by is not None:
+            at = f"{self.node}.{newest_by}"
+            self.order = f"{at} DESC, {seq} DESC"
+            later = f"{at} <= start.{newest_by} AND ({at} < start.{newest_by} OR {seq} < start.seq)"
+        if id is not None:
+            self.match += f" MATCH (start:{self.label} {{bank: $bank, id: $after}})"
+            self.require(later, after=id)
+
+    def limit(self, limit: int | None, skip: int = 0) -> None:
+        """Return no more nodes than this, after the first ones."""
+        self.page = "" if limit is None else "SKIP $skip LIMIT $limit"
+        self.values.update(skip=skip, limit=limit)
+
+    async def rows(self, tx: Transaction, columns: str) -> list[Cells]:
+        """Run the statement. Nodes are ordered and limited before their relationships are read."""
+        where = f"WHERE {' AND '.join(self.where)} " if self.where else ""
+        statement = f"{self.match} {where}WITH {self.node} ORDER BY {self.order} {self.page}"
+        return [*await tx.table(statement, columns, **self.values)]
+
+
+async def by_ids(tx: Transaction, bank: str, pattern: str, columns: str, ids: Sequence[str]) -> list[Cells]:
     """Return rows in the order of the ids; missing ones are left out. The first column is the id."""
     wanted = [id for id in dict.fromkeys(ids) if storable(id)]
-    rows = await tx.table(f"UNWIND $ids AS id MATCH {pattern}", columns, bank=bank, ids=wanted)
+    rows = await tx.table(
+        f"UNWIND $ids AS id MATCH ({pattern} {{bank: $bank, id: id}})", columns, bank=bank, ids=wanted
+    )
     found = {row[0]: row for row in rows}
     return [found[id] for id in ids if id in found]
-
-
-async def _place(
-    tx: Transaction, bank: str, pattern: LiteralString, after: str | None, time: LiteralString = "recorded_at"
-) -> PageStart | None:
-    """Return the place of the record that a page continues after, or None."""
-    if after is None:
-        return None
-    columns: LiteralString = f"n.seq AS seq, {micros(f'n.{time}')} AS time"
-    row = await tx.one(f"MATCH {pattern} RETURN {columns}", bank=bank, id=after)
-    # The driver's own datetimes name their zone otherwise, and are not equal to the stored ones.
-    return None if row is None else PageStart(row["seq"], None if row["time"] is None else instant(row["time"]))
-
-
-async def _selected(tx: Transaction, bank: str, query: CypherSelect, columns: LiteralString) -> list[Cells]:
-    return [*await tx.table(query.statement, columns, bank=bank, **query.parameters)]
 
 
 async def messages_of(tx: Transaction, bank: str, wanted: MessageSelect) -> list[Message]:
     """Return the messages of a selection."""
     if wanted.ids is not None:
-        rows = await by_ids(tx, bank, "(m:Message {bank: $bank, id: id})", MESSAGE, wanted.ids)
+        rows = await by_ids(tx, bank, "m:Message", MESSAGE_COLUMNS, wanted.ids)
     else:
-        after = await _place(tx, bank, "(n:Message {bank: $bank, id: $id})", wanted.after)
-        if wanted.last_first and wanted.after is not None and after is None:
-            return []
-        rows = await _selected(tx, bank, selects.messages(wanted, after), MESSAGE)
+        rows = await _message_query(bank, wanted).rows(tx, MESSAGE_COLUMNS)
     return [message_of(row) for row in rows]
+
+
+def _message_query(bank: str, wanted: MessageSelect) -> CypherSelect:
+    query = CypherSelect(bank, "Message", "m")
+    query.continue_after(wanted.after, last_first=wanted.last_first)
+    if wanted.document is not None:
+        query.require("m.document = $document", document=wanted.document)
+    query.require_parts("content", wanted.containing)
+    if wanted.state is not None:
+        query.require("m.state = $state AND m.timestamp IS NOT NULL", state=wanted.state)
+    query.require_short_id(wanted.short_id)
+    if wanted.by_time:
+        query.order = "m.timestamp, m.seq"
+    if wanted.preceding is not None:
+        own = wanted.preceding
+        query.match = f"OPTIONAL MATCH (own:Message {{bank: $bank, id: $own}}) WITH own.seq AS own {query.match}"
+        query.require("m.document IS NULL" if own.document is None else "m.document = $of", of=own.document)
+        earlier = "m.timestamp <= $time AND (m.timestamp < $time OR m.seq < own)"
+        query.require(earlier, own=own.id, time=own.timestamp)
+        query.order = "m.timestamp DESC, m.seq DESC"
+    if wanted.expiring_until is not None:
+        query.require("m.expires_at <= $expiring", expiring=wanted.expiring_until)
+        query.order = "m.expires_at, m.seq"
+    query.limit(wanted.limit)
+    return query
 
 
 async def facts_of(tx: Transaction, bank: str, name: BankId, wanted: FactSelect) -> list[Fact]:
     """Return the facts of a selection with their mentions and sources."""
-    rows = await _fact_rows(tx, bank, wanted)
+    if wanted.ids is not None:
+        rows = await by_ids(tx, bank, "f:Fact", FACT_COLUMNS, wanted.ids)
+    elif wanted.around is not None:
+        rows = [*await _around(tx, bank, wanted, earlier=True), *await _around(tx, bank, wanted, earlier=False)]
+    else:
+        rows = await _fact_query(bank, wanted).rows(tx, FACT_COLUMNS)
     ids = [FactId(row[0]) for row in rows]
     vectors = await index.embeddings(tx, bank, ids) if wanted.with_embeddings else {}
     found = [fact_of(row, name, vectors.get(id)) for id, row in zip(ids, rows, strict=True)]
@@ -82,99 +160,169 @@ async def facts_of(tx: Transaction, bank: str, name: BankId, wanted: FactSelect)
     return sorted(found, key=lambda fact: abs(fact.mentioned_at - time))[: wanted.limit]
 
 
-async def _fact_rows(tx: Transaction, bank: str, wanted: FactSelect) -> list[Cells]:
-    if wanted.ids is not None:
-        return await by_ids(tx, bank, "(f:Fact {bank: $bank, id: id})", FACT, wanted.ids)
-    after = await _place(tx, bank, "(n:Fact {bank: $bank, id: $id})", wanted.after, "mentioned_at")
-    if wanted.newest_first and wanted.after is not None and after is None:
-        return []
-    query = selects.facts(wanted, after)
-    if wanted.around is None:
-        return await _selected(tx, bank, query, FACT)
-    return [row for part in selects.around(query, wanted.around) for row in await _selected(tx, bank, part, FACT)]
+async def _around(tx: Transaction, bank: str, wanted: FactSelect, *, earlier: bool) -> list[Cells]:
+    """Return facts mentioned up to a time, or after it, nearest first."""
+    query = _fact_query(bank, wanted)
+    query.require("f.mentioned_at <= $around" if earlier else "f.mentioned_at > $around", around=wanted.around)
+    query.order = "f.mentioned_at DESC, f.seq DESC" if earlier else "f.mentioned_at, f.seq"
+    return await query.rows(tx, FACT_COLUMNS)
+
+
+def _fact_query(bank: str, wanted: FactSelect) -> CypherSelect:
+    query = CypherSelect(bank, "Fact", "f")
+    _refer(query, wanted)
+    query.require_parts("text", wanted.containing)
+    if wanted.networks:
+        query.require("f.network IN $networks", networks=list(wanted.networks))
+    if wanted.supersedes is not None:
+        query.require("f.supersedes IN $superseded", superseded=list(wanted.supersedes))
+    query.require_short_id(wanted.short_id)
+    if wanted.instructions:
+        query.require("f.instruction = true")
+    if wanted.pinned:
+        query.require("f.pinned = true")
+    if wanted.formed:
+        query.require(
+            "f.network = 'opinion' AND (NOT EXISTS { (f)-[:IN_EPISODE]->() } OR EXISTS { (f)-[:BASED_ON]->() })"
+        )
+    if wanted.current:
+        query.require(CURRENT, now=utc_now())
+    if wanted.closed:
+        query.require("(f.expired_at IS NOT NULL OR f.invalid_at <= $now)", now=utc_now())
+    if wanted.mentioned_before is not None:
+        query.require("f.mentioned_at < $mentioned_before", mentioned_before=wanted.mentioned_before)
+    query.continue_after(wanted.after, newest_by="mentioned_at" if wanted.newest_first else None)
+    query.limit(wanted.limit)
+    return query
+
+
+def _refer(query: CypherSelect, wanted: FactSelect) -> None:
+    """Find facts by the records that they refer to, one clause for each filter."""
+    filters = (
+        (None if wanted.episode is None else [wanted.episode], "IN_EPISODE", "Episode"),
+        (wanted.messages, "SOURCE", "Message"),
+        (wanted.context, "CONTEXT", "Message"),
+        (wanted.basis, "BASED_ON", "Fact"),
+        (wanted.entities, "MENTIONS", "Entity"),
+    )
+    clauses = [
+        f"MATCH (f:Fact)-[:{type}]->(x:{label} {{bank: $bank}}) WHERE x.id IN {query.values.add(list(ids))} "
+        "WITH DISTINCT f"
+        for ids, type, label in filters
+        if ids is not None
+    ]
+    if clauses:
+        query.match = " ".join(clauses)
+        query.require("f.bank = $bank")
 
 
 async def episodes_of(tx: Transaction, bank: str, wanted: EpisodeSelect) -> list[Episode]:
     """Return the episodes of a selection."""
     if wanted.ids is not None:
-        rows = await by_ids(tx, bank, "(p:Episode {bank: $bank, id: id})", EPISODE, wanted.ids)
+        rows = await by_ids(tx, bank, "p:Episode", EPISODE_COLUMNS, wanted.ids)
     else:
-        after = await _place(tx, bank, "(n:Episode {bank: $bank, id: $id})", wanted.after, "ended_at")
-        if wanted.last_first and wanted.after is not None and after is None:
-            return []
-        rows = await _selected(tx, bank, selects.episodes(wanted, after), EPISODE)
+        rows = await _episode_query(bank, wanted).rows(tx, EPISODE_COLUMNS)
     return [episode_of(row) for row in rows]
+
+
+def _episode_query(bank: str, wanted: EpisodeSelect) -> CypherSelect:
+    query, condensable = CypherSelect(bank, "Episode", "p"), wanted.condensable
+    if wanted.messages is not None:
+        query.match = "MATCH (p:Episode)-[:CONTAINS]->(m:Message {bank: $bank}) WHERE m.id IN $messages WITH DISTINCT p"
+        query.require("p.bank = $bank", messages=list(wanted.messages))
+    if condensable is None:
+        query.continue_after(wanted.after, newest_by="ended_at" if wanted.last_first else None)
+    else:
+        query.require("p.ended_at < $before", before=condensable.ended_before)
+        query.require("size(p.narrative) > $characters", characters=condensable.characters)
+        if condensable.after is not None:
+            # The first condition can use the index.
+            later = "p.ended_at >= $mark_end AND (p.ended_at > $mark_end OR p.id > $mark)"
+            query.require(later, mark_end=condensable.after.ended_at, mark=condensable.after.id)
+        query.require(processed("p"), unprocessed=list(UNPROCESSED))
+        query.order = "p.ended_at, p.id"
+    query.limit(wanted.limit)
+    return query
+
+
+def processed(episode: str) -> str:
+    """Return the condition of episodes without a message that waits to be processed."""
+    return f"NOT EXISTS {{ MATCH ({episode})-[:CONTAINS]->(w:Message) WHERE w.state IN $unprocessed }}"
 
 
 async def entities_of(tx: Transaction, bank: str, wanted: EntitySelect) -> list[Entity]:
     """Return the entities of a selection with the number of facts that mention each."""
     if wanted.ids is not None:
-        rows = await by_ids(tx, bank, "(e:Entity {bank: $bank, id: id})", ENTITY, wanted.ids)
+        rows = await by_ids(tx, bank, "e:Entity", ENTITY_COLUMNS, wanted.ids)
     else:
-        after = await _place(tx, bank, "(n:Entity {bank: $bank, id: $id})", wanted.after)
-        rows = await _selected(tx, bank, selects.entities(wanted, after), ENTITY)
+        rows = await _entity_query(bank, wanted).rows(tx, ENTITY_COLUMNS)
     return [entity_of(row) for row in rows]
+
+
+def _entity_query(bank: str, wanted: EntitySelect) -> CypherSelect:
+    query = CypherSelect(bank, "Entity", "e")
+    if wanted.names is not None or wanted.containing is not None:
+        one_of = "" if wanted.names is None else "AND n.name IN $names "
+        query.match = (
+            "MATCH (e:Entity)-[:KNOWN_AS]->(n:EntityName {bank: $bank}) "
+            f"WHERE n.name CONTAINS $part {one_of}WITH DISTINCT e"
+        )
+        query.values.update(names=sorted(map(fold_name, wanted.names or ())), part=fold_name(wanted.containing or ""))
+    if wanted.with_not_aliases:
+        query.require("size(e.not_aliases) > 0")
+    query.continue_after(wanted.after)
+    if wanted.most_mentioned:
+        query.order = "COUNT { (e)<-[:MENTIONS]-() } DESC, e.seq"
+    query.limit(wanted.limit, wanted.offset if wanted.most_mentioned else 0)
+    return query
 
 
 async def links_of(tx: Transaction, bank: str, ids: Sequence[FactId] | None) -> list[Link]:
     """Return the stored links that leave these facts, or all."""
-    start: LiteralString = "MATCH (a:Fact {bank: $bank})"
-    if ids is not None:
-        start = "UNWIND $ids AS id MATCH (a:Fact {bank: $bank, id: id})"
-    types: LiteralString = "|".join(LINK_TYPES.values())
-    rows = await tx.rows(
-        f"{start} MATCH (a)-[r:{types}]->(b:Fact {{bank: $bank}}) "
-        "RETURN a.seq AS first, b.seq AS second, a.id AS source, b.id AS target, type(r) AS type, r.weight AS weight",
+    start = "MATCH (a:Fact {bank: $bank})" if ids is None else "UNWIND $ids AS id MATCH (a:Fact {bank: $bank, id: id})"
+    rows = await tx.table(
+        f"{start} MATCH (a)-[r:{'|'.join(_ORDER)}]->(b:Fact {{bank: $bank}})",
+        "a.seq, b.seq, type(r), a.id, b.id, r.weight",
         bank=bank,
-        ids=None if ids is None else [id for id in dict.fromkeys(ids) if storable(id)],
+        ids=[id for id in dict.fromkeys(ids or ()) if storable(id)],
     )
-    rows.sort(key=lambda row: (row["first"], row["second"], _ORDER[_KINDS[row["type"]]]))
+    rows.sort(key=lambda row: (row[0], row[1], _ORDER[row[2]]))
     return [
-        Link.model_construct(
-            source=FactId(row["source"]),
-            target=FactId(row["target"]),
-            kind=_KINDS[row["type"]],
-            weight=row["weight"],
-        )
-        for row in rows
+        Link.model_construct(source=FactId(source), target=FactId(target), kind=_KINDS[type], weight=weight)
+        for _, _, type, source, target, weight in rows
     ]
 
 
 async def cooccurring(tx: Transaction, bank: str, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """Return for each entity the others that share one of its latest facts."""
     found: dict[EntityId, set[EntityId]] = {id: set() for id in ids}
-    rows = await tx.rows(
+    rows = await tx.table(
         "UNWIND $ids AS id MATCH (e:Entity {bank: $bank, id: id}) CALL (e) { "
         "MATCH (e)<-[:MENTIONS]-(f:Fact) WITH e, f ORDER BY f.seq DESC LIMIT $latest "
-        "MATCH (f)-[:MENTIONS]->(other:Entity) WHERE other <> e RETURN collect(DISTINCT other.id) AS others } "
-        "RETURN id, others",
+        "MATCH (f)-[:MENTIONS]->(other:Entity) WHERE other <> e RETURN collect(DISTINCT other.id) AS others }",
+        "id, others",
         bank=bank,
         ids=[id for id in found if storable(id)],
         latest=LATEST,
     )
-    for row in rows:
-        found[EntityId(row["id"])] = {EntityId(id) for id in row["others"]}
-    return found
+    return found | {EntityId(id): {EntityId(other) for other in others} for id, others in rows}
 
 
 async def entity_mentions(
     tx: Transaction, bank: str, wanted: Sequence[EntityId], *, named: bool
 ) -> list[EntityMention]:
     """Return the mentions of entities, in the order of their facts; with `named`, those by another name only."""
-    by_name: LiteralString = "WHERE r.name_in_text IS NOT NULL " if named else ""
-    rows = await tx.rows(
+    by_name = "WHERE r.name_in_text IS NOT NULL " if named else ""
+    rows = await tx.table(
         f"UNWIND $ids AS id MATCH (e:Entity {{bank: $bank, id: id}})<-[r:MENTIONS]-(f:Fact) {by_name}"
-        f"RETURN f.id AS fact, e.id AS entity, r.name_in_text AS name, {micros('f.mentioned_at')} AS time "
-        "ORDER BY f.seq, e.seq",
+        "WITH f, e, r ORDER BY f.seq, e.seq",
+        f"f.id, e.id, r.name_in_text, {micros('f.mentioned_at')}",
         bank=bank,
         ids=[id for id in dict.fromkeys(wanted) if storable(id)],
     )
     return [
         EntityMention(
-            fact=FactId(row["fact"]),
-            entity=EntityId(row["entity"]),
-            name_in_text=row["name"] or "",
-            mentioned_at=instant(row["time"]),
+            fact=FactId(fact), entity=EntityId(entity), name_in_text=name or "", mentioned_at=instant(mentioned_at)
         )
-        for row in rows
+        for fact, entity, name, mentioned_at in rows
     ]

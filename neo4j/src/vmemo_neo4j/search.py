@@ -1,13 +1,18 @@
 """Searches on Neo4j: all channels of a recall in one read transaction.
 
-The function of a recall runs in a thread of its own, and its searches on the loop of the connections.
+The function of a recall runs in a thread of its own, and its searches on the loop of the connections. By vector: the
+index of a large bank, or an exact scan over the vectors of a bank. By words: a full-text index finds the texts that
+have a word of the query, and BM25 ranks them in the process.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence, Set as AbstractSet
-from typing import Final, LiteralString, NamedTuple, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from vmemo.models import BankId, EpisodeId, FactId, Mention, MessageId
 from vmemo.models.search import (
@@ -17,48 +22,50 @@ from vmemo.models.search import (
     Ranking,
     RevisionEdge,
     Scope,
+    Scored,
     TemporalSearch,
     TokenVectors,
     Vector,
+    Vectors,
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
+from vmemo.stores.search import (
+    MOST_TEXTS,
+    Collection,
+    EdgeSearch,
+    IndexedTexts,
+    accepts_messages,
+    rank_by_words,
+    word_keys,
+)
 from vmemo.stores.sql.entity_rows import mentions_in
 from vmemo.stores.sql.search import BankSearch
-from vmemo.stores.values import instant, storable, unpacked_tokens
-from vmemo_neo4j import graph, reads, vectors, words
-from vmemo_neo4j.bank_state import FIND, BankHeader, header_of
-from vmemo_neo4j.connection import Transaction
-from vmemo_neo4j.filters import Filter, filter_of, message_filter_of
-from vmemo_neo4j.nodes import FACT, Cells, fact_of, micros, titles_of
-from vmemo_neo4j.vectors import IndexedVectors, Nearest
-from vmemo_neo4j.words import Corpus
+from vmemo.stores.sqlite.block_rows import decode_tokens
+from vmemo.stores.sqlite.index.postings import query_terms
+from vmemo.stores.sqlite.index.vectors import SAMPLE
+from vmemo.stores.values import instant, micros as micros_of, storable
+from vmemo_neo4j import graph, reads
+from vmemo_neo4j.banks import FIND, header_of
+from vmemo_neo4j.connection import Row, Transaction
+from vmemo_neo4j.filters import CypherFilter
+from vmemo_neo4j.graph import COSINE, Neo4jGraph
+from vmemo_neo4j.index import Kind, keys_of, length, word
+from vmemo_neo4j.nodes import FACT_COLUMNS, Cells, fact_of, micros, titles_of
 
 R = TypeVar("R")
 LOST_SECONDS = 600.0
 """Seconds after which a search counts as lost; transactions end long before."""
-_OPENED: Final[LiteralString] = (
-    f"{FIND} RETURN b {{.key, .revision, .purges, .dimension, .embedder}} AS bank, "
-    "coalesce(b.fact_count, 0) AS facts, coalesce(b.fact_terms, 0) AS fact_terms, "
-    "coalesce(b.message_count, 0) AS messages, coalesce(b.message_terms, 0) AS message_terms, "
-    "b.last_seq AS last_seq, b.vector_index AS vector_index"
+_OPENED: Final = (
+    f"{FIND} RETURN b {{.key, .revision, .dimension, .embedder, .last_seq, .vector_index}} AS bank, "
+    "[coalesce(b.fact_count, 0), coalesce(b.fact_terms, 0)] AS facts, "
+    "[coalesce(b.message_count, 0), coalesce(b.message_terms, 0)] AS messages"
 )
-_FACTS: Final[LiteralString] = "UNWIND $ids AS id MATCH (f:Fact {bank: $bank, id: id})"
-_OUTLINE: Final[LiteralString] = (
+_FACTS_BY_ID: Final = "UNWIND $ids AS id MATCH (f:Fact {bank: $bank, id: id})"
+_OUTLINE: Final = (
     f"id, f.network, f.tokens, f.engine, f.importance, {micros('f.mentioned_at')}, f.supersedes, "
     "EXISTS { (f)-[:BASED_ON]->() }, [(f)-[:IN_EPISODE]->(p) | [p.seq, p.id]]"
 )
-
-
-class IndexSizes(NamedTuple):
-    """The number of indexed facts and messages of a bank, and of their words; its last number and vector index."""
-
-    facts: int
-    fact_terms: int
-    messages: int
-    message_terms: int
-    last_seq: int
-    vector_index: str | None
 
 
 async def opened(tx: Transaction, bank: BankId) -> Neo4jBankSearch:
@@ -66,23 +73,24 @@ async def opened(tx: Transaction, bank: BankId) -> Neo4jBankSearch:
     row = await tx.one(_OPENED, name=bank)
     if row is None:
         raise BankNotFound(bank)
-    sizes = IndexSizes(*(row[name] for name in IndexSizes._fields))
-    return Neo4jBankSearch(tx, bank, header_of(row["bank"]), sizes)
+    return Neo4jBankSearch(tx, bank, row)
 
 
 class Neo4jBankSearch(BankSearch):
     """The searches of one bank in a read transaction, for a thread beside the loop of the connections."""
 
-    def __init__(self, tx: Transaction, name: BankId, state: BankHeader, sizes: IndexSizes) -> None:
-        self.state = state
+    def __init__(self, tx: Transaction, name: BankId, row: Row) -> None:
+        self.state = header_of(row["bank"])
         self._tx = tx
         self._name = name
-        self._bank = state.key
-        self._sizes = sizes
+        self._bank = self.state.key
+        self._last_seq: int = row["bank"]["last_seq"]
+        self._vector_index: str | None = row["bank"]["vector_index"]
+        self._facts, self._messages = Collection(*row["facts"]), Collection(*row["messages"])
         self._loop = asyncio.get_running_loop()
-        self._filtered: list[tuple[Scope, Filter]] = []
-        self._vectors = IndexedVectors(count=sizes.facts, last=sizes.last_seq, index=sizes.vector_index)
-        self._nearest: list[tuple[Scope, Nearest]] = []
+        self._filtered: list[tuple[Scope, CypherFilter]] = []
+        self._baselines: list[tuple[Vector, float]] = []
+        self._edges = EdgeSearch()
 
     def _wait(self, work: Coroutine[object, object, R]) -> R:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LOST_SECONDS)
@@ -93,83 +101,124 @@ class Neo4jBankSearch(BankSearch):
             self.state.demand(space)
         self._filter(scope)
 
-    def _filter(self, scope: Scope) -> Filter:
+    def _filter(self, scope: Scope) -> CypherFilter:
         """Return the filter of a scope, made once for each scope."""
         for known, filter in self._filtered:
             if known is scope:
                 return filter
-        filter = self._wait(filter_of(self._tx, self._bank, scope))
+        filter = self._wait(CypherFilter.of(self._tx, self._bank, scope))
         self._filtered.append((scope, filter))
         return filter
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         """Rank facts by cosine."""
-        passes = self._filter(scope)
-        found = self._wait(vectors.nearest(self._tx, self._vectors, passes, vector, limit=limit, floor=floor))
-        self._nearest.append((scope, found))
-        return found.ranking
+        found = nearest_rows(self._tx, self._filter(scope), vector[None], self._vector_index, limit=limit, floor=floor)
+        [rows] = self._wait(found)
+        self._edges.remember_nearest(scope, vector, {seq: (FactId(id), tokens) for id, _, tokens, seq in rows})
+        return Ranking.of(_hits(rows[:limit]), self._baseline(vector))
+
+    def _baseline(self, vector: Vector) -> float:
+        """Return the cosine of unrelated facts: two deviations under the mean of an even sample."""
+        for known, baseline in self._baselines:
+            if known is vector:
+                return baseline
+        found = self._wait(
+            self._tx.one(
+                "UNWIND range($step, $last, $step) AS seq "
+                "MATCH (f:Fact {bank: $bank, seq: seq}) USING INDEX SEEK f:Fact(bank, seq) "
+                f"WITH {COSINE} AS sample RETURN avg(sample) - 2 * stDevP(sample) AS baseline",
+                bank=self._bank,
+                vector=vector.tolist(),
+                step=max(1, self._facts.texts // SAMPLE),
+                last=self._last_seq,
+            )
+        )
+        baseline = 0.0 if found is None else float(found["baseline"] or 0.0)
+        self._baselines.append((vector, baseline))
+        return baseline
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         """Rank facts by BM25."""
-        corpus = Corpus(self._bank, "facts", self._sizes.facts, self._sizes.fact_terms)
-        return self._wait(words.matching(self._tx, corpus, self._filter(scope), text, limit=limit))
+        index = _WordIndex(self, "fact", self._facts, self._filter(scope))
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
-        if scope.entities or (scope.networks and "world" not in scope.networks):
+        """Rank messages by BM25."""
+        if not accepts_messages(scope):
             return Ranking()
-        corpus = Corpus(self._bank, "messages", self._sizes.messages, self._sizes.message_terms)
-        return self._wait(self._matching_messages(corpus, scope, text, limit))
-
-    async def _matching_messages(self, corpus: Corpus, scope: Scope, text: str, limit: int) -> Ranking:
-        passes = await message_filter_of(self._tx, self._bank, scope)
-        return await words.matching(self._tx, corpus, passes, text, limit=limit)
+        index = _WordIndex(self, "message", self._messages, self._filter(scope))
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts of an interval."""
-        known = (found.baseline for _, found in self._nearest if found.vector is query.vector)
-        during = vectors.during(
-            self._tx, self._vectors, self._filter(scope), query, limit=limit, baseline=next(known, None)
+        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
+        filter, start, end = self._filter(scope), query.during.start, query.during.end
+        first, last = -(2**61) if start is None else micros_of(start), 2**61 if end is None else micros_of(end)
+        closed = start is not None and end is not None
+        away = "abs((f.began + f.ended) / 2.0 - $middle) / $half" if closed else "0.0"
+        values = filter.parameters(
+            first=first,
+            last=last,
+            vector=query.vector.tolist(),
+            floor=query.floor,
+            middle=(first + last) / 2,
+            half=max(1.0, (last - first) / 2),
+            penalty=query.edge_penalty,
+            limit=limit,
         )
-        return self._wait(during)
+        rows = self.table(
+            "MATCH (f:Fact {bank: $bank}) USING INDEX f:Fact(bank, began) WHERE f.began < $last AND f.ended > $first "
+            f"WITH f WHERE {filter.facts(values)} WITH f, {COSINE} AS cosine WHERE cosine >= $floor "
+            f"WITH f, cosine, {away} AS away "
+            "WITH f, cosine * (1 - $penalty * CASE WHEN away < 1 THEN away ELSE 1 END) AS score "
+            "ORDER BY score DESC, f.seq LIMIT $limit",
+            "f.id, score, f.tokens",
+            **values,
+        )
+        return Ranking.of(_hits(rows), self._baseline(query.vector))
+
+    def table(self, statement: str, columns: str, **parameters: object) -> list[list[Any]]:
+        """Run a statement and return the columns of its rows."""
+        return self._wait(self._tx.table(statement, columns, **parameters))
 
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
 
         def find(names: AbstractSet[str]) -> list[list[str]]:
-            wanted = sorted(name for name in names if storable(name))
-            named = (
+            return self.table(
                 "UNWIND $names AS name MATCH (n:EntityName {bank: $bank, name: name})<-[:KNOWN_AS]-(e:Entity) "
-                "WITH name, e ORDER BY name, e.seq"
+                "WITH name, e ORDER BY name, e.seq",
+                "name, e.id, e.name, e.type",
+                bank=self._bank,
+                names=sorted(name for name in names if storable(name)),
             )
-            return self._wait(self._tx.table(named, "name, e.id, e.name, e.type", bank=self._bank, names=wanted))
 
         return mentions_in(text, find)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         """Return the standing instructions of a scope, newest first."""
-        passes = self._filter(scope)
-        statement = (
-            f"MATCH (f:Fact {{bank: $bank, instruction: true}}) WHERE {passes.condition} "
-            "WITH f ORDER BY f.mentioned_at DESC, f.seq DESC LIMIT $limit"
+        filter = self._filter(scope)
+        values = filter.parameters(limit=limit)
+        rows = self.table(
+            f"MATCH (f:Fact {{bank: $bank, instruction: true}}) WHERE {filter.facts(values)} "
+            "WITH f ORDER BY f.mentioned_at DESC, f.seq DESC LIMIT $limit",
+            "f.id",
+            **values,
         )
-        rows = self._wait(self._tx.table(statement, "f.id", **passes.parameters, limit=limit))
         return [FactId(id) for (id,) in rows]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
         self.prepare(query.scope, query.space)
-        near = (
-            found.cosines for scope, found in self._nearest if scope is query.scope and found.vector is query.vector
-        )
-        return self._wait(graph.find(self._tx, self._filter(query.scope), query, next(near, dict[str, float]())))
+        return self._edges.find(Neo4jGraph(self._tx, self._filter(query.scope), self._wait), query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        wanted = [id for id in facts if storable(id)]
-        rows = self._tx.table(_FACTS, "id, f.token_width, f.token_vectors", bank=self._bank, ids=wanted)
-        found = unpacked_tokens((id, width, packed) for id, width, packed in self._wait(rows) if packed is not None)
-        return [found.get(id) for id in facts]
+        rows = self._by_id("id, f.token_width, f.token_vectors", facts)
+        stored = {FactId(id): (width, packed) for id, width, packed in rows if packed is not None}
+        return decode_tokens([stored.get(id) for id in facts])
+
+    def _by_id(self, columns: str, ids: Sequence[FactId]) -> list[list[Any]]:
+        return self.table(_FACTS_BY_ID, columns, bank=self._bank, ids=[id for id in ids if storable(id)])
 
     def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
         """Return the links by which facts replace or outdate others."""
@@ -177,9 +226,7 @@ class Neo4jBankSearch(BankSearch):
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         """Return the outlines of facts in the order of the ids."""
-        wanted = [id for id in facts if storable(id)]
-        rows = self._wait(self._tx.table(_FACTS, _OUTLINE, bank=self._bank, ids=wanted))
-        found = {row[0]: _outline(row) for row in rows}
+        found = {row[0]: _outline(row) for row in self._by_id(_OUTLINE, facts)}
         return [found[id] for id in facts if id in found]
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
@@ -188,7 +235,7 @@ class Neo4jBankSearch(BankSearch):
 
     async def _load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
         tx, bank = self._tx, self._bank
-        rows = await reads.by_ids(tx, bank, "(f:Fact {bank: $bank, id: id})", FACT, facts) if facts else []
+        rows = await reads.by_ids(tx, bank, "f:Fact", FACT_COLUMNS, facts) if facts else []
         said = await reads.messages_of(tx, bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(
             facts=[fact_of(row, self._name) for row in rows],
@@ -199,14 +246,113 @@ class Neo4jBankSearch(BankSearch):
 
 def _outline(row: Cells) -> FactOutline:
     id, network, tokens, engine, importance, mentioned_at, supersedes, has_basis, episodes = row
-    return FactOutline(
-        id=FactId(id),
-        network=network,
-        tokens=tokens,
-        engine=engine,
-        importance=importance,
-        mentioned_at=instant(mentioned_at),
-        supersedes=supersedes,
-        has_basis=has_basis,
-        episodes=tuple(EpisodeId(id) for _, id in sorted(episodes)[:1]),
-    )
+    first = tuple(EpisodeId(id) for _, id in sorted(episodes)[:1])
+    mentioned = instant(mentioned_at)
+    return FactOutline(FactId(id), network, tokens, engine, importance, mentioned, supersedes, has_basis, first)
+
+
+def _hits(rows: Sequence[Cells]) -> list[Scored]:
+    return [Scored(id, score, tokens) for id, score, tokens, *_ in rows]
+
+
+async def neighbours(tx: Transaction, bank: str, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+    """Return for each vector the nearest current facts."""
+    row = await tx.one("MATCH (b:Bank {key: $bank}) RETURN b.vector_index AS index", bank=bank)
+    current = await CypherFilter.of(tx, bank, Scope(bank=BankId("")))
+    index = None if row is None else row["index"]
+    found = await nearest_rows(tx, current, vectors, index, limit=limit, floor=floor)
+    return [_hits(rows[:limit]) for rows in found]
+
+
+async def nearest_rows(
+    tx: Transaction, filter: CypherFilter, vectors: Vectors, index: str | None, *, limit: int, floor: float
+) -> list[list[Cells]]:
+    """Return for each vector id, cosine, tokens and number of at least the best `limit` facts of a scope, best first.
+
+    The index is used if enough of its facts pass; otherwise all facts are compared, each of which is read once.
+    """
+    found: dict[int, list[Cells]] = {}
+    if index is not None and len(vectors):
+        values = filter.parameters(index=index, length=max(3 * limit, 200), vectors=vectors.tolist(), floor=floor)
+        rows = await tx.table(
+            "UNWIND range(0, size($vectors) - 1) AS place CALL (place) { "
+            "CALL db.index.vector.queryNodes($index, $length, $vectors[place]) YIELD node AS f, score "
+            f"WITH f, 2 * score - 1 AS score, {filter.facts(values)} AS passes ORDER BY score DESC, f.seq RETURN "
+            "collect(CASE WHEN passes AND score >= $floor THEN [f.id, score, f.tokens, f.seq] END) AS hits, "
+            "min(score) AS least }",
+            "place, hits, least",
+            **values,
+        )
+        # The best facts are among those of the index if enough pass, or if it reaches down to the floor.
+        found = {place: hits for place, hits, least in rows if len(hits) >= limit or (least or floor) < floor}
+    unsure = [place for place in range(len(vectors)) if place not in found]
+    if unsure:
+        values = filter.parameters(vectors=vectors[unsure].tolist(), floor=floor, limit=limit)
+        rows = await tx.table(
+            f"MATCH (f:Fact {{bank: $bank}}) WHERE f.seq > 0 AND {filter.facts(values)} "
+            "WITH f, f.embedding AS embedding UNWIND range(0, size($vectors) - 1) AS place "
+            "WITH place, f, 2 * vector.similarity.cosine(embedding, $vectors[place]) - 1 AS score "
+            "WHERE score >= $floor WITH place, f, score ORDER BY score DESC, f.seq "
+            "WITH place, collect([f, score])[..$limit] AS best",
+            "place, [hit IN best | [hit[0].id, hit[1], hit[0].tokens, hit[0].seq]]",
+            **values,
+        )
+        found |= {unsure[place]: hits for place, hits in rows}
+    return [found.get(place, []) for place in range(len(vectors))]
+
+
+_CALL_INDEX: Final = "CALL db.index.fulltext.queryNodes($index, $query, {limit: $most}) YIELD node"
+EVERY: Final = 2**31 - 1
+"""The limit of a search that returns all texts."""
+
+
+@dataclass(frozen=True)
+class _WordIndex:
+    """`WordIndex` of a bank: a full-text index over the keys of the words of facts or messages."""
+
+    search: Neo4jBankSearch
+    kind: Kind
+    size: Collection
+    filter: CypherFilter
+
+    @property
+    def _index(self) -> str:
+        return f"vmemo_{self.kind}_words"
+
+    def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
+        """Return how many texts have each word."""
+        rows = self.search.table(
+            "UNWIND range(0, size($words) - 1) AS place CALL (place) { "
+            "CALL db.index.fulltext.queryNodes($index, $words[place], {limit: $most}) YIELD node "
+            "RETURN count(node) AS texts }",
+            "place, texts",
+            index=self._index,
+            words=[word(key) for key in keys],
+            most=EVERY,
+        )
+        return {keys[place]: float(texts) for place, texts in rows}
+
+    def texts(self, keys: Sequence[int]) -> IndexedTexts:
+        """Return texts that have one of the words."""
+        rows = self.search.table(
+            f"{_CALL_INDEX} WITH node WHERE node.bank = $bank",
+            "node.seq, node.words",
+            index=self._index,
+            query=" ".join(map(word, keys)),
+            most=MOST_TEXTS,
+            bank=self.filter.bank,
+        )
+        lengths = np.array([length(words) for _, words in rows], np.int64)
+        return IndexedTexts(np.array([seq for seq, _ in rows], np.int64), lengths, keys_of(words for _, words in rows))
+
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
+        """Return id and tokens of those texts that the scope accepts, by number."""
+        values = self.filter.parameters(seqs=seqs)
+        if self.kind == "fact":
+            match, columns = f"(f:Fact {{bank: $bank, seq: seq}}) WHERE {self.filter.facts(values)}", "f.id, f.tokens"
+        else:
+            # The tokens of messages are estimated here; recall counts the few it keeps.
+            match = f"(m:Message {{bank: $bank, seq: seq}}) WHERE {self.filter.messages(values)}"
+            columns = "m.id, size(m.content) / 4 + 1"
+        rows = self.search.table(f"UNWIND $seqs AS seq MATCH {match}", f"seq, {columns}", **values)
+        return {seq: (FactId(id), tokens) for seq, id, tokens in rows}

@@ -1,26 +1,27 @@
-"""Statistics of a bank: its records, problems, backlog and spending, and the access counts of its facts."""
+"""Reports of a bank: its status, counts by day, retention scores, and episodes that may be joined."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Final, LiteralString, get_args
+from datetime import UTC, datetime, timedelta
+from typing import Final, get_args
 
-from vmemo.models import BankId, FactId, JobKind, utc_now
+from vmemo.models import BankId, Episode, FactId, JobKind, RetentionScore, utc_now
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Status
+from vmemo.models.select import EpisodeSelect
 from vmemo.ports import BankNotFound
 from vmemo.stores.values import UNPROCESSED, instant
-from vmemo_neo4j import bank_nodes
-from vmemo_neo4j.bank_state import bank_state
+from vmemo_neo4j import banks, reads
+from vmemo_neo4j.banks import bank_state
 from vmemo_neo4j.connection import Transaction
-from vmemo_neo4j.nodes import micros
+from vmemo_neo4j.nodes import instant_or_none, micros
 from vmemo_neo4j.queue import EXCLUSIVE
+from vmemo_neo4j.reads import CURRENT, processed
 from vmemo_neo4j.schema import LINK_TYPES
 
 _KINDS: Final[tuple[JobKind, ...]] = get_args(JobKind)
-_LINKS: LiteralString = "|".join(LINK_TYPES.values())
-_COUNTS: LiteralString = f"""
+_LINKS = "|".join(LINK_TYPES.values())
+_COUNTS = f"""
 RETURN COUNT {{ MATCH (:Message {{bank: $bank}}) }} AS messages,
 COUNT {{ MATCH (m:Message {{bank: $bank}}) WHERE m.state IN $unprocessed AND m.timestamp IS NOT NULL }} AS pending,
 COUNT {{ MATCH (:Episode {{bank: $bank}}) }} AS episodes,
@@ -29,16 +30,6 @@ COUNT {{ MATCH (f:Fact {{bank: $bank}}) WHERE f.expired_at IS NOT NULL }} AS clo
 COUNT {{ MATCH (:Entity {{bank: $bank}}) }} AS entities,
 COUNT {{ MATCH (:Fact {{bank: $bank}})-[:{_LINKS}]->() }} AS links
 """
-
-
-async def touch(tx: Transaction, bank: str, counts: Mapping[FactId, int]) -> None:
-    """Add to access counts. The bank's revision stays: no search depends on them."""
-    if counts:
-        await tx.run(
-            "UNWIND $rows AS row MATCH (f:Fact {bank: $bank, id: row[0]}) SET f.access_count = f.access_count + row[1]",
-            bank=bank,
-            rows=[[fact, times] for fact, times in counts.items()],
-        )
 
 
 async def status(tx: Transaction, bank: BankId) -> Status:
@@ -55,22 +46,21 @@ async def status(tx: Transaction, bank: BankId) -> Status:
         **counts,
         problems=await _problems(tx, state.key),
         backlog=await _backlog(tx, state.key),
-        spending=tuple(await bank_nodes.spending(tx, state.key)),
-        scrub_pending=bool(await bank_nodes.dropped(tx)),
+        spending=tuple(await banks.spending(tx, state.key)),
+        scrub_pending=bool(await banks.dropped(tx)),
     )
 
 
 async def daily_counts(tx: Transaction, bank: str) -> list[DailyCount]:
     """Return the numbers of messages and facts by the day of their mention."""
     by_day: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    statements: tuple[LiteralString, LiteralString] = (
-        "MATCH (n:Message {bank: $bank}) WITH datetime.truncate('day', n.timestamp).epochSeconds AS day "
-        "RETURN day, count(*) AS number",
-        "MATCH (n:Fact {bank: $bank}) WITH datetime.truncate('day', n.mentioned_at).epochSeconds AS day "
-        "RETURN day, count(*) AS number",
-    )
-    for place, statement in enumerate(statements):
-        for row in await tx.rows(statement, bank=bank):
+    for place, (label, time) in enumerate((("Message", "timestamp"), ("Fact", "mentioned_at"))):
+        rows = await tx.rows(
+            f"MATCH (n:{label} {{bank: $bank}}) WITH datetime.truncate('day', n.{time}).epochSeconds AS day "
+            "RETURN day, count(*) AS number",
+            bank=bank,
+        )
+        for row in rows:
             by_day[row["day"]][place] = row["number"]
     return [
         DailyCount(day=datetime.fromtimestamp(day, UTC), messages=messages, facts=facts)
@@ -79,44 +69,123 @@ async def daily_counts(tx: Transaction, bank: str) -> list[DailyCount]:
 
 
 async def _problems(tx: Transaction, bank: str) -> tuple[ProcessingProblem, ...]:
-    rows = await tx.rows(
+    rows = await tx.table(
         "MATCH (m:Message {bank: $bank}) WHERE m.state IN $unprocessed AND m.timestamp IS NOT NULL "
         "AND m.error IS NOT NULL WITH m.error AS error, count(m) AS messages, max(m.attempts) AS attempts, "
-        f"min(m.failed_at) AS since RETURN error, messages, attempts, {micros('since')} AS since ORDER BY since, error",
+        "min(m.failed_at) AS since ORDER BY since, error",
+        f"error, messages, attempts, {micros('since')}",
         bank=bank,
         unprocessed=list(UNPROCESSED),
     )
     return tuple(
-        ProcessingProblem(
-            error=row["error"], messages=row["messages"], attempts=row["attempts"], since=instant(row["since"])
-        )
-        for row in rows
+        ProcessingProblem(error=error, messages=messages, attempts=attempts, since=instant(since))
+        for error, messages, attempts, since in rows
     )
 
 
 async def _backlog(tx: Transaction, bank: str) -> tuple[Backlog, ...]:
-    rows = await tx.rows(
+    """Return the numbers of jobs by kind, each with the latest error."""
+    rows = await tx.table(
         "MATCH (j:Job {bank: $bank}) WHERE j.kind <> $exclusive "
-        "WITH j, j.until IS NOT NULL AND j.until > $now AS running ORDER BY j.failed_at, j.number "
-        "WITH j.kind AS kind, sum(CASE WHEN NOT running AND j.error IS NULL THEN 1 ELSE 0 END) AS waiting, "
-        "sum(CASE WHEN running THEN 1 ELSE 0 END) AS running, "
-        "sum(CASE WHEN NOT running AND j.error IS NOT NULL THEN 1 ELSE 0 END) AS failed, "
-        "collect(CASE WHEN j.failed_at IS NOT NULL THEN j.error END) AS errors, "
-        "min(CASE WHEN NOT running THEN j.due END) AS due "
-        f"RETURN kind, waiting, running, failed, errors[-1] AS error, {micros('due')} AS due",
+        "WITH j, coalesce(j.until > $now, false) AS running ORDER BY j.failed_at, j.number",
+        f"j.kind, running, j.error, j.failed_at IS NOT NULL, {micros('j.due')}",
         bank=bank,
         exclusive=EXCLUSIVE,
         now=utc_now(),
     )
-    found = [
-        Backlog(
-            kind=row["kind"],
-            waiting=row["waiting"],
-            running=row["running"],
-            failed=row["failed"],
-            error=row["error"],
-            next_at=None if row["due"] is None else instant(row["due"]),
-        )
-        for row in rows
+    found: list[Backlog] = []
+    for kind in _KINDS:
+        jobs = [job for own, *job in rows if own == kind]
+        free = [job for job in jobs if not job[0]]
+        failed = sum(job[1] is not None for job in free)
+        if jobs:
+            found.append(
+                Backlog(
+                    kind=kind,
+                    waiting=len(free) - failed,
+                    running=len(jobs) - len(free),
+                    failed=failed,
+                    error=next((error for _, error, has_failed, _ in reversed(jobs) if has_failed and error), None),
+                    next_at=instant_or_none(min((due for *_, due in free), default=None)),
+                )
+            )
+    return tuple(found)
+
+
+_CONSECUTIVE = f"""
+MATCH (later:Episode {{bank: $bank}})
+WHERE $end IS NULL OR later.ended_at > $end OR (later.ended_at = $end AND later.id > $mark)
+CALL (later) {{
+    MATCH (later)-[:CONTAINS]->(m:Message) RETURN m AS first ORDER BY m.timestamp, m.seq LIMIT 1
+}}
+CALL (later, first) {{
+    MATCH (m:Message {{bank: $bank}})<-[:CONTAINS]-(p:Episode)
+    WHERE m.timestamp >= first.timestamp - $gap AND m.timestamp <= first.timestamp
+    AND (m.timestamp < first.timestamp OR m.seq < first.seq)
+    AND (m.document = first.document OR (m.document IS NULL AND first.document IS NULL)) AND p <> later
+    RETURN p AS earlier ORDER BY m.timestamp DESC, m.seq DESC LIMIT 1
+}}
+WITH earlier, later
+WHERE COUNT {{ (earlier)-[:CONTAINS]->() }} + COUNT {{ (later)-[:CONTAINS]->() }} <= $largest
+AND {processed("earlier")} AND {processed("later")}
+WITH earlier, later ORDER BY later.ended_at, later.id LIMIT $limit
+"""
+
+
+async def consecutive(
+    tx: Transaction, bank: str, *, gap: timedelta, largest: int, after: Episode | None, limit: int
+) -> list[tuple[Episode, Episode]]:
+    """Return pairs of processed episodes, the second of which continues the document of the first."""
+    pairs = await tx.table(
+        _CONSECUTIVE,
+        "earlier.id, later.id",
+        bank=bank,
+        gap=gap,
+        largest=largest,
+        end=None if after is None else after.ended_at,
+        mark=None if after is None else after.id,
+        unprocessed=list(UNPROCESSED),
+        limit=limit,
+    )
+    ids = dict.fromkeys(id for pair in pairs for id in pair)
+    found = {each.id: each for each in await reads.episodes_of(tx, bank, EpisodeSelect(ids=list(ids)))}
+    return [(found[earlier], found[later]) for earlier, later in pairs]
+
+
+_SCORES = f"""
+OPTIONAL MATCH (mark:Fact {{bank: $bank, id: $after}}) WITH mark.mentioned_at AS time, mark.seq AS seq
+MATCH (f:Fact {{bank: $bank}})
+WHERE (time IS NULL OR f.mentioned_at > time OR (f.mentioned_at = time AND f.seq > seq))
+AND {CURRENT} AND f.network IN ['world', 'experience'] AND f.pinned IS NULL
+AND NOT EXISTS {{ MATCH (f)<-[:BASED_ON]-(holder:Fact) WHERE holder.expired_at IS NULL }}
+WITH f ORDER BY f.mentioned_at, f.seq LIMIT $limit
+CALL (f) {{ OPTIONAL MATCH (f)-[:SOURCE]->(m:Message) RETURN max(m.recorded_at) AS latest }}
+WITH f, coalesce(latest, f.recorded_at) AS stated ORDER BY f.mentioned_at, f.seq
+"""
+
+
+async def retention_scores(tx: Transaction, bank: str, after: FactId | None, limit: int) -> list[RetentionScore]:
+    """Return the retention scores of current world and experience facts on which no other fact rests.
+
+    Pinned facts have none.
+    """
+    rows = await tx.table(
+        _SCORES,
+        f"f.id, f.importance, f.access_count, {micros('stated')}",
+        bank=bank,
+        after=after,
+        now=utc_now(),
+        limit=limit,
+    )
+    return [
+        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(stated))
+        for id, importance, accesses, stated in rows
     ]
-    return tuple(sorted(found, key=lambda backlog: _KINDS.index(backlog.kind)))
+
+
+async def damage(tx: Transaction) -> list[str]:
+    """Return the indexes of the graph that failed, with their state."""
+    found = await tx.rows(
+        "SHOW INDEXES YIELD name, state WHERE name STARTS WITH 'vmemo_' AND state = 'FAILED' RETURN name ORDER BY name"
+    )
+    return [f"the index {row['name']} failed" for row in found]

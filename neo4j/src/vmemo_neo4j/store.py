@@ -32,25 +32,11 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankReader, HiddenBank
 from vmemo.stores.transactions import commit_when_free
-from vmemo_neo4j import (
-    bank_nodes,
-    fact_updates,
-    maintenance,
-    merge_nodes,
-    message_nodes,
-    migrate,
-    once,
-    queue,
-    reads,
-    search,
-    statistics,
-    vector_index,
-    webhook_nodes,
-)
-from vmemo_neo4j.bank_state import bank_state
+from vmemo_neo4j import banks, index, memories, queue, reads, schema, search, statistics
+from vmemo_neo4j.banks import bank_state
 from vmemo_neo4j.commit import CommitRefused, commit
-from vmemo_neo4j.connection import Neo4jConnection, Transaction
-from vmemo_neo4j.vectors import neighbours
+from vmemo_neo4j.connection import Neo4jConnection, Transaction, forget_old_commits
+from vmemo_neo4j.messages import append as append_messages
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +48,7 @@ class Neo4jStore:
     """Implements the Store port on one Neo4j database."""
 
     def __init__(
-        self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = vector_index.INDEX_FROM
+        self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = index.INDEX_FROM
     ) -> None:
         self._connections = Neo4jConnection(url, size=size, busy_seconds=busy_seconds)
         self._index_from = index_from
@@ -80,9 +66,9 @@ class Neo4jStore:
     async def open(self, *, as_is: bool = False) -> None:
         """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
         try:
-            await migrate.prepare(self._connections, as_is=as_is)
+            await schema.prepare(self._connections, as_is=as_is)
             if not as_is:
-                await bank_nodes.purge(self._connections)
+                await banks.purge(self._connections)
         except VmemoError:
             await self._connections.close()
             raise
@@ -132,29 +118,29 @@ class Neo4jStore:
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""
-        return await self._read(bank, neighbours, vectors, limit=limit, floor=floor)
+        return await self._read(bank, search.neighbours, vectors, limit=limit, floor=floor)
 
     async def banks(self) -> list[Bank]:
         """Return the banks by name."""
-        return await self._database.read(bank_nodes.all_banks)
+        return await self._database.read(banks.all_banks)
 
     async def bank(self, bank: BankId) -> Bank | None:
         """Return the bank, or None."""
-        return await self._database.read(lambda tx: bank_nodes.find_bank(tx, bank))
+        return await self._database.read(lambda tx: banks.find_bank(tx, bank))
 
     async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
         """Create the bank unless it exists; return the stored one."""
-        return await self._database.write(lambda tx: bank_nodes.create(tx, bank, replaces, note), repeatable=True)
+        return await self._database.write(lambda tx: banks.create(tx, bank, replaces, note), repeatable=True)
 
     async def hidden_banks(self) -> list[HiddenBank]:
         """Return the hidden banks."""
-        return await self._database.read(bank_nodes.hidden)
+        return await self._database.read(banks.hidden)
 
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it."""
-        dropped = await once.write_once(self._database, lambda tx: bank_nodes.drop(tx, bank))
+        dropped = await self._database.write_once(lambda tx: banks.drop(tx, bank))
         if dropped:
-            await bank_nodes.purge(self._database)
+            await banks.purge(self._database)
         return dropped
 
     async def revision(self, bank: BankId) -> BankRevision:
@@ -171,22 +157,22 @@ class Neo4jStore:
 
     async def optimise(self) -> None:
         """Delete what is left of deleted banks and ended transactions; build and drop vector indexes."""
-        await bank_nodes.purge(self._database)
-        await self._database.write(once.forget_old, repeatable=True)
-        await vector_index.tend(self._database, self._index_from)
+        await banks.purge(self._database)
+        await self._database.write(forget_old_commits, repeatable=True)
+        await index.maintain_vector_indexes(self._database, self._index_from)
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Delete what is left of deleted banks."""
-        await bank_nodes.purge(self._database)
+        await banks.purge(self._database)
         return True
 
     async def schema_version(self) -> str:
         """Return the version of the schema."""
-        return await self._database.read(migrate.current) or "none"
+        return await self._database.read(schema.current) or "none"
 
     async def damage(self) -> list[str]:
         """Return the indexes that can't be used."""
-        return await self._database.read(maintenance.damage)
+        return await self._database.read(statistics.damage)
 
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
@@ -195,12 +181,12 @@ class Neo4jStore:
 
         async def run(tx: Transaction) -> set[MessageId]:
             key = (await bank_state(tx, bank, lock=True)).key
-            stored = await message_nodes.append(tx, key, messages)
+            stored = await append_messages(tx, key, messages)
             if any(message.state == "pending" for message in stored):
                 await queue.enqueue(tx, key, [NewJob(kind="process", due=process_at)])
             return {message.id for message in stored}
 
-        return await once.write_once(self._database, run)
+        return await self._database.write_once(run)
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all, once no other process holds the bank.
@@ -210,12 +196,12 @@ class Neo4jStore:
         """
         committed = await commit_when_free(changes.bank, lambda: self._commit(changes))
         if committed and (changes.rename is not None or changes.erase):
-            await bank_nodes.purge(self._database)
+            await banks.purge(self._database)
         return committed
 
     async def _commit(self, changes: Changes) -> bool:
         try:
-            return await once.write_once(self._database, lambda tx: commit(tx, changes))
+            return await self._database.write_once(lambda tx: commit(tx, changes))
         except CommitRefused:
             return False
 
@@ -235,12 +221,19 @@ class Neo4jStore:
 
         async def run(tx: Transaction) -> list[Job]:
             key = None if bank is None else (await bank_state(tx, bank)).key
-            wanted = queue.LeaseQuery(
-                bank=key, kinds=kinds, limit=limit, due=due, beside=beside, except_banks=except_banks
+            return await queue.lease(
+                tx,
+                owner,
+                seconds,
+                bank=key,
+                kinds=kinds,
+                limit=limit,
+                due=due,
+                beside=beside,
+                except_banks=except_banks,
             )
-            return await queue.lease(tx, owner, seconds, wanted)
 
-        return await once.write_once(self._database, run)
+        return await self._database.write_once(run)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Extend leases; return those that are still held."""
@@ -255,7 +248,7 @@ class Neo4jStore:
         async def run(tx: Transaction) -> Lease | None:
             return await queue.hold(tx, (await bank_state(tx, bank, lock=True)).key, owner, seconds)
 
-        return await once.write_once(self._database, run)
+        return await self._database.write_once(run)
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Return the queued jobs of a bank, oldest first."""
@@ -277,7 +270,7 @@ class Neo4jStore:
         self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
     ) -> list[tuple[Episode, Episode]]:
         """Return pairs of episodes, the second of which continues the document of the first."""
-        return await self._read(bank, maintenance.consecutive, gap=gap, largest=largest, after=after, limit=limit)
+        return await self._read(bank, statistics.consecutive, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
         """Return the entities of a selection."""
@@ -293,7 +286,7 @@ class Neo4jStore:
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
         """Return all merges in the order they were made."""
-        return await self._read(bank, merge_nodes.records)
+        return await self._read(bank, memories.merges)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         """Return the links that leave these facts, or all."""
@@ -301,18 +294,18 @@ class Neo4jStore:
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Return the confidence changes of one opinion, or of all, oldest first."""
-        return await self._read(bank, fact_updates.confidence_changes, opinion)
+        return await self._read(bank, memories.confidence_changes, opinion)
 
     async def retention_scores(
         self, bank: BankId, *, after: FactId | None = None, limit: int = 500
     ) -> list[RetentionScore]:
         """Return the retention scores of facts in the order they were mentioned."""
-        return await self._read(bank, maintenance.retention_scores, after, limit)
+        return await self._read(bank, statistics.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         """Return the former profiles of the bank, oldest first."""
-        return await self._read(bank, bank_nodes.former_profiles)
+        return await self._read(bank, banks.former_profiles)
 
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
         """Return the webhooks of a bank, oldest first."""
-        return await self._read(bank, webhook_nodes.listed)
+        return await self._read(bank, queue.webhooks)

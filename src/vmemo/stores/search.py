@@ -1,4 +1,4 @@
-"""Search rules that are written once for several databases: BM25 over arrays, and the conditions of a scope.
+"""Search rules that are written once for several databases: BM25 over arrays, conditions of a scope, edges.
 
 SQL and Cypher write the conditions of a scope alike, so they are returned as text. `Placeholder` adds a value to the
 parameters of the statement.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, assert_never
+from typing import Any, NamedTuple, Protocol, assert_never, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import FactId, Interval, Network
+from vmemo.models import FactId, Interval, LinkKind, Network, RevisionKind
 from vmemo.models.base import TagsMatch
-from vmemo.models.search import Ranking, Scope, Scored
+from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, Vector
 from vmemo.stores.sqlite.index.postings import K1, B, term_hash
 from vmemo.text.tokens import terms
 
@@ -220,3 +220,100 @@ def tag_conditions(rule: TagsMatch, held: Sequence[str], *, untagged: str, count
             return [f"({' OR '.join(held)} OR ({untagged}))"]
         case _:
             assert_never(rule)
+
+
+SEEN_FROM_TARGET: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
+"""The kind of a link seen from its target, where it differs."""
+REVISION_LINKS: frozenset[LinkKind] = frozenset(get_args(RevisionKind))
+FOLLOWED_LINKS: frozenset[LinkKind] = frozenset(get_args(LinkKind)) - REVISION_LINKS
+"""The kinds of edges that a query without kinds follows."""
+LINKS = 16
+"""Links of a fact that are read in each direction."""
+ALL_COMPARED = 2048
+"""Facts of an entity that an edge query compares at most; one that compares fewer chooses among the newest."""
+
+_EntityFacts = dict[int, list[tuple[FactId, int]]]
+"""The facts that each entity leads to, with their tokens, by the number of the entity."""
+
+
+class GraphReads(Protocol):
+    """Reads of the graph of a bank, with the filter of a scope. Entities and facts have numbers."""
+
+    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
+        """Return source, target, its tokens, kind, direction and weight of stored links.
+
+        The direction is True for a link that leaves the source. Each fact has at most `limit` links in each direction.
+        """
+        ...
+
+    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
+        """Return source, number, name and weight of the entities that facts mention, and of given entities.
+
+        Rarer entities weigh more.
+        """
+        ...
+
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Return the entity, fact and tokens of the facts of each entity that are most similar to the query."""
+        ...
+
+    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
+        """Return the entities that at least `fan` of the facts mention, each with those facts."""
+        ...
+
+
+class EdgeSearch:
+    """The edge queries of one read transaction. The facts of an entity are chosen once for a question."""
+
+    def __init__(self) -> None:
+        self._nearest: tuple[Scope, Vector, Mapping[int, tuple[FactId, int]]] | None = None
+        self._chosen: list[tuple[EdgeQuery, _EntityFacts]] = []
+
+    def remember_nearest(self, scope: Scope, vector: Vector, facts: Mapping[int, tuple[FactId, int]]) -> None:
+        """Remember ids and tokens of the facts nearest to a question, best first, by number.
+
+        Of an entity with enough of them no other fact is more similar, so its vectors need not be compared again. The
+        first search of a transaction is the one for the whole question.
+        """
+        self._nearest = self._nearest or (scope, vector, facts)
+
+    def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
+        """Return the edges of a query."""
+        kinds = query.kinds or FOLLOWED_LINKS
+        edges: list[Edge] = []
+        for source, target, tokens, kind, onward, weight in reads.linked(query, LINKS) if query.facts else ():
+            seen: LinkKind = kind if onward else SEEN_FROM_TARGET.get(kind, kind)
+            if seen in kinds:
+                edges.append(Edge(FactId(source), FactId(target), tokens, seen, weight))
+        return [*edges, *self._along_entities(reads, query)] if "entity" in kinds else edges
+
+    def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
+        chosen = self._chosen_facts(reads, query)
+        nodes = reads.entities_of_nodes(query)
+        new = sorted({entity for _, entity, _, _ in nodes} - chosen.keys())
+        if new:
+            chosen |= {entity: [] for entity in new}
+            for entity, fact, tokens in reads.most_similar(query, new):
+                chosen[entity].append((FactId(fact), tokens))
+        return [
+            Edge(source, fact, tokens, "entity", weight, name)
+            for source, entity, name, weight in nodes
+            for fact, tokens in chosen[entity]
+            if fact != source
+        ]
+
+    def _chosen_facts(self, reads: GraphReads, query: EdgeQuery) -> _EntityFacts:
+        """Return the facts of entities that earlier queries have chosen for the same question."""
+        for asked, facts in self._chosen:
+            same_numbers = (asked.fan, asked.compared, asked.floor) == (query.fan, query.compared, query.floor)
+            if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
+                return facts
+        chosen: _EntityFacts = {}
+        if self._nearest is not None and query.compared >= ALL_COMPARED and query.floor <= -1.0:
+            scope, vector, nearest = self._nearest
+            if scope is query.scope and vector is query.vector:
+                rank = {number: place for place, number in enumerate(nearest)}
+                for entity, facts in reads.mentioned_by(list(nearest), query.fan):
+                    chosen[entity] = [nearest[fact] for fact in sorted(facts, key=rank.__getitem__)[: query.fan]]
+        self._chosen.append((query, chosen))
+        return chosen

@@ -6,16 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 from pydantic import JsonValue
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, SchemaTooNew, StoreError
 from vmemo.models import Message, MessageState
-from vmemo.models.search import Encoding, TokenVectors
-
-K = TypeVar("K", int, str)
+from vmemo.models.search import Encoding
 
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
@@ -26,7 +23,6 @@ WORDLESS: tuple[MessageState, ...] = ("derived", "curated")
 MOST_ERROR = 2000
 """Characters of an error that are kept."""
 
-_ONE = 127.0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -118,25 +114,6 @@ def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
 def missing_reference(what: str, id: str) -> InvalidInput:
     """Return the error of a batch that refers to a record which does not exist."""
     return InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
-
-
-def packed_tokens(tokens: TokenVectors) -> bytes:
-    """Return token vectors as stored: one signed byte for each component, 127 for 1."""
-    return np.rint(tokens * _ONE).clip(-_ONE, _ONE).astype(np.int8).tobytes()
-
-
-def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVectors]:
-    """Return token vectors by the key of their row, from rows of the key, the width and the packed vectors."""
-    given = list(rows)
-    # All rows are decoded at once: one conversion of a megabyte beats two hundred of a few kilobytes.
-    joined = np.frombuffer(b"".join([vectors for _, _, vectors in given]), np.int8).astype(np.float32)
-    joined *= np.float32(1 / _ONE)
-    found: dict[K, TokenVectors] = {}
-    start = 0
-    for key, width, vectors in given:
-        found[key] = joined[start : start + len(vectors)].reshape(-1, width)
-        start += len(vectors)
-    return found
 
 
 def refuse_newer_schema(version: str | None, head: str) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
-from vmemo.models import EntityId, FactId, LinkKind
-from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
+from vmemo.models import FactId
+from vmemo.models.search import EdgeQuery, RevisionEdge
 from vmemo.stores.postgres.connection import Parameters, fetch, fetch_built
 from vmemo.stores.postgres.filters import ScopeFilter
 from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.values import instant, storable
-
-SEEN_FROM_TARGET: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
-"""The kind of a link seen from its target, where it differs."""
-ALL_KINDS = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
-LINKS = 16
-"""Links of a fact that are read in each direction."""
-
-EntityFacts = dict[int, list[tuple[FactId, int]]]
-"""The facts that each entity leads to, with their tokens, by the number of the entity."""
 
 
 def cosine(values: Parameters, vector: Sequence[float]) -> str:
@@ -36,61 +29,6 @@ _MENTIONED_BY = """
 SELECT entity, array_agg(fact) FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
 GROUP BY entity HAVING count(*) >= $3::bigint
 """
-
-
-def entities_of_nearest(
-    connection: Connection, bank: int, nearest: Mapping[int, tuple[FactId, int]], fan: int
-) -> EntityFacts:
-    """Return the most similar facts of the entities that at least `fan` of the nearest facts mention.
-
-    `nearest` are ids and tokens of the facts that are nearest to the query, best first, by number. No other fact of
-    such an entity is more similar, so its vectors need not be compared again.
-    """
-    rank = {seq: place for place, seq in enumerate(nearest)}
-    rows = fetch(connection, _MENTIONED_BY, bank, list(nearest), fan)
-    return {entity: [nearest[seq] for seq in sorted(facts, key=rank.__getitem__)[:fan]] for entity, facts in rows}
-
-
-def edges(connection: Connection, filter: ScopeFilter, query: EdgeQuery, known: EntityFacts) -> list[Edge]:
-    """Return the edges of a query. `known` are facts of entities that were chosen already; new ones are added."""
-    vector = query.vector.tolist()
-    found = list(_linked_facts(connection, filter, query, vector)) if query.facts else []
-    if not query.kinds or "entity" in query.kinds:
-        found += _facts_of_entities(connection, filter, query, vector, known)
-    return found
-
-
-def _linked_facts(
-    connection: Connection, filter: ScopeFilter, query: EdgeQuery, vector: Sequence[float]
-) -> Iterator[Edge]:
-    """Follow stored links in both directions."""
-
-    def statement(values: Parameters) -> str:
-        bank = values.add(filter.bank, "bigint")
-        return f"""
-SELECT given.id, facts.id, facts.tokens, found.kind::integer, found.onward, found.weight
-FROM facts AS given CROSS JOIN LATERAL (
-    (SELECT target AS other, kind, weight, true AS onward FROM links
-        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {LINKS})
-    UNION ALL
-    (SELECT source, kind, weight, false FROM links
-        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {LINKS})
-) AS found
-JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
-JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.other
-WHERE given.bank = {bank} AND given.id = ANY({values.add([id for id in query.facts if storable(id)], "text[]")})
-    AND found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
-    AND {_reachable(values, filter, query, vector)}
-"""
-
-    kinds = query.kinds or ALL_KINDS
-    for source, target, tokens, number, onward, weight in fetch_built(connection, statement):
-        kind = LINK_KINDS[int(number)]
-        kind = kind if onward else SEEN_FROM_TARGET.get(kind, kind)
-        if kind in kinds:
-            yield Edge(FactId(source), FactId(target), tokens, kind, weight)
-
-
 _ENTITIES_OF_NODES = """
 SELECT node.id, node.entity, entities.name, weight FROM (
     SELECT facts.id, mentions.entity FROM facts
@@ -103,35 +41,51 @@ SELECT node.id, node.entity, entities.name, weight FROM (
     ) AS mentioned
 ) AS counted WHERE weight >= $5::float8
 """
-"""The entities of facts, and given entities: the entity's name and its weight; rarer entities weigh more."""
 
 
-def _facts_of_entities(
-    connection: Connection, filter: ScopeFilter, query: EdgeQuery, vector: Sequence[float], known: EntityFacts
-) -> list[Edge]:
-    """Follow the entities that facts mention, and given entities, to their facts."""
-    nodes = [[id for id in ids if storable(id)] for ids in (query.facts, query.entities)]
-    rows = fetch(connection, _ENTITIES_OF_NODES, filter.bank, *nodes, query.common, query.least)
-    new = sorted({entity for _, entity, _, _ in rows} - known.keys())
-    if new:
-        known |= {entity: [] for entity in new}
-        chosen = fetch_built(connection, lambda values: _most_similar(values, filter, query, vector, new))
-        for entity, fact, tokens in chosen:
-            known[entity].append((FactId(fact), tokens))
-    return [
-        Edge(EntityId(source), fact, tokens, "entity", weight, name)
-        for source, entity, name, weight in rows
-        for fact, tokens in known[entity]
-        if fact != source
-    ]
+@dataclass(frozen=True)
+class PostgresGraph:
+    """`GraphReads` of one scope."""
 
+    connection: Connection
+    filter: ScopeFilter
 
-def _most_similar(
-    values: Parameters, filter: ScopeFilter, query: EdgeQuery, vector: Sequence[float], entities: Sequence[int]
-) -> str:
-    """Return the statement for the facts of each entity that are most similar to the query, of its newest facts."""
-    bank, given = values.add(filter.bank, "bigint"), values.add(entities, "bigint[]")
-    return f"""
+    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
+        """Return source, target, its tokens, kind, direction and weight of stored links."""
+
+        def statement(values: Parameters) -> str:
+            bank = values.add(self.filter.bank, "bigint")
+            return f"""
+SELECT given.id, facts.id, facts.tokens, found.kind::integer, found.onward, found.weight
+FROM facts AS given CROSS JOIN LATERAL (
+    (SELECT target AS other, kind, weight, true AS onward FROM links
+        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {limit})
+    UNION ALL
+    (SELECT source, kind, weight, false FROM links
+        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {limit})
+) AS found
+JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
+JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.other
+WHERE given.bank = {bank} AND given.id = ANY({values.add(_storable(query.facts), "text[]")})
+    AND found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
+    AND {self._reachable(values, query, query.vector.tolist())}
+"""
+
+        rows = fetch_built(self.connection, statement)
+        return [(*first, LINK_KINDS[int(kind)], onward, weight) for *first, kind, onward, weight in rows]
+
+    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
+        """Return source, number, name and weight of the entities that facts mention, and of given entities."""
+        nodes = _storable(query.facts), _storable(query.entities)
+        return fetch(self.connection, _ENTITIES_OF_NODES, self.filter.bank, *nodes, query.common, query.least)
+
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Return the entity, fact and tokens of the facts of each entity that are most similar, of its newest facts."""
+
+        def statement(values: Parameters) -> str:
+            bank, given = values.add(self.filter.bank, "bigint"), values.add(entities, "bigint[]")
+            vector = query.vector.tolist()
+            return f"""
 SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(entity) CROSS JOIN LATERAL (
     SELECT facts.id, facts.tokens FROM (
         SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = given.entity
@@ -139,23 +93,32 @@ SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(enti
     ) AS newest
     JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
     JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
-    WHERE {_reachable(values, filter, query, vector)}
+    WHERE {self._reachable(values, query, vector)}
     ORDER BY {cosine(values, vector)} DESC, facts.seq LIMIT {query.fan}
 ) AS chosen
 """
 
+        return fetch_built(self.connection, statement)
 
-def _reachable(values: Parameters, filter: ScopeFilter, query: EdgeQuery, vector: Sequence[float]) -> str:
-    """Return the condition of facts that edges may lead to: in the scope and similar enough."""
-    if query.floor <= -1.0:
-        return filter.facts(values)
-    return f"{filter.facts(values)} AND {cosine(values, vector)} >= {values.add(query.floor, 'float8')}"
+    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
+        """Return the entities that at least `fan` of the facts mention, each with those facts."""
+        return fetch(self.connection, _MENTIONED_BY, self.filter.bank, list(facts), fan)
+
+    def _reachable(self, values: Parameters, query: EdgeQuery, vector: Sequence[float]) -> str:
+        """Return the condition of facts that edges may lead to: in the scope and similar enough."""
+        condition = self.filter.facts(values)
+        if query.floor <= -1.0:
+            return condition
+        return f"{condition} AND {cosine(values, vector)} >= {values.add(query.floor, 'float8')}"
+
+
+def _storable(ids: Sequence[str]) -> list[str]:
+    return [id for id in ids if storable(id)]
 
 
 def revisions(connection: Connection, filter: ScopeFilter, ids: Sequence[FactId]) -> list[RevisionEdge]:
     """Return the links by which facts replace or outdate others, with an end given and both ends in the scope."""
-    given = [id for id in ids if storable(id)]
-    rows = fetch_built(connection, lambda values: _revision_statement(values, filter, given))
+    rows = fetch_built(connection, lambda values: _revision_statement(values, filter, _storable(ids)))
     return [
         RevisionEdge(
             newer=FactId(newer_id),

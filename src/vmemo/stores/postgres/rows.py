@@ -15,9 +15,8 @@ from sqlalchemy import Connection, select
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention, MessageId
 from vmemo.models.search import Encoding, FactOutline, TokenVectors
 from vmemo.stores.postgres.connection import fetch
-from vmemo.stores.postgres.schema import fact_vectors, search
+from vmemo.stores.postgres.schema import search
 from vmemo.stores.search import Collection, fact_words, word_keys
-from vmemo.stores.sql import statements
 from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.entity_rows import mentions_of
 from vmemo.stores.sql.fact_rows import fact_of, outline_of
@@ -103,10 +102,10 @@ class PostgresSearchIndex:
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Return the vectors of facts by number."""
-        statement = select(fact_vectors.c.seq, fact_vectors.c.embedding).where(
-            statements.by_numbers(fact_vectors, bank, seqs)
-        )
-        return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
+        statement = "SELECT seq, halfvec_send(embedding) FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])"
+        found = connection.exec_driver_sql(statement, (bank, list(seqs)))
+        # Two bytes of dimension and two unused ones stand before the numbers.
+        return {seq: tuple(np.frombuffer(sent, ">f2", offset=4).astype(float).tolist()) for seq, sent in found}
 
 
 _ADD_VECTORS = """

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
-    REAL,
     BigInteger,
-    BindParameter,
     Column,
-    ColumnElement,
     Connection,
-    Dialect,
     Double,
     Float,
     Index,
@@ -31,13 +24,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    cast,
-    func,
     text,
-    type_coerce,
 )
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.types import TypeDecorator, UserDefinedType
+from sqlalchemy.types import UserDefinedType
 
 from vmemo.errors import StoreError
 from vmemo.stores.sql import schema
@@ -53,43 +43,13 @@ search = MetaData()
 """The tables that only PostgreSQL has."""
 
 
-class _Stored(UserDefinedType[object]):
-    """The type's name in a statement."""
+class Halfvec(UserDefinedType[object]):
+    """pgvector's vectors of 16-bit numbers, of any dimension; statements convert them."""
 
     cache_ok = True
-
-    def __init__(self, dimension: int | None = None) -> None:
-        self.dimension = dimension
 
     def get_col_spec(self, **_: object) -> str:
-        return "halfvec" if self.dimension is None else f"halfvec({self.dimension})"
-
-
-class Halfvec(TypeDecorator[NDArray[np.float32]]):
-    """pgvector's vectors of 16-bit numbers, of one dimension or of any; takes and gives float32 arrays."""
-
-    impl = _Stored
-    cache_ok = True
-
-    def __init__(self, dimension: int | None = None) -> None:
-        super().__init__(dimension)
-        self.dimension = dimension
-
-    def process_bind_param(self, value: NDArray[np.float32] | None, dialect: Dialect) -> list[float] | None:
-        """Arrays travel as lists of numbers, which the driver sends in binary."""
-        return None if value is None else value.tolist()
-
-    def bind_expression(self, bindparam: BindParameter[Any]) -> ColumnElement[Any]:
-        """The list becomes a vector on the server, so that the driver need not know the type."""
-        return cast(cast(bindparam, ARRAY(REAL)), self)
-
-    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Vectors come back as their bytes, which are read at once."""
-        return type_coerce(func.halfvec_send(column), self)
-
-    def process_result_value(self, value: bytes | None, dialect: Dialect) -> NDArray[np.float32] | None:
-        """Two bytes of dimension and two unused ones stand before the numbers."""
-        return None if value is None else np.frombuffer(value, ">f2", offset=4).astype(np.float32)
+        return "halfvec"
 
 
 def _key(name: str) -> Column[int]:

@@ -37,6 +37,7 @@ from vmemo.stores.postgres.schema import vector_index
 from vmemo.stores.search import (
     MOST_TEXTS,
     Collection,
+    EdgeSearch,
     IndexedTexts,
     accepts_messages,
     is_wide,
@@ -55,8 +56,6 @@ FROM entity_names JOIN entities ON entities.bank = $1 AND entities.seq = entity_
 WHERE entity_names.bank = $1 AND entity_names.name = ANY($2::text[])
 ORDER BY entity_names.name, entity_names.entity
 """
-ALL_COMPARED = 2048
-"""Facts of an entity that an edge query compares at most; one that compares fewer chooses among the newest."""
 
 
 class PostgresBankSearch(BankSearch):
@@ -75,8 +74,7 @@ class PostgresBankSearch(BankSearch):
         self._bank = self._state.seq
         self._large = self._sizes.facts.texts >= index_from
         self._filter: ScopeFilter | None = None
-        self._nearest: tuple[Scope, Vector, Sequence[Sequence[Any]]] | None = None
-        self._entity_facts: list[tuple[EdgeQuery, graph.EntityFacts]] = []
+        self._edges = EdgeSearch()
         self._generic_plans = False
 
     @property
@@ -111,8 +109,7 @@ class PostgresBankSearch(BankSearch):
         """Rank facts by cosine."""
         numbers = vector.tolist()
         found = self._nearest_rows(self._filter_of(scope), numbers, limit=limit, floor=floor)
-        # The first search is the one for the whole question, which following the graph compares with.
-        self._nearest = self._nearest or (scope, vector, found)
+        self._edges.remember_nearest(scope, vector, {row[3]: (FactId(row[0]), row[2]) for row in found})
         return Ranking.of(_hits(found, limit, floor), self._baseline(numbers))
 
     def neighbours(self, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
@@ -235,22 +232,7 @@ SELECT cosine FROM (
         """Return the edges that leave some facts and entities."""
         self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
-        return graph.edges(self._by_key, filter, query, self._known_entity_facts(query))
-
-    def _known_entity_facts(self, query: EdgeQuery) -> graph.EntityFacts:
-        """Return the facts of entities that earlier queries of this transaction have chosen for the same question."""
-        for asked, facts in self._entity_facts:
-            same_numbers = (asked.fan, asked.compared, asked.floor) == (query.fan, query.compared, query.floor)
-            if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
-                return facts
-        facts: graph.EntityFacts = {}
-        if self._nearest is not None and query.compared >= ALL_COMPARED and query.floor <= -1.0:
-            scope, vector, nearest = self._nearest
-            if scope is query.scope and vector is query.vector:
-                known = {row[3]: (FactId(row[0]), row[2]) for row in nearest}
-                facts = graph.entities_of_nearest(self._by_key, self._bank, known, query.fan)
-        self._entity_facts.append((query, facts))
-        return facts
+        return self._edges.find(graph.PostgresGraph(self._by_key, filter), query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts."""

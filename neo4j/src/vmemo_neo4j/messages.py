@@ -1,20 +1,19 @@
-"""Statements over messages and their states. Functions here and beside take the key of a bank that is locked."""
+"""Messages and their states. Functions here and beside take the key of a bank that is locked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, LiteralString
+from typing import Final
 
 from vmemo.models import Message, MessageId, utc_now
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.stores.values import UNPROCESSED, WORDLESS, storable_error, unstored
 from vmemo_neo4j import index
-from vmemo_neo4j.bank_state import NUMBERED
 from vmemo_neo4j.connection import Transaction
-from vmemo_neo4j.nodes import message_values
+from vmemo_neo4j.nodes import message_properties
+from vmemo_neo4j.schema import NUMBERED
 
 _BY_ID: Final = "UNWIND $ids AS id MATCH (m:Message {bank: $bank, id: id}) "
-
 PENDING: Final = "MATCH (m:Message {bank: $bank, state: 'pending'}) WHERE m.timestamp IS NOT NULL"
 """Finds the messages that wait to be processed and are in no episode yet."""
 
@@ -22,25 +21,25 @@ PENDING: Final = "MATCH (m:Message {bank: $bank, state: 'pending'}) WHERE m.time
 async def append(tx: Transaction, bank: str, new: Sequence[Message]) -> list[Message]:
     """Store messages that are not stored yet, and their words; return those stored."""
     fresh = unstored(new, await _known(tx, bank, new)) if new else []
-    if not fresh:
-        return []
-    rows = [message_values(message) for message in fresh]
-    await tx.run(NUMBERED + "CREATE (m:Message {bank: $bank, seq: seq}) SET m += row", bank=bank, rows=rows)
-    worded = [(message.id, message.content) for message in fresh if message.state not in WORDLESS]
-    await index.add_words(tx, bank, worded)
+    if fresh:
+        rows = [message_properties(message) for message in fresh]
+        await tx.run(NUMBERED + "CREATE (m:Message {bank: $bank, seq: seq}) SET m += row", bank=bank, rows=rows)
+        searched = [(message.id, message.content) for message in fresh if message.state not in WORDLESS]
+        await index.add_message_words(tx, bank, searched)
     return fresh
 
 
 async def _known(tx: Transaction, bank: str, new: Sequence[Message]) -> set[object]:
     """Return the ids, and pairs of document and key, of these messages that are stored already."""
-    found = await tx.rows(
+    found = await tx.table(
         "UNWIND $rows AS row OPTIONAL MATCH (m:Message {bank: $bank, id: row[0]}) "
         "OPTIONAL MATCH (k:Message {bank: $bank, document: row[1], key: row[2]}) "
-        "WITH m, k WHERE m IS NOT NULL OR k IS NOT NULL RETURN m.id AS id, k.document AS document, k.key AS key",
+        "WITH m, k WHERE m IS NOT NULL OR k IS NOT NULL",
+        "m.id, k.document, k.key",
         bank=bank,
         rows=[[message.id, message.document, message.key] for message in new],
     )
-    return {row["id"] for row in found} | {(row["document"], row["key"]) for row in found}
+    return {id for id, _, _ in found} | {(document, key) for _, document, key in found}
 
 
 async def claim(tx: Transaction, bank: str, changes: Changes) -> bool:
@@ -75,37 +74,30 @@ async def record_failure(tx: Transaction, bank: str, failure: MessageFailure) ->
     )
 
 
-async def any_pending(tx: Transaction, bank: str, documents: Sequence[str | None]) -> bool:
-    """Return True if one of the documents has a pending message; None is the messages without a document."""
-    if not documents:
-        return False
-    waiting: LiteralString = (
-        f"{PENDING} AND (m.document IN $named OR ($unnamed AND m.document IS NULL)) RETURN 1 AS one LIMIT 1"
+async def any_pending(tx: Transaction, bank: str, documents: Sequence[str | None] | None = None) -> bool:
+    """Return True if the bank, or one of the documents, has a pending message; None is no document."""
+    wanted = documents or []
+    found = await tx.one(
+        f"{PENDING} AND ($all OR m.document IN $named OR ($unnamed AND m.document IS NULL)) RETURN 1 AS one LIMIT 1",
+        bank=bank,
+        all=documents is None,
+        named=[document for document in wanted if document is not None],
+        unnamed=None in wanted,
     )
-    named = [document for document in documents if document is not None]
-    return await tx.one(waiting, bank=bank, named=named, unnamed=None in documents) is not None
-
-
-async def any_pending_message(tx: Transaction, bank: str) -> bool:
-    """Return True if a message of the bank waits to be processed and is in no episode yet."""
-    return await tx.one(f"{PENDING} RETURN 1 AS one LIMIT 1", bank=bank) is not None
+    return found is not None
 
 
 async def requeue(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:
     """Let messages wait to be processed again; their own words are searched until facts repeat them."""
-    if not ids:
-        return
-    repeated = await tx.rows(
-        _BY_ID + "WHERE m.state = 'derived' RETURN m.id AS id, m.content AS content", bank=bank, ids=list(ids)
-    )
-    await index.add_words(tx, bank, [(row["id"], row["content"]) for row in repeated], again=True)
-    processed: LiteralString = _BY_ID + "WHERE NOT m.state IN ['raw', 'curated'] SET m.state = 'pending'"
-    await tx.run(processed, bank=bank, ids=list(ids))
+    if ids:
+        repeated = await tx.table(f"{_BY_ID} WHERE m.state = 'derived'", "m.id, m.content", bank=bank, ids=list(ids))
+        await index.add_message_words(tx, bank, [(MessageId(id), content) for id, content in repeated])
+        processed = "WHERE NOT m.state IN ['raw', 'curated'] SET m.state = 'pending'"
+        await tx.run(_BY_ID + processed, bank=bank, ids=list(ids))
 
 
 async def curate(tx: Transaction, bank: str, ids: Sequence[MessageId]) -> None:
     """Let messages be neither processed again nor searched by their words."""
     if ids:
-        await index.drop_words(tx, bank, ids)
-        curated: LiteralString = _BY_ID + "SET m.state = 'curated' REMOVE m.error, m.failed_at"
-        await tx.run(curated, bank=bank, ids=list(ids))
+        await index.save_words(tx, bank, "message", dict.fromkeys(ids))
+        await tx.run(_BY_ID + "SET m.state = 'curated' REMOVE m.error, m.failed_at", bank=bank, ids=list(ids))
