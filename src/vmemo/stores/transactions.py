@@ -15,16 +15,12 @@ from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
 from vmemo.sync import ProcessGuard
 
 R = TypeVar("R")
-
 Step = Literal["connect", "run", "commit"]
 """The progress of a transaction."""
-
 TRIES = 4
 """Attempts of a transaction that fails with a transient error."""
-
 FIRST_PAUSE = 0.05
 """Seconds before the second try, more or less; each further pause is twice as long."""
-
 LONGEST_PAUSE = 1.0
 """The most seconds between two tries, more or less."""
 
@@ -59,7 +55,6 @@ async def persistent(once: Callable[[], Awaitable[R]], *, repeatable: bool, seco
 
 HELD_SECONDS = 60.0
 """Seconds that a commit waits for a bank that another process holds."""
-
 HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
@@ -121,7 +116,6 @@ class LoopThread:
         self._running: _Running | None = None
 
     async def run(self, work: Callable[[], Coroutine[object, object, R]]) -> R:
-        """Run a coroutine on the loop."""
         self._guard.enter()
         with self._starting:
             if self._running is None:

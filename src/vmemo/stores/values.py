@@ -16,16 +16,11 @@ from vmemo.models.search import Encoding
 
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
-
 WORDLESS: tuple[MessageState, ...] = ("derived", "curated")
 """States of messages that are not in the word index."""
-
 MOST_ERROR = 2000
 """Characters of an error that are kept."""
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -35,7 +30,6 @@ def micros(time: datetime) -> int:
 
 
 def micros_or_none(time: datetime | None) -> int | None:
-    """Return `micros` of a time, or None."""
     return None if time is None else micros(time)
 
 
@@ -57,12 +51,10 @@ def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Tags or aliases from their JSON."""
     return () if text == "[]" else tuple(json.loads(text))
 
 
 def metadata_of(text: str) -> dict[str, JsonValue]:
-    """Metadata from its JSON."""
     return {} if text == "{}" else json.loads(text)
 
 
@@ -94,7 +86,6 @@ def unstored(new: Sequence[Message], known: AbstractSet[object]) -> list[Message
 
 
 def demand_embedder(stored: str, given: str) -> None:
-    """Refuse vectors of another embedder than the bank's."""
     if given != stored:
         raise EmbedderMismatch(
             f"The bank's vectors are of embedder {stored!r}, not {given!r}. Nothing was changed. "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Integer,
     Table,
@@ -63,10 +64,8 @@ from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
 
 DELETION = "deletion"
 """Name of the note that rows were deleted since the last vacuum of a SQLite file."""
-
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
-
 NEW_VECTORS = 1 << 16
 """Added to `purges` when the vectors of all facts are replaced, so that no number of removals is taken for it."""
 
@@ -87,11 +86,9 @@ class BankState:
 
     @property
     def bank_revision(self) -> BankRevision:
-        """The revision with the identity of the bank."""
         return BankRevision(self.identity, self.revision)
 
     def demand(self, embedder: str) -> None:
-        """Refuse vectors of another embedder than the bank's."""
         demand_embedder(self.embedder, embedder)
 
 
@@ -100,16 +97,14 @@ _FIND_STATE = select(
 ).where(banks.c.id == bindparam("bank"))
 
 _STATE, _LOCKED = Prepared(_FIND_STATE), Prepared(_FIND_STATE.with_for_update())
-
 _BANK = Prepared(select(banks).where(banks.c.id == bindparam("name")))
 
 _BUMP = Prepared(
     update(banks)
     .where(banks.c.seq == bindparam("number"))
     .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
+    .returning(banks.c.revision)
 )
-
-_REVISION = Prepared(select(banks.c.revision).where(banks.c.seq == bindparam("number")))
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
@@ -126,22 +121,12 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 
 def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
     """Return the bank's state as `bank_state` does, or None if there is no such bank."""
-    writing = writes(connection)
+    writing = connection.get_execution_options().get(WRITES, False)
     row = (_LOCKED if writing else _STATE).first(connection, {"bank": bank})
     if row is None and writing:
         # The bank may have been replaced while we waited for its row lock; look it up again.
         row = _LOCKED.first(connection, {"bank": bank})
     return None if row is None else BankState(*row)
-
-
-def writes(connection: Connection) -> bool:
-    """Return True if the connection was opened for writing."""
-    return bool(connection.get_execution_options().get(WRITES, False))
-
-
-def lock(connection: Connection, bank: int) -> bool:
-    """Wait for the bank's other writers, as `bank_state` does; return False if the bank does not exist."""
-    return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
 
 
 def all_banks(connection: Connection) -> list[Bank]:
@@ -151,7 +136,6 @@ def all_banks(connection: Connection) -> list[Bank]:
 
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
-    """Return the bank, or None."""
     row = _BANK.first(connection, {"name": bank})
     return None if row is None else bank_of(row)
 
@@ -166,36 +150,21 @@ def note_deletion(connection: Connection) -> None:
 
 def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:
     """Count a change of the bank's facts and return the new revision."""
-    _BUMP.execute(connection, {"number": bank, "purged": purges})
-    [(revision,)] = _REVISION.rows(connection, {"number": bank})
+    [(revision,)] = _BUMP.cells(connection, {"number": bank, "purged": purges})
     return revision
 
 
-_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
-
-
-def _delete_rows(connection: Connection, bank: int) -> None:
-    """Delete all rows of a bank, and its own."""
-    for table in _OWNED:
-        connection.execute(delete(table).where(table.c.bank == bank))
-    connection.execute(delete(banks).where(banks.c.seq == bank))
-
-
 def bank_of(row: AnyRow) -> Bank:
-    """A bank from its row; raise ValueError for a damaged one."""
+    """Return a bank from its row; raise ValueError for a damaged one."""
+    if row.dimension < 1:
+        raise ValueError(f"{row.dimension} is not a dimension")
     return Bank.model_construct(
         id=row.id,
         profile=Profile.model_validate_json(row.profile),
         embedder=row.embedder,
-        dimension=_positive(row.dimension),
+        dimension=row.dimension,
         created_at=instant(row.created_at),
     )
-
-
-def _positive(value: int) -> int:
-    if value < 1:
-        raise ValueError(f"{value} is not a dimension")
-    return value
 
 
 NO_BANK = 0
@@ -224,7 +193,6 @@ def create(connection: Connection, bank: Bank, replaces: BankId | None, note: st
 
 
 def hidden(connection: Connection) -> list[HiddenBank]:
-    """Return the hidden banks by name."""
     origin = banks.alias("origin")
     statement = (
         select(banks, origin.c.id.label("replaced"))
@@ -314,14 +282,16 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
 
 
 def drop_derived(connection: Connection, bank: int, index: SearchIndex) -> None:
-    """Delete the hidden banks that were derived from a bank."""
     for number in _derived_from(connection, bank):
         _clear(connection, number, index)
 
 
 def _clear(connection: Connection, bank: int, index: SearchIndex) -> None:
     index.drop_bank(connection, bank)
-    _delete_rows(connection, bank)
+    for table in metadata.sorted_tables:
+        if "bank" in table.c:
+            connection.execute(delete(table).where(table.c.bank == bank))
+    connection.execute(delete(banks).where(banks.c.seq == bank))
 
 
 def save_profile(connection: Connection, bank: int, change: ProfileChange) -> bool:
@@ -337,21 +307,12 @@ def save_profile(connection: Connection, bank: int, change: ProfileChange) -> bo
 
 
 def keep_profiles(connection: Connection, bank: int, former: Sequence[FormerProfile]) -> None:
-    """Add former profiles to the bank's history."""
-    rows = [
-        {
-            "bank": bank,
-            "profile": each.profile.model_dump_json(),
-            "until": micros(each.until),
-            "reason": each.reason,
-        }
-        for each in former
-    ]
-    connection.execute(insert(profiles), rows)
+    for each in former:
+        values = {"profile": each.profile.model_dump_json(), "until": micros(each.until), "reason": each.reason}
+        connection.execute(insert(profiles).values(bank=bank, **values))
 
 
 def former_profiles(connection: Connection, bank: int) -> list[FormerProfile]:
-    """Return the former profiles of the bank, oldest first."""
     rows = connection.execute(select(profiles).where(profiles.c.bank == bank).order_by(profiles.c.seq))
     return [
         FormerProfile(
@@ -382,7 +343,6 @@ def erase_copies(connection: Connection, bank: int, changes: Changes, index: Sea
 
 
 _KINDS: tuple[JobKind, ...] = get_args(JobKind)
-
 DAY = 86_400_000_000
 """Microseconds of a day."""
 
@@ -394,39 +354,30 @@ FROM unnest($2::text[], $3::integer[]) AS given(fact, times) WHERE bank = $1 AND
 
 def count_accesses(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
     """Add to access counts. The bank's revision stays: no search depends on them."""
-    if counts and connection.dialect.name == "postgresql":
+    if not counts:
+        return
+    if connection.dialect.name == "postgresql":
         # One statement for all rows takes a third of the time that one for each takes.
         connection.exec_driver_sql(_TOUCH, (bank, list(counts), list(counts.values())))
-        return
-    statement = (
-        update(facts)
-        .where(facts.c.bank == bank, facts.c.id == bindparam("fact"))
-        .values(access_count=facts.c.access_count + bindparam("times"))
-    )
-    if counts:
-        connection.execute(statement, [{"fact": fact, "times": times} for fact, times in counts.items()])
+    else:
+        one = "UPDATE facts SET access_count = access_count + ? WHERE bank = ? AND id = ?"
+        connection.exec_driver_sql(one, [(times, bank, fact) for fact, times in counts.items()])
 
 
 def status(connection: Connection, bank: BankId) -> Status:
-    """Return the status of a bank."""
     number = bank_state(connection, bank).seq
     stored = find_bank(connection, bank)
     assert stored is not None
-    waiting = messages.c.state.in_(UNPROCESSED)
     return Status(
         bank=bank,
         engine="",
         embedder=stored.embedder,
         dimension=stored.dimension,
         messages=_count(connection, messages, number),
-        pending=connection.execute(
-            select(func.count()).select_from(messages).where(messages.c.bank == number, waiting)
-        ).scalar_one(),
+        pending=_count(connection, messages, number, messages.c.state.in_(UNPROCESSED)),
         episodes=_count(connection, episodes, number),
         facts=_count(connection, facts, number),
-        closed_facts=connection.execute(
-            select(func.count()).select_from(facts).where(facts.c.bank == number, facts.c.expired_at.is_not(None))
-        ).scalar_one(),
+        closed_facts=_count(connection, facts, number, facts.c.expired_at.is_not(None)),
         entities=_count(connection, entities, number),
         links=_count(connection, links, number),
         problems=_problems(connection, number),
@@ -449,8 +400,9 @@ def daily_counts(connection: Connection, bank: int) -> list[DailyCount]:
     ]
 
 
-def _count(connection: Connection, table: Table, bank: int) -> int:
-    return connection.execute(select(func.count()).select_from(table).where(table.c.bank == bank)).scalar_one()
+def _count(connection: Connection, table: Table, bank: int, *where: ColumnElement[bool]) -> int:
+    counted = select(func.count()).select_from(table).where(table.c.bank == bank, *where)
+    return connection.execute(counted).scalar_one()
 
 
 def _problems(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:

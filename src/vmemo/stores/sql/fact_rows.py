@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
@@ -46,47 +47,15 @@ from vmemo.stores.sql.statements import (
     insert_cells,
     insert_rows,
     number_of,
+    row_values,
     seqs_of,
 )
 from vmemo.stores.values import dump, instant, metadata_of, micros, micros_or_none, names_of
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
-
 _LINK_NUMBERS: dict[LinkKind, int] = {kind: number for number, kind in enumerate(LINK_KINDS)}
-
 REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
 """Kinds of links from a newer fact to an older one, by number."""
-
-
-def fact_values(bank: int, fact: Fact, revision: int) -> Values:
-    """A fact as a row."""
-    return {
-        "bank": bank,
-        "id": fact.id,
-        "network": fact.network,
-        "text": fact.text,
-        "tokens": fact.tokens,
-        "context": fact.context,
-        "occurred_start": micros_or_none(fact.occurred_start),
-        "occurred_end": micros_or_none(fact.occurred_end),
-        "mentioned_at": micros(fact.mentioned_at),
-        "valid_at": micros_or_none(fact.valid_at),
-        "invalid_at": micros_or_none(fact.invalid_at),
-        "recorded_at": micros(fact.recorded_at),
-        "expired_at": micros_or_none(fact.expired_at),
-        "confidence": fact.confidence,
-        "importance": fact.importance,
-        "access_count": fact.access_count,
-        "supersedes": fact.supersedes,
-        "tags": dump(fact.tags),
-        "metadata": dump(fact.metadata),
-        "engine": fact.engine,
-        "instruction": int(fact.instruction),
-        "pinned": int(fact.pinned),
-        "reason": fact.reason,
-        "expires_at": micros_or_none(fact.expires_at),
-        "revision": revision,
-    }
 
 
 def fact_of(
@@ -131,9 +100,7 @@ def outline_of(id: FactId, row: Cells) -> FactOutline:
 
 
 _COLUMNS = tuple(column.name for column in facts.columns)
-
 _TAGS, _METADATA, _INSTRUCTION, _PINNED = map(_COLUMNS.index, ("tags", "metadata", "instruction", "pinned"))
-
 _FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
 
@@ -143,8 +110,7 @@ _FACT_TIMES = tuple(
 
 
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
-    """Insert facts."""
-    return insert_rows(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
+    return insert_rows(connection, facts, [row_values(facts, bank, item.fact, revision=revision) for item in new])
 
 
 def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
@@ -247,27 +213,20 @@ def set_successors(connection: Connection, bank: int, successors: Mapping[FactId
         connection.execute(statement.values(supersedes=old, revision=revision))
 
 
-def reopen_facts(connection: Connection, bank: int, reopened: Sequence[FactId], revision: int) -> None:
-    """Remove the ends of facts."""
-    if reopened:
-        ended = facts.c.bank == bank, among(facts.c.id, reopened)
-        connection.execute(update(facts).where(*ended).values(invalid_at=None, expired_at=None, revision=revision))
-
-
-def set_superseded(connection: Connection, bank: int, rewired: Mapping[FactId, FactId | None], revision: int) -> None:
-    """Let stored facts replace other facts than before, or none."""
-    for new, old in rewired.items():
-        statement = update(facts).where(facts.c.bank == bank, facts.c.id == new)
-        connection.execute(statement.values(supersedes=old, revision=revision))
-
-
-def mark_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
-    """Pin and unpin facts, and set their expiry."""
+def update_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
+    """Remove the ends of facts, let them replace other facts than before, pin them, and set their expiry."""
+    new: dict[FactId, Values] = defaultdict(dict)
+    for id in changes.reopened:
+        new[id] |= {"invalid_at": None, "expired_at": None}
+    for id, old in changes.rewired.items():
+        new[id]["supersedes"] = old
     for id, pinned in changes.pinned.items():
-        connection.execute(update(facts).where(facts.c.bank == bank, facts.c.id == id).values(pinned=int(pinned)))
+        new[id]["pinned"] = int(pinned)
     for id, time in changes.expiries.items():
-        limited = update(facts).where(facts.c.bank == bank, facts.c.id == id)
-        connection.execute(limited.values(expires_at=micros_or_none(time), revision=revision))
+        new[id]["expires_at"] = micros_or_none(time)
+    for id, values in new.items():
+        own = facts.c.bank == bank, facts.c.id == id
+        connection.execute(update(facts).where(*own).values(**values, revision=revision))
 
 
 def change_confidence(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:

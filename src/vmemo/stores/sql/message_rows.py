@@ -33,47 +33,23 @@ from vmemo.stores.sql.statements import (
     later,
     listed,
     number_of,
+    row_values,
     save_rows,
     seqs_of,
 )
 from vmemo.stores.values import (
     UNPROCESSED,
     WORDLESS,
-    dump,
     instant,
     metadata_of,
     micros,
-    micros_or_none,
     names_of,
     storable_error,
     unstored,
 )
 
 
-def message_values(bank: int, message: Message) -> Values:
-    """A message as a row."""
-    return {
-        "bank": bank,
-        "id": message.id,
-        "role": message.role,
-        "speaker": message.speaker,
-        "content": message.content,
-        "timestamp": micros(message.timestamp),
-        "document": message.document,
-        "key": message.key,
-        "tags": dump(message.tags),
-        "metadata": dump(message.metadata),
-        "recorded_at": micros(message.recorded_at),
-        "state": message.state,
-        "error": message.error,
-        "attempts": 0 if message.error is None else 1,
-        "failed_at": None if message.error is None else micros(message.recorded_at),
-        "expires_at": micros_or_none(message.expires_at),
-    }
-
-
 def message_of(row: AnyRow) -> Message:
-    """A message from its row."""
     return Message.model_construct(
         id=MessageId(row.id),
         role=row.role,
@@ -91,22 +67,7 @@ def message_of(row: AnyRow) -> Message:
     )
 
 
-def episode_values(bank: int, episode: Episode) -> Values:
-    """An episode as a row."""
-    return {
-        "bank": bank,
-        "id": episode.id,
-        "title": episode.title,
-        "narrative": episode.narrative,
-        "started_at": micros(episode.started_at),
-        "ended_at": micros(episode.ended_at),
-        "previous": episode.previous,
-        "recorded_at": micros(episode.recorded_at),
-    }
-
-
 def episode_of(row: AnyRow, messages: Sequence[MessageId]) -> Episode:
-    """An episode from its row and its messages."""
     return Episode.model_construct(
         id=row.id,
         title=row.title,
@@ -120,7 +81,6 @@ def episode_of(row: AnyRow, messages: Sequence[MessageId]) -> Episode:
 
 
 _OF_BANK = messages.c.bank == bindparam("number")
-
 _KNOWN_IDS = Prepared(select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids"))))
 
 _KNOWN_KEYS = Prepared(
@@ -135,9 +95,15 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
     fresh = unstored(new, _known(connection, bank, new))
     if not fresh:
         return []
-    values = [message_values(bank, message) for message in fresh]
-    seqs = insert_rows(connection, messages, values)
+    seqs = insert_rows(connection, messages, [_message_values(bank, message) for message in fresh])
     return [(seqs[message.id], message) for message in fresh]
+
+
+def _message_values(bank: int, message: Message) -> Values:
+    failed = message.error is not None
+    return row_values(
+        messages, bank, message, attempts=int(failed), failed_at=micros(message.recorded_at) if failed else None
+    )
 
 
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
@@ -178,7 +144,6 @@ _WAITING = update(messages).where(
 )
 
 _GROUPED = Prepared(_WAITING.where(messages.c.state == "pending"))
-
 _PROCESSED = Prepared(_WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped")))
 
 
@@ -239,7 +204,7 @@ _WITHOUT_MESSAGES = Prepared(
 def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
     """Insert or replace episodes and the messages they hold."""
     known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
-    seqs = save_rows(connection, episodes, [episode_values(bank, episode) for episode in new], known)
+    seqs = save_rows(connection, episodes, [row_values(episodes, bank, episode) for episode in new], known)
     members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
     if known:
         _WITHOUT_MESSAGES.execute(connection, {"of_bank": bank, "episodes": listed(known.values())})

@@ -17,10 +17,8 @@ from vmemo.stores import values
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
-
 HEAD = "0001"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
-
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""
 

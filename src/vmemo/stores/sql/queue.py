@@ -8,9 +8,9 @@ This order prevents deadlocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 
 from sqlalchemy import (
@@ -34,12 +34,11 @@ from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql import message_rows
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
-from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed
-from vmemo.stores.values import dump, instant, micros, micros_or_none, names_of, storable_error
+from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed, row_values
+from vmemo.stores.values import dump, instant, micros, names_of, storable_error
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
-
 _FREED = {"owner": None, "until": None}
 
 
@@ -88,9 +87,7 @@ def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) 
 
 
 _OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
-
 _HOLDING = Prepared(select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW)))
-
 _SETTLED = Prepared(delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW)))
 
 _PENDING = Prepared(
@@ -105,9 +102,7 @@ _LISTED = (
 )
 
 _OF_KINDS = among(jobs.c.kind, later("kinds"))
-
 _ALL_OF_BANK, _OF_BANK_AND_KINDS = Prepared(_LISTED.where(_OF_BANK)), Prepared(_LISTED.where(_OF_BANK, _OF_KINDS))
-
 _AT = bindparam("at", type_=BigInteger)
 
 _ASK = Prepared(
@@ -212,7 +207,6 @@ def _job_of(row: AnyRow) -> Job:
 
 
 def jobs_of(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
-    """Everything queued of a bank, oldest first."""
     given = {"of_bank": bank, "kinds": listed(kinds)} if kinds else {"of_bank": bank}
     return [_job_of(row) for row in (_OF_BANK_AND_KINDS if kinds else _ALL_OF_BANK).rows(connection, given)]
 
@@ -264,14 +258,12 @@ def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
 
 
 def release(connection: Connection, bank: int, lease: Lease) -> None:
-    """Free a job as it was leased."""
     freed = update(jobs).where(jobs.c.bank == bank, *_mine(lease)).values(_FREED)
     if connection.execute(freed).rowcount:
         notify(connection)
 
 
 def drop(connection: Connection, bank: int, numbers: Sequence[int]) -> None:
-    """Delete jobs; workers that hold a lease on one lose it."""
     if numbers:
         connection.execute(delete(jobs).where(jobs.c.bank == bank, among(jobs.c.seq, numbers)))
 
@@ -290,7 +282,6 @@ _ADD = (
 
 
 def spend(connection: Connection, bank: int, spent: Sequence[Spending]) -> None:
-    """Add to the spending of a bank."""
     for item in spent:
         counts = item.model_dump(include=set(_COUNTED))
         known = {"of": bank, "on": item.step, "by": item.model}
@@ -302,7 +293,6 @@ _WEBHOOKS = select(webhooks).where(webhooks.c.bank == bindparam("of_bank")).orde
 
 
 def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:
-    """Return the webhooks of a bank, oldest first."""
     rows = connection.execute(_WEBHOOKS, {"of_bank": bank})
     return [
         SignedWebhook.of(
@@ -320,32 +310,14 @@ def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:
 
 
 def save_webhooks(connection: Connection, bank: int, changes: Changes) -> None:
-    """Add, disable and delete webhooks."""
-    _add_webhooks(connection, bank, changes.webhooks)
-    _disable_webhooks(connection, bank, changes.disabled_webhooks)
+    for webhook in changes.webhooks:
+        insert_missing(connection, webhooks, row_values(webhooks, bank, webhook))
+    for id, at in changes.disabled_webhooks.items():
+        same = webhooks.c.bank == bank, webhooks.c.id == id
+        connection.execute(update(webhooks).where(*same).values(disabled_at=micros(at)))
     if changes.deleted.webhooks:
         gone = webhooks.c.bank == bank, among(webhooks.c.id, changes.deleted.webhooks)
         connection.execute(delete(webhooks).where(*gone))
-
-
-def _add_webhooks(connection: Connection, bank: int, new: Sequence[SignedWebhook]) -> None:
-    for webhook in new:
-        values = {
-            "bank": bank,
-            "id": webhook.id,
-            "url": webhook.url,
-            "secret": webhook.secret,
-            "events": dump(webhook.events),
-            "created_at": micros(webhook.created_at),
-            "disabled_at": micros_or_none(webhook.disabled_at),
-        }
-        insert_missing(connection, webhooks, values)
-
-
-def _disable_webhooks(connection: Connection, bank: int, disabled: Mapping[str, datetime]) -> None:
-    for id, at in disabled.items():
-        same = webhooks.c.bank == bank, webhooks.c.id == id
-        connection.execute(update(webhooks).where(*same).values(disabled_at=micros(at)))
 
 
 def webhook_deliveries(connection: Connection, bank: int, changes: Changes) -> list[NewJob]:

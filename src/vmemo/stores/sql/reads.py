@@ -57,10 +57,8 @@ from vmemo.stores.values import instant, micros
 
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
-
 LATEST = 50
 """Facts of an entity that decide which others occur beside it."""
-
 Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float, ...]]]
 """Reads the vectors of a bank's facts by number."""
 
@@ -73,7 +71,6 @@ def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[s
 
 
 def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> list[Message]:
-    """Return the messages of a selection."""
     if wanted.ids is not None:
         return [message_of(row) for row in _rows_by_id(connection, messages, bank, wanted.ids)]
     return [message_of(row) for row in _message_rows(connection, bank, wanted)]
@@ -153,7 +150,6 @@ def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int
 
 
 def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> list[Episode]:
-    """Return the episodes of a selection."""
     if wanted.ids is not None:
         return episodes_of_rows(connection, bank, _rows_by_id(connection, episodes, bank, wanted.ids))
     if wanted == EpisodeSelect(last_first=True, limit=1):
@@ -307,7 +303,6 @@ def consecutive_episodes(
 
 
 def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
-    """Select the first message of an episode."""
     line, member = messages.alias("line"), episode_messages.alias("opening")
     return (
         select(line.c.seq)

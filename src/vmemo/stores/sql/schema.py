@@ -339,18 +339,13 @@ merges = Table(
     _seq(),
     _bank(),
     _required("id"),
-    Column("entity", _Number, nullable=False),
+    _required("record"),
     Column("absorbed", Text),
-    _required("names"),
-    _required("facts"),
-    _required("reason"),
-    _moment("at"),
-    _moment("undone_at", nullable=True),
+    Column("absorbed_seq", _Number),
     UniqueConstraint("bank", "id"),
-    Index("merges_entity", "bank", "entity"),
     sqlite_autoincrement=True,
 )
-"""Merges: bare names, or an absorbed entity as JSON with the numbers of the facts that mentioned it."""
+"""Merges as JSON, with the id and the number of the entity that was absorbed, unless only names were."""
 
 webhooks = Table(
     "webhooks",

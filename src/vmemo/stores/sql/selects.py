@@ -51,7 +51,6 @@ from vmemo.stores.values import UNPROCESSED, micros
 from vmemo.text.names.compare import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
-
 BankNumber = int | BindParameter[int]
 
 
@@ -98,7 +97,6 @@ def _containing(column: ColumnElement[str], parts: Sequence[str]) -> Iterator[Co
 
 
 def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
-    """Return the statement of a selection of messages without ids."""
     # An id, a document, a state or times are found by indexes of their own.
     plain = wanted == MessageSelect(
         containing=wanted.containing, after=wanted.after, limit=wanted.limit, last_first=wanted.last_first
@@ -156,7 +154,6 @@ PRECEDING_MESSAGE = Prepared(
 
 
 def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
-    """Return the statement of a selection of facts without ids."""
     linked = _linked_facts(bank, wanted)
     after = None if wanted.newest_first else wanted.after
     stored = _stored_after(facts, bank, after, found_by="number" if linked else _found_by(wanted))
@@ -189,7 +186,6 @@ def _found_by(wanted: FactSelect) -> FoundBy:
 
 
 def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions on the times of facts."""
     if wanted.current:
         yield from still_believed()
     if wanted.closed:
@@ -260,7 +256,6 @@ def unexpired(table: Table, now: int | BindParameter[int]) -> ColumnElement[bool
 
 
 _CURRENT = select(facts).where(facts.c.bank == _BANK, *still_believed(bindparam("now", type_=BigInteger))).limit(_MOST)
-
 CURRENT_AROUND = tuple(map(Prepared, mentioned_around(_CURRENT, bindparam("time", type_=BigInteger))))
 """The statements for current facts that were mentioned around a time."""
 
@@ -278,7 +273,6 @@ def formed(bank: int) -> ColumnElement[bool]:
 
 
 def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
-    """Return the statement of a selection of episodes without ids."""
     after = None if wanted.last_first else wanted.after
     plain = wanted == EpisodeSelect(after=wanted.after, limit=wanted.limit)
     found_by = "number" if wanted.messages is not None else "page" if plain else "other columns"
@@ -303,7 +297,6 @@ LAST_EPISODE = Prepared(episode_statement(_BANK, EpisodeSelect(last_first=True, 
 
 
 def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
-    """Return the statement of a selection of entities without ids."""
     stored = _stored_after(entities, bank, wanted.after, found_by="page" if wanted.names is None else "number")
     statement = select(entities).where(*stored).order_by(entities.c.seq).limit(wanted.limit)
     if wanted.names is not None:
@@ -344,7 +337,6 @@ def unprocessed(bank: BankNumber, episode: FromClause) -> ColumnElement[bool]:
 
 Number = int | BindParameter[int]
 """A number that is given now, or as a parameter when the statement runs."""
-
 _f = facts.c
 
 

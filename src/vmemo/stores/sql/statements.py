@@ -1,4 +1,14 @@
-"""Statements: conditions by lists of values, statements that are built once, and writes of many rows."""
+"""Statements that are built once, conditions by lists of values, and writes of many rows.
+
+SQLAlchemy's own work for a small statement, or for a row, takes ten times as long as SQLite's. So on SQLite the text of
+a `Prepared` statement and the rows of an insertion go to the driver. On PostgreSQL, SQLAlchemy prepares statements, and
+one statement inserts all rows as arrays, one for each column (COPY was measured to be no faster).
+
+All values of a list are one parameter, so the statement is compiled once and no limit on parameters applies. Numbers
+that another statement finds are read first, by `within`: PostgreSQL plans a nested IN as a join, and compares all rows
+with all in a bank that was loaded after the last ANALYZE. Conditions by number name the bank too, which leads every key
+on PostgreSQL; SQLite finds a row by its number alone, and must not choose the bank's index.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +16,13 @@ import json
 from abc import ABC, abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from operator import itemgetter
 from sqlite3 import Connection as RawConnection, Cursor
 from typing import Any, cast
 
+from pydantic import JsonValue
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -35,20 +47,19 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import LRUCache
 
-from vmemo.stores.values import missing_reference, storable
+from vmemo.models.base import Record
+from vmemo.stores.values import dump, micros, missing_reference, storable
 
-Values = dict[str, str | int | float | None]
-
+Cell = str | int | float | bytes | None
+Values = dict[str, Cell]
 AnyRow = Row[*tuple[Any, ...]]
-
 Cells = Sequence[Any]
 """A row's values by position."""
-
 Listable = Iterable[int] | Iterable[str]
 
 
@@ -171,10 +182,7 @@ def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[b
     return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
 
 
-Cell = str | int | float | bytes | None
-
-Statement = Select[*tuple[Any, ...]] | ReturningInsert[*tuple[Any, ...]] | Insert | Update | Delete
-
+Statement = Select[*tuple[Any, ...]] | ReturningUpdate[*tuple[Any, ...]] | Insert | Update | Delete
 _Parameters = Callable[[Mapping[str, Cell]], tuple[Cell, ...]]
 
 
@@ -211,12 +219,26 @@ class Prepared:
             return connection.execute(self._statement, dict(parameters)).rowcount
         return self._run(connection, parameters).rowcount
 
+    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Cell]]) -> None:
+        """Run a statement that writes once for each of some rows, which have the same columns."""
+        if connection.dialect.name != "sqlite":
+            connection.execute(self._statement, [dict(row) for row in rows])
+        else:
+            text, ordered = self._render(tuple(rows[0]))
+            connection.exec_driver_sql(text, list(map(ordered, rows)))
+
     def _run(self, connection: Connection, parameters: Mapping[str, Cell]) -> Cursor:
-        names = tuple(parameters)
+        text, ordered = self._render(tuple(parameters))
+        return _run_in_driver(connection, text, ordered(parameters))
+
+    def _render(self, names: tuple[str, ...]) -> tuple[str, _Parameters]:
+        """Return the statement for SQLite's driver, and the function that returns its parameters in order."""
         if names not in self._rendered:
-            self._rendered[names] = _rendered(self._statement, names)
-        text, ordered = self._rendered[names]
-        return run_in_driver(connection, text, ordered(parameters))
+            compiled = self._statement.compile(dialect=sqlite.dialect(), column_keys=list(names))
+            order, fixed = compiled.positiontup or [], compiled.params
+            values: _Parameters = lambda given: tuple([given[n] if n in given else fixed[n] for n in order])  # noqa: E731
+            self._rendered[names] = str(compiled), values
+        return self._rendered[names]
 
     def _row(self, cursor: Cursor) -> Callable[[tuple[Any, ...]], Any]:
         if self._row_type is None:
@@ -226,27 +248,37 @@ class Prepared:
         return self._row_type._make
 
 
-def run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
+def _run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
     """Run a statement of SQLite's own in the connection's transaction."""
     if not connection.in_transaction():
         connection.begin()
-    return driver_of(connection).execute(statement, parameters)
-
-
-def driver_of(connection: Connection) -> RawConnection:
-    """Return the connection of SQLite's driver."""
-    return cast("RawConnection", connection.connection.driver_connection)
-
-
-def _rendered(statement: Statement, names: tuple[str, ...]) -> tuple[str, _Parameters]:
-    """Return a statement for SQLite's driver, and the function that returns its parameters in order."""
-    compiled = statement.compile(dialect=sqlite.dialect(), column_keys=list(names))
-    order = compiled.positiontup or []
-    fixed = {name: value for name, value in compiled.params.items() if name not in names}
-    return str(compiled), lambda given: tuple([given[name] if name in given else fixed[name] for name in order])
+    return cast("RawConnection", connection.connection.driver_connection).execute(statement, parameters)
 
 
 Seqs = dict[str, int]
+
+
+def row_values(table: Table, bank: int, record: Record, **more: Cell) -> Values:
+    """Return a record of a bank as a row: its fields that are columns of the table, and more columns."""
+    return {
+        "bank": bank,
+        **{name: _stored(getattr(record, name)) for name in _fields(table) if name not in more},
+        **more,
+    }
+
+
+@cache
+def _fields(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.name not in ("seq", "bank"))
+
+
+def _stored(value: object) -> Cell:
+    """Return a field as it is stored: a time in microseconds, lists and mappings as JSON."""
+    if value is None or isinstance(value, bool):
+        return value and int(value)
+    if isinstance(value, str | int | float):
+        return value
+    return micros(value) if isinstance(value, datetime) else dump(cast("Sequence[JsonValue]", value))
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
@@ -296,22 +328,6 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     return {row[0]: row[1] for row in numbered}
 
 
-def update_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]], known: Seqs) -> None:
-    """Update rows of one bank by the numbers of their ids."""
-    if rows:
-        numbered = [{**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in rows]
-        if connection.dialect.name == "sqlite":
-            statement, parameters = _updating(table, tuple(numbered[0]))
-            connection.exec_driver_sql(statement, list(map(parameters, numbered)))
-        else:
-            connection.execute(_update(table), numbered)
-
-
-def _update(table: Table) -> Update:
-    of, which = bindparam("known_bank", type_=BigInteger), bindparam("known_seq", type_=BigInteger)
-    return update(table).where(table.c.bank == of, table.c.seq == which)
-
-
 def _cells(columns: tuple[str, ...], rows: Sequence[Mapping[str, Cell]]) -> list[tuple[Cell, ...]]:
     return list(map(cast("_Parameters", itemgetter(*columns)), rows))
 
@@ -342,17 +358,18 @@ def _quoted(columns: Sequence[str], dialect: Dialect) -> str:
     return ", ".join(map(dialect.identifier_preparer.quote, columns))
 
 
-@cache
-def _updating(table: Table, columns: tuple[str, ...]) -> tuple[str, _Parameters]:
-    """Return an update for SQLite's driver, and the function that returns a row's parameters in its order."""
-    compiled = _update(table).compile(dialect=sqlite.dialect(), column_keys=list(columns))
-    return str(compiled), itemgetter(*compiled.positiontup or ())
-
-
-def save_rows(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
+def save_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]], known: Seqs) -> Seqs:
     """Update rows whose ids are known, insert the others, and return the numbers of all."""
-    update_rows(connection, table, [row for row in values if row["id"] in known], known)
-    return {**known, **insert_rows(connection, table, [row for row in values if row["id"] not in known])}
+    changed = [{**row, "of_bank": row["bank"], "of_seq": known[str(row["id"])]} for row in rows if row["id"] in known]
+    if changed:
+        _update(table).execute_many(connection, changed)
+    return {**known, **insert_rows(connection, table, [row for row in rows if row["id"] not in known])}
+
+
+@cache
+def _update(table: Table) -> Prepared:
+    of, which = bindparam("of_bank", type_=BigInteger), bindparam("of_seq", type_=BigInteger)
+    return Prepared(update(table).where(table.c.bank == of, table.c.seq == which))
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -362,7 +379,7 @@ def number_of(known: Seqs, what: str, id: str) -> int:
     return known[id]
 
 
-def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, Cell]) -> bool:
     """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
     return _insert_missing(table, connection.dialect.name).execute(connection, values) == 1
 
@@ -374,17 +391,20 @@ def _insert_missing(table: Table, dialect: str) -> Prepared:
 
 
 def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
-    """All rows as plain tuples, in the connection's transaction."""
-    return run_in_driver(connection, statement, parameters).fetchall()
+    """Return all rows of a statement of SQLite's own as plain tuples."""
+    return _run_in_driver(connection, statement, parameters).fetchall()
 
 
 def execute(connection: Connection, statement: str, *parameters: float | str | bytes) -> int:
-    """Run a statement in the connection's transaction, and return the number of the row that it inserted."""
-    return run_in_driver(connection, statement, parameters).lastrowid or 0
+    """Run a statement of SQLite's own, and return the number of the row that it inserted."""
+    return _run_in_driver(connection, statement, parameters).lastrowid or 0
 
 
 STATEMENTS: LRUCache[object, object] = LRUCache(1000)
-"""The execution option `compiled_cache` of every engine. The dialect is part of each key."""
+"""The compiled statements of all engines: a process with one file per user compiles each statement once.
+
+Otherwise opening a file, a retain and a recall take a quarter more time. The dialect is part of each key.
+"""
 
 
 class SharedDialect(ABC):

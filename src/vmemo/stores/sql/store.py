@@ -138,9 +138,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_rows.close_facts(connection, bank, changes.closures, revision)
     fact_rows.add_sources(connection, bank, changes.sources)
     fact_rows.set_successors(connection, bank, changes.successors, revision)
-    fact_rows.reopen_facts(connection, bank, changes.reopened, revision)
-    fact_rows.set_superseded(connection, bank, changes.rewired, revision)
-    fact_rows.mark_facts(connection, bank, changes, revision)
+    fact_rows.update_facts(connection, bank, changes, revision)
     fact_rows.change_confidence(connection, bank, changes.confidence)
     fact_rows.record_confidence_history(connection, bank, changes.confidence_history)
     if changes.erase:
@@ -210,9 +208,7 @@ class Database(Protocol):
 
 
 D = TypeVar("D", bound=Database)
-
 P = ParamSpec("P")
-
 R = TypeVar("R")
 
 
@@ -253,23 +249,18 @@ class SqlStore(ABC, Generic[D]):
         return await self._database.read(lambda c: run(c, bank_state(c, bank).seq, *args, **kwargs))
 
     async def banks(self) -> list[Bank]:
-        """Return the banks by name."""
         return await self._database.read(bank_rows.all_banks)
 
     async def bank(self, bank: BankId) -> Bank | None:
-        """Return the bank, or None."""
         return await self._database.read(lambda c: bank_rows.find_bank(c, bank))
 
     async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
-        """Create the bank unless it exists; return the stored one."""
         return await self._database.write(lambda c: bank_rows.create(c, bank, replaces, note), repeatable=True)
 
     async def hidden_banks(self) -> list[HiddenBank]:
-        """Return the hidden banks."""
         return await self._database.read(bank_rows.hidden)
 
     async def drop_bank(self, bank: BankId) -> bool:
-        """Delete a bank with everything in it."""
         dropped = False
 
         def run(connection: Connection) -> bool:
@@ -281,21 +272,17 @@ class SqlStore(ABC, Generic[D]):
         return await self._database.write(run, repeatable=True)
 
     async def revision(self, bank: BankId) -> BankRevision:
-        """Return the revision of the bank's memories."""
         return (await self._database.read(lambda c: bank_state(c, bank))).bank_revision
 
     async def status(self, bank: BankId) -> Status:
-        """Return the status of a bank."""
         return await self._database.read(lambda c: bank_rows.status(c, bank))
 
     async def daily_counts(self, bank: BankId) -> list[DailyCount]:
-        """Return the numbers of messages and facts by day."""
         return await self._read(bank, bank_rows.daily_counts)
 
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
-        """Store messages durably."""
         return await self._database.write(lambda c: self._append(c, bank, messages, process_at))
 
     def _append(
@@ -331,7 +318,6 @@ class SqlStore(ABC, Generic[D]):
         beside: Sequence[int] = (),
         except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
-        """Take the oldest free jobs."""
         taken: list[Job] = []
 
         def run(connection: Connection) -> list[Job]:
@@ -347,72 +333,56 @@ class SqlStore(ABC, Generic[D]):
         return await self._database.write(run, repeatable=True)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        """Extend leases; return those that are still held."""
         return [lease for lease in leases if await self._renew(lease, seconds)]
 
     async def _renew(self, lease: Lease, seconds: float) -> bool:
         return await self._database.write(lambda c: queue.renew(c, lease, seconds), repeatable=True)
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
-        """Hold a bank, so that the commits of others wait."""
         return await self._database.write(lambda c: queue.hold(c, bank_state(c, bank).seq, owner, seconds))
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
-        """Return the queued jobs of a bank, oldest first."""
         return await self._read(bank, queue.jobs_of, kinds)
 
     async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]:
-        """Return the messages of a selection."""
         return await self._read(bank, reads.messages_of, select)
 
     async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
-        """Return the facts of a selection."""
         return await self._read(bank, reads.facts_of, bank, select, self._index.embeddings)
 
     async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
-        """Return the episodes of a selection."""
         return await self._read(bank, reads.episodes_of, select)
 
     async def consecutive_episodes(
         self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
     ) -> list[tuple[Episode, Episode]]:
-        """Return pairs of episodes, the second of which continues the document of the first."""
         return await self._read(bank, reads.consecutive_episodes, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
-        """Return the entities of a selection."""
         return await self._read(bank, reads.entities_of, select)
 
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """Return for each entity those it shares a fact with."""
         return await self._read(bank, reads.cooccurring, entities)
 
     async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
-        """Return the mentions of entities, in the order of their facts."""
         return await self._read(bank, reads.entity_mentions, entities, named=named)
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
-        """Return all merges in the order they were made."""
         return await self._read(bank, entity_rows.merge_records)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
-        """Return the links that leave these facts, or all."""
         return await self._read(bank, reads.links_of, facts)
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
-        """Return the confidence changes of one opinion, or of all, oldest first."""
         return await self._read(bank, fact_rows.read_confidence_changes, opinion)
 
     async def retention_scores(
         self, bank: BankId, *, after: FactId | None = None, limit: int = 500
     ) -> list[RetentionScore]:
-        """Return the retention scores of facts in the order they were mentioned."""
         return await self._read(bank, reads.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
-        """Return the former profiles of the bank, oldest first."""
         return await self._read(bank, bank_rows.former_profiles)
 
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
-        """Return the webhooks of a bank, oldest first."""
         return await self._read(bank, queue.webhooks_of)

@@ -40,16 +40,12 @@ from vmemo.stores.sqlite.index.vectors import quantised
 
 StoredRow = tuple[Any, ...]
 """A block as `_READ` returns it."""
-
 SMALL = 32
 """Small blocks at the end of a bank, or facts of a commit, from which on they are merged."""
-
 MANY = 64
 """Blocks from which on a second thread unpacks them."""
-
 TOGETHER = 16
 """Blocks that it unpacks at a time."""
-
 _INSERT = "INSERT INTO fact_blocks (bank, first, last, count, numbers, vectors, terms) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _UPDATE = """
@@ -57,11 +53,8 @@ UPDATE fact_blocks SET bank = ?, first = ?, last = ?, count = ?, numbers = ?, ve
 """
 
 _PROPERTIES = "INSERT OR REPLACE INTO block_properties (block, properties) VALUES (?, ?)"
-
 _DELETE = ("DELETE FROM block_properties WHERE block = ?", "DELETE FROM fact_blocks WHERE id = ?")
-
 _SPANS = "SELECT id, first, last, count FROM fact_blocks WHERE bank = ? AND last >= ? AND first <= ? ORDER BY first"
-
 _LAST = "SELECT id, first, last, count FROM fact_blocks WHERE bank = ? ORDER BY first DESC LIMIT ?"
 
 _READ = """
@@ -70,9 +63,7 @@ FROM fact_blocks CROSS JOIN block_properties ON block = id WHERE id = ?
 """
 
 _VECTORS = "SELECT first, count, numbers, vectors FROM fact_blocks WHERE id = ?"
-
 _NUMBERS = "SELECT first, count, numbers FROM fact_blocks WHERE bank = ? AND first <= ? ORDER BY first"
-
 _OF_BANK = "SELECT id FROM fact_blocks WHERE bank = ?"
 
 _CHANGED = """
@@ -198,12 +189,10 @@ def drop(connection: Connection, bank: int, seqs: Sequence[int]) -> None:
 
 
 def drop_bank(connection: Connection, bank: int) -> None:
-    """Remove all blocks of a bank."""
     _delete(connection, [id for (id,) in fetch(connection, _OF_BANK, bank)])
 
 
 def replace_vectors(connection: Connection, bank: int, new: Mapping[int, Vector]) -> None:
-    """Replace the vectors of all facts of a bank."""
     for span in _spans(connection, bank, EARLIEST, LATEST):
         block = _read(connection, span.id)
         components, scales = quantised(np.array([new[seq] for seq in block.seqs.tolist()], np.float32))
@@ -211,7 +200,6 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[int, Vector]
 
 
 def vectors(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-    """Return the vectors of facts by number."""
     found: dict[int, NDArray[np.float32]] = {}
     for span, wanted in _by_span(connection, bank, seqs).items():
         [(first, count, numbers, stored)] = fetch(connection, _VECTORS, span.id)
@@ -224,7 +212,6 @@ def vectors(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int,
 
 
 def count(connection: Connection, bank: int) -> int:
-    """Return the number of facts in the blocks of a bank."""
     return sum(span.size for span in _spans(connection, bank, EARLIEST, LATEST))
 
 
@@ -335,15 +322,11 @@ def _delete(connection: Connection, ids: Iterable[int]) -> None:
 
 
 MAGNITUDES = np.array([0.1, 0.31, 0.56, 0.9], np.float32)
-
 _BOUNDS = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
-
 _VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
 """The component of each code."""
-
 _FOUR = np.array([0, 3, 6, 9], np.uint16)
 """The bits by which the codes of four components are shifted."""
-
 _DECODED = _VALUES[(np.arange(1 << 12, dtype=np.uint16)[:, None] >> _FOUR) & np.uint16(7)]
 """The four components of each twelve bits."""
 

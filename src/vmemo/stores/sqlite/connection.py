@@ -21,12 +21,9 @@ from vmemo.errors import InvalidInput, MissingExtra, NotFound, StoreBusy, StoreE
 
 KeySource: TypeAlias = str | bytes | Path | Callable[[], str | bytes]
 """A key, the file that holds it as text, or a function that returns it."""
-
 _KEY_BYTES, _SALT_BYTES = 32, 16
-
 _KDF_ITERATIONS = 256_000
 """PBKDF2-HMAC-SHA512, as SQLCipher 4 derives a key from a passphrase and the file's salt."""
-
 _PLACEHOLDER = f"x'{bytes(_KEY_BYTES).hex()}'"
 
 
@@ -54,7 +51,6 @@ def sqlcipher() -> ModuleType:
 
 
 def new_salt() -> str:
-    """Return the salt of a new file."""
     return os.urandom(_SALT_BYTES).hex()
 
 
@@ -268,13 +264,9 @@ def _is_not_a_database(error: Exception) -> bool:
 
 
 _COPY, _OLD = ".rekey-new", ".rekey-old"
-
 _SIDE_FILES = ("", "-journal", "-wal", "-shm")
-
 _BUSY_SECONDS = 1.0
-
 _ZEROS = bytes(1 << 20)
-
 _TABLES = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name"
 
 

@@ -70,14 +70,10 @@ registry.register(DRIVER.replace("+", "."), __name__, SqliteDialect.__name__)
 
 VACUUM_AT_ONCE = 64 * 1024**2
 """Bytes of a file that is rewritten at once, in about 0.4 s of CPU time; a larger one waits for maintenance."""
-
 EMPTY_LOG_MS = 200
 """Milliseconds that emptying the log waits for readers, while writers wait for it."""
-
 _log = logging.getLogger(__name__)
-
 _MERGE_WORDS = "INSERT INTO message_words(message_words) VALUES('optimize')"
-
 _abandoned: list[Engine | None] = []
 """Keeps connections of a parent process from being closed by garbage collection."""
 
@@ -99,7 +95,6 @@ class SqliteFile:
             raise NotFound(f"There is no database {self.path}. Nothing was made; correct its name.")
 
     def read(self, run: Callable[[Connection], R]) -> R:
-        """Run in one read transaction, which sees one state of the database."""
         with self.named_errors(), self._connect() as connection, self.reading():
             return run(connection)
 
@@ -270,7 +265,6 @@ class SqliteFile:
             raise StoreError(f"{words} {DAMAGED.format(path=self.path)}") from error
 
     def size(self) -> int:
-        """Return the size of the file and its log in bytes."""
         if self.path is None:
             return 0
         return sum(found.st_size for found in map(_stat, (self.path, _log_of(self.path))) if found is not None)
@@ -281,7 +275,6 @@ class SqliteFile:
         self._engine = self._opened = None
 
     def close(self) -> None:
-        """Close every connection; SQLite then checkpoints the log."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -331,9 +324,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 P = ParamSpec("P")
-
 R = TypeVar("R")
-
 GROUP_SECONDS, GROUP_SIZE = 0.02, 64
 """A transaction takes no further writes after this time, so that the first ones do not wait long, or this many."""
 
@@ -366,7 +357,6 @@ class SqliteDatabase:
         self._waiting: deque[_Write] = deque()
 
     async def read(self, run: Callable[[Connection], R]) -> R:
-        """Run a function in one read transaction."""
         return await self.run(self.file.read, run)
 
     async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
@@ -440,7 +430,6 @@ class SqliteDatabase:
             return self._threads
 
     async def close(self) -> None:
-        """Close all connections and end the threads; the next call starts new ones."""
         if self._guard.forked:
             self._lock, self._threads, self._waiting = Lock(), None, deque()
             self.file.abandon()

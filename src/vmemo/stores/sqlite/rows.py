@@ -35,24 +35,23 @@ from vmemo.stores.sql.reads import LATEST
 from vmemo.stores.sql.schema import MESSAGE, entities, facts, mentions, messages, sources, token_vectors
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_within
-from vmemo.stores.sql.statements import Cell, Prepared, among, fetch, insert_cells, later, listed
+from vmemo.stores.sql.statements import Cell, Cells, Prepared, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite import block_rows
-from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
+from vmemo.stores.sqlite.block_rows import encode_tokens
 from vmemo.stores.sqlite.index.postings import hashed
-from vmemo.stores.sqlite.search import BankCache
 from vmemo.stores.values import WORDLESS, dump, micros
 from vmemo.text.tokens import terms
 
+_m = messages.c
 _words = sql_table("message_words", column("rowid"))
 _ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
 _DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
 
 
 class SqliteSearchIndex:
-    """The search index of a commit."""
+    """Implements `SearchIndex`: blocks of facts, token vectors, and the full-text index of messages."""
 
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        """Index new facts by vector and words, and renew what is indexed of the facts that the commit changed."""
         # A fact's own words count twice as much as those of its context.
         indexed = {
             seq: (item.embedding, hashed([*terms(item.fact.text) * 2, *terms(item.fact.context)])) for seq, item in new
@@ -61,54 +60,51 @@ class SqliteSearchIndex:
         block_rows.update_changed(connection, bank, indexed)
         _save_tokens(connection, ((seq, item.tokens) for seq, item in new))
 
-    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
-        """Index messages by their words."""
-        add_words(connection, bank, new)
-
-    def drop_bank(self, connection: Connection, bank: int) -> None:
-        """Remove all facts and messages of a bank."""
-        own = select(facts.c.seq).where(facts.c.bank == bank).scalar_subquery()
-        block_rows.drop_bank(connection, bank)
-        connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
-        worded = select(messages.c.seq, messages.c.content).where(
-            messages.c.bank == bank, messages.c.state.not_in(WORDLESS)
-        )
-        drop_words(connection, bank, [(seq, content) for seq, content in connection.execute(worded).all()])
-
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        """Replace the vectors of all facts; return False if one is missing."""
-        return replace_vectors(connection, bank, new)
-
-    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
-        """Remove messages from the word index."""
-        drop_words(connection, bank, contents(connection, bank, messages))
-
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
-        """Remove facts by row number."""
         block_rows.drop(connection, bank, facts)
         _drop_tokens(connection, facts)
 
-    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
-        """Remove messages by row number."""
-        drop_words(connection, bank, _worded_contents(connection, messages))
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+        if not seqs.keys() <= new.keys():
+            return False
+        block_rows.replace_vectors(connection, bank, {seq: new[FactId(id)].vector for id, seq in seqs.items()})
+        _drop_tokens(connection, seqs.values())
+        _save_tokens(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
+        return True
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Return the vectors of facts by number."""
         return {seq: tuple(row.tolist()) for seq, row in block_rows.vectors(connection, bank, seqs).items()}
 
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        _write_words(connection, _ADD, bank, new)
 
-_TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        found = _CONTENTS.cells(connection, {"bank": bank, "ids": listed(messages)})
+        _write_words(connection, _DROP, bank, found)
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        _write_words(connection, _DROP, bank, _worded(connection, among(_m.seq, messages)))
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        own = select(facts.c.seq).where(facts.c.bank == bank).scalar_subquery()
+        block_rows.drop_bank(connection, bank)
+        connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
+        _write_words(connection, _DROP, bank, _worded(connection, _m.bank == bank))
 
 
-def tokens_of(
-    connection: Connection, cache: BankCache, numbers: Mapping[int, FactId], ids: Sequence[FactId]
-) -> Sequence[TokenVectors | None]:
-    """Return token vectors in the order of the ids, of facts whose numbers are known."""
-    known = cache.tokens
-    if new := [seq for seq in numbers if seq not in known]:
-        known.update((seq, (width, packed)) for seq, width, packed in fetch(connection, _TOKENS, listed(new)))
-    stored = {id: known[seq] for seq, id in numbers.items() if seq in known}
-    return decode_tokens([stored.get(id) for id in ids])
+_CONTENTS = Prepared(select(_m.seq, _m.content).where(_m.bank == bindparam("bank"), among(_m.id, later("ids"))))
+
+
+def _worded(connection: Connection, condition: ColumnElement[bool]) -> Sequence[Cells]:
+    """Return the numbers and texts of the messages that are in the word index."""
+    return connection.execute(select(_m.seq, _m.content).where(condition, _m.state.not_in(WORDLESS))).all()
+
+
+def _write_words(connection: Connection, statement: str, bank: int, batch: Sequence[Cells]) -> None:
+    """Add messages to the word index, or remove them, for which it needs the very words that were added."""
+    if batch:
+        connection.exec_driver_sql(statement, [(seq, str(bank), " ".join(terms(text))) for seq, text in batch])
 
 
 def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:
@@ -121,17 +117,6 @@ def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors |
 
 def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
     connection.execute(delete(token_vectors).where(among(token_vectors.c.fact, seqs)))
-
-
-def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-    """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
-    seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
-    if not seqs.keys() <= new.keys():
-        return False
-    block_rows.replace_vectors(connection, bank, {seq: new[FactId(id)].vector for id, seq in seqs.items()})
-    _drop_tokens(connection, seqs.values())
-    _save_tokens(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
-    return True
 
 
 def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | None:
@@ -147,7 +132,6 @@ _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT
 
 
 def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int) -> list[FactId]:
-    """Return the standing instructions of a scope, newest first."""
     if not fetch(connection, _ANY_INSTRUCTION, bank):
         return []
     statement = selects.instruction_statement(
@@ -201,42 +185,6 @@ def _mentioning(bank: int, names: Sequence[str]) -> Any:
     named = entities.c.id.in_(names) | func.vmemo_fold(entities.c.name).in_(wanted) | alias
     found = select(entities.c.seq).where(entities.c.bank == bank, named)
     return select(mentions.c.fact).where(mentions.c.bank == bank, mentions.c.entity.in_(found))
-
-
-def _worded(bank: int, batch: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
-    return [(seq, str(bank), " ".join(terms(content))) for seq, content in batch]
-
-
-def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-    """Index messages by their words."""
-    if batch:
-        connection.exec_driver_sql(_ADD, _worded(bank, batch))
-
-
-def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-    """Take messages out of the word index; it needs the very words that were added."""
-    if batch:
-        connection.exec_driver_sql(_DROP, _worded(bank, batch))
-
-
-def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
-    """Numbers and texts of messages."""
-    return [(seq, content) for seq, content in _CONTENTS.rows(connection, {"bank": bank, "ids": listed(ids)})]
-
-
-_CONTENTS = Prepared(
-    select(messages.c.seq, messages.c.content).where(
-        messages.c.bank == bindparam("bank"), among(messages.c.id, later("ids"))
-    )
-)
-
-
-def _worded_contents(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, str]]:
-    """Return the messages that are in the word index, by row number."""
-    statement = select(messages.c.seq, messages.c.content).where(
-        among(messages.c.seq, seqs), messages.c.state.not_in(WORDLESS)
-    )
-    return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
 _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
@@ -303,7 +251,6 @@ WHERE own.bank = ? AND own.id IN (SELECT value FROM json_each(?)) AND other.seq 
 
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-    """Return for each entity the others that share one of its latest facts."""
     found: dict[EntityId, set[EntityId]] = {id: set() for id in ids}
     for own, other in fetch(connection, _BESIDE, bank, listed(ids)):
         found[own].add(other)

@@ -33,7 +33,7 @@ from vmemo.models.search import (
     Vector,
 )
 from vmemo.models.select import MessageSelect
-from vmemo.ports import BankNotFound, Loaded
+from vmemo.ports import Loaded
 from vmemo.stores.sql import entity_rows, reads
 from vmemo.stores.sql.bank_rows import NEW_VECTORS, BankState, bank_state
 from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, fact_fields, outline_of
@@ -41,13 +41,12 @@ from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS, facts
 from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import block_rows, rows
+from vmemo.stores.sqlite.block_rows import decode_tokens
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
 from vmemo.stores.values import instant, micros
-
-_BANK_STATE = "SELECT seq, identity, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 
 MOST_BYTES = 256 * 1024**2
 """Bytes of the indexes that are kept together; the one in use is kept however large it is."""
@@ -63,7 +62,6 @@ class IndexCache:
         self._refreshing = Lock()
 
     def clear(self) -> None:
-        """Drop all indexes; the next search reads them again."""
         # Without the lock, which a fork may have copied while another thread held it.
         self._indexes.clear()
         self._bytes = 0
@@ -73,7 +71,7 @@ class IndexCache:
 
         Raise BankNotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
         """
-        state = _state_of(connection, bank)
+        state = bank_state(connection, bank)
         if space is not None:
             state.demand(space)
         index = self._indexes.get(bank)
@@ -109,7 +107,6 @@ class IndexCache:
 
 
 def _read_index(connection: Connection, state: BankState) -> BankIndex:
-    """Return the index of a bank from its blocks."""
     capacity = block_rows.count(connection, state.seq)
     index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity)
     return index.extended(state.revision, block_rows.read(connection, state.seq))
@@ -130,24 +127,13 @@ def _updated_index(connection: Connection, state: BankState, index: BankIndex) -
     return grown.mentioned(block_rows.mentions(connection, state.seq, after=last))
 
 
-def _state_of(connection: Connection, bank: BankId) -> BankState:
-    found = fetch(connection, _BANK_STATE, bank)
-    if not found:
-        raise BankNotFound(bank)
-    return BankState(*found[0])
-
-
 MOST_BANKS = 8
 """Banks of which rows are kept."""
-
 MOST_ROWS = 4096
 """Rows of one kind that are kept of a bank. A fact with its token vectors takes about 4 kB."""
-
 _BANK_VERSION = "SELECT revision, purges FROM banks WHERE seq = ?"
-
 Link = tuple[int, LinkKind, float]
 """The row of a linked fact, and the kind and weight of the link."""
-
 RevisionKey = tuple[int, int, int]
 """The rows of a newer and an older fact, and the kind of revision by number."""
 
@@ -194,7 +180,6 @@ class BankCaches:
         self._lock = Lock()
 
     def clear(self) -> None:
-        """Drop everything."""
         with self._lock:
             self._banks.clear()
 
@@ -214,22 +199,16 @@ class BankCaches:
 
 
 S = TypeVar("S", Mask, list[tuple[FactId, int]])
-
 _CAUSES, _CAUSED_BY = map(LINK_KINDS.index, ("causes", "caused_by"))
-
 _OTHER_WAY = {_CAUSES: _CAUSED_BY, _CAUSED_BY: _CAUSES}
 """The kind of a link seen from its target, where it differs."""
-
 _ALL: frozenset[LinkKind] = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
-
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
-
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
-
+_TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
-
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
 
@@ -260,11 +239,46 @@ SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM 
 """
 
 
+_COUNTS = "SELECT seq, access_count FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
+
+_FACTS = f"""
+SELECT {", ".join(column.name for column in facts.columns)} FROM facts
+WHERE seq IN (SELECT value FROM json_each(?))
+"""
+
+_MENTIONS = (
+    "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
+)
+
+_ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
+
+_SOURCES = f"""
+SELECT fact, kind, source, CASE kind
+    WHEN {EPISODE} THEN NULL
+    WHEN {BASIS} THEN (SELECT id FROM facts WHERE seq = source)
+    ELSE (SELECT id FROM messages WHERE seq = source) END
+FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
+"""
+
+_EPISODES = "SELECT seq, id, title FROM episodes WHERE seq IN (SELECT value FROM json_each(?))"
+
+_OUTLINES = f"""
+SELECT seq, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+    (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
+    (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
+    WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
+FROM facts WHERE seq IN (SELECT value FROM json_each(?2))
+"""
+
+_NONE: tuple[list[str], ...] = ([], [], [], [])
+
+
 @dataclass(frozen=True)
-class BankGraph:
-    """The graph of a bank in one transaction: its rows, and what is known of them in memory."""
+class BankRows:
+    """Rows of a bank in one transaction: those in the cache, and the others from the file."""
 
     connection: Connection
+    bank: BankId
     index: BankIndex
     cache: BankCache
 
@@ -342,13 +356,81 @@ class BankGraph:
             index.mentions[entity] = rows
         return rows
 
+    def token_vectors(self, ids: Sequence[FactId]) -> Sequence[TokenVectors | None]:
+        """Return the token vectors of facts in the order of the ids."""
+        numbers, known = self.index.numbers(ids), self.cache.tokens
+        if new := [seq for seq in numbers if seq not in known]:
+            known.update((seq, (width, packed)) for seq, width, packed in fetch(self.connection, _TOKENS, listed(new)))
+        stored = {id: known[seq] for seq, id in numbers.items() if seq in known}
+        return decode_tokens([stored.get(id) for id in ids])
+
+    def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
+        """Return facts in the order of the ids, and the titles of their episodes."""
+        numbers, known, titles = self.index.numbers(ids), self.cache.facts, self.cache.titles
+        cached = [seq for seq in numbers if seq in known]
+        counts: dict[int, int] = dict(fetch(self.connection, _COUNTS, listed(cached))) if cached else {}
+        self._read_facts([seq for seq in numbers if seq not in known])
+        by_id = {id: _fact(known[seq], counts.get(seq)) for seq, id in numbers.items() if seq in known}
+        wanted = [by_id[id] for id in ids if id in by_id]
+        return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
+
+    def outlines(self, ids: Sequence[FactId]) -> list[FactOutline]:
+        """Return the outlines of facts in the order of the ids."""
+        numbers, known = self.index.numbers(ids), self.cache.outlines
+        new = [seq for seq in numbers if seq not in known]
+        for row in fetch(self.connection, _OUTLINES, self.index.number, listed(new)) if new else ():
+            known[row[0]] = outline_of(numbers[row[0]], row[1:])
+        found = {id: known[seq] for seq, id in numbers.items() if seq in known}
+        return [found[id] for id in ids if id in found]
+
+    def _read_facts(self, seqs: Sequence[int]) -> None:
+        """Add the fields of facts to the cache."""
+        if not seqs:
+            return
+        wanted = listed(seqs)
+        mentioned, origins = self._mentions(wanted), self._sources(wanted)
+        for row in fetch(self.connection, _FACTS, wanted):
+            seq = row[0]
+            fields = fact_fields(row, self.bank, mentioned.get(seq, ()), origins.get(seq, _NONE))
+            self.cache.facts[seq] = fields
+
+    def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
+        rows: list[tuple[int, int, str | None]] = fetch(self.connection, _MENTIONS, self.index.number, facts)
+        entities, mentions = self.cache.entities, self.cache.mentions
+        unknown = {entity for _, entity, _ in rows}.difference(entities)
+        if unknown:
+            entities.update((row[0], row[1:]) for row in fetch(self.connection, _ENTITIES, listed(unknown)))
+        found: dict[int, list[Mention]] = defaultdict(list)
+        for fact, entity, said in rows:
+            key = entity, said
+            if key not in mentions:
+                id, name, type = entities[entity]
+                mentions[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
+            found[fact].append(mentions[key])
+        return found
+
+    def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
+        """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
+        rows: list[tuple[int, int, int, str]] = fetch(self.connection, _SOURCES, self.index.number, facts)
+        episodes = self.cache.episodes
+        unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
+        for seq, id, title in fetch(self.connection, _EPISODES, listed(unknown)) if unknown else ():
+            self.cache.titles[EpisodeId(id)] = title
+            episodes[seq] = EpisodeId(id)
+        found: dict[int, tuple[list[str], ...]] = {}
+        for fact, kind, source, id in rows:
+            if fact not in found:
+                found[fact] = ([], [], [], [])
+            found[fact][kind].append(episodes[source] if kind == EPISODE else id)
+        return found
+
 
 class Expander:
     """Follows edges for queries that differ in their facts, entities, kinds and least weight alone."""
 
-    def __init__(self, graph: BankGraph, allowed: Mask, compared: ComparedVectors) -> None:
-        self._graph = graph
-        self._index = graph.index
+    def __init__(self, rows: BankRows, allowed: Mask, compared: ComparedVectors) -> None:
+        self._rows = rows
+        self._index = rows.index
         self._allowed = allowed
         self._compared = compared
         self._chosen: dict[int, tuple[float, Sequence[tuple[FactId, int]]]] = {}
@@ -364,7 +446,7 @@ class Expander:
 
     def _linked(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
         """Stored links in both directions."""
-        links, wanted, least = self._graph.links(ids), query.kinds or _ALL, query.least
+        links, wanted, least = self._rows.links(ids), query.kinds or _ALL, query.least
         stored = [(id, *link) for seq, id in ids.items() for link in links[seq] if link[2] >= least]
         rows = np.array([row for _, row, _, _ in stored], np.int64)
         tokens: list[int] = self._index.column("tokens")[rows].tolist()
@@ -381,10 +463,10 @@ class Expander:
     def _through_entities(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
         """Edges to the facts that share an entity with a fact, or that mention a given one."""
         shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
-        connection, bank = self._graph.connection, self._index.number
+        connection, bank = self._rows.connection, self._index.number
         for id, seq, name in fetch(connection, _NAMES, bank, listed(query.entities)) if query.entities else ():
             shared[EntityId(id)].append((seq, name))
-        named = self._graph.entities(ids)
+        named = self._rows.entities(ids)
         for seq in sorted(ids):
             shared[ids[seq]] += named[seq]
         self._choose({entity for joined in shared.values() for entity, _ in joined}, query)
@@ -404,7 +486,7 @@ class Expander:
         new: dict[int, Rows] = {}
         for entity in entities:
             if entity not in self._chosen:
-                rows = self._graph.mentioning(entity)
+                rows = self._rows.mentioning(entity)
                 weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
                 if weight >= query.least:
                     new[entity] = rows[-query.compared :]
@@ -430,7 +512,6 @@ class Expander:
 
 
 def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
-    """Return the ids and tokens of rows."""
     return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))
 
 
@@ -438,110 +519,6 @@ def _divided(joined: S, parts: Iterable[Rows]) -> list[S]:
     """Return the parts of a sequence that are as long as these."""
     ends = [*accumulate(map(len, parts), initial=0)]
     return [joined[first:last] for first, last in pairwise(ends)]
-
-
-_COUNTS = "SELECT seq, access_count FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
-
-_FACTS = f"""
-SELECT {", ".join(column.name for column in facts.columns)} FROM facts
-WHERE seq IN (SELECT value FROM json_each(?))
-"""
-
-_MENTIONS = (
-    "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
-)
-
-_ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
-
-_SOURCES = f"""
-SELECT fact, kind, source, CASE kind
-    WHEN {EPISODE} THEN NULL
-    WHEN {BASIS} THEN (SELECT id FROM facts WHERE seq = source)
-    ELSE (SELECT id FROM messages WHERE seq = source) END
-FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
-"""
-
-_EPISODES = "SELECT seq, id, title FROM episodes WHERE seq IN (SELECT value FROM json_each(?))"
-
-_OUTLINES = f"""
-SELECT seq, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
-    (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
-    (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
-    WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
-FROM facts WHERE seq IN (SELECT value FROM json_each(?2))
-"""
-
-_NONE: tuple[list[str], ...] = ([], [], [], [])
-
-
-class FactLoader:
-    """Loads facts of a bank in a transaction, those that are cached without reading them again."""
-
-    def __init__(self, connection: Connection, index: BankIndex, bank: BankId, cache: BankCache) -> None:
-        self._connection = connection
-        self._index = index
-        self._bank = bank
-        self._cache = cache
-
-    def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
-        """Return facts in the order of the ids, and the titles of their episodes."""
-        numbers, known, titles = self._index.numbers(ids), self._cache.facts, self._cache.titles
-        cached = [seq for seq in numbers if seq in known]
-        counts: dict[int, int] = dict(fetch(self._connection, _COUNTS, listed(cached))) if cached else {}
-        self._read([seq for seq in numbers if seq not in known])
-        by_id = {id: _fact(known[seq], counts.get(seq)) for seq, id in numbers.items() if seq in known}
-        wanted = [by_id[id] for id in ids if id in by_id]
-        return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
-
-    def outlines(self, ids: Sequence[FactId]) -> list[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
-        numbers, known = self._index.numbers(ids), self._cache.outlines
-        new = [seq for seq in numbers if seq not in known]
-        for row in fetch(self._connection, _OUTLINES, self._index.number, listed(new)) if new else ():
-            known[row[0]] = outline_of(numbers[row[0]], row[1:])
-        found = {id: known[seq] for seq, id in numbers.items() if seq in known}
-        return [found[id] for id in ids if id in found]
-
-    def _read(self, seqs: Sequence[int]) -> None:
-        """Add the fields of facts to the cache."""
-        if not seqs:
-            return
-        wanted = listed(seqs)
-        mentioned, origins = self._mentions(wanted), self._sources(wanted)
-        for row in fetch(self._connection, _FACTS, wanted):
-            seq = row[0]
-            fields = fact_fields(row, self._bank, mentioned.get(seq, ()), origins.get(seq, _NONE))
-            self._cache.facts[seq] = fields
-
-    def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
-        rows: list[tuple[int, int, str | None]] = fetch(self._connection, _MENTIONS, self._index.number, facts)
-        entities, mentions = self._cache.entities, self._cache.mentions
-        unknown = {entity for _, entity, _ in rows}.difference(entities)
-        if unknown:
-            entities.update((row[0], row[1:]) for row in fetch(self._connection, _ENTITIES, listed(unknown)))
-        found: dict[int, list[Mention]] = defaultdict(list)
-        for fact, entity, said in rows:
-            key = entity, said
-            if key not in mentions:
-                id, name, type = entities[entity]
-                mentions[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
-            found[fact].append(mentions[key])
-        return found
-
-    def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
-        """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
-        rows: list[tuple[int, int, int, str]] = fetch(self._connection, _SOURCES, self._index.number, facts)
-        episodes = self._cache.episodes
-        unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
-        for seq, id, title in fetch(self._connection, _EPISODES, listed(unknown)) if unknown else ():
-            self._cache.titles[EpisodeId(id)] = title
-            episodes[seq] = EpisodeId(id)
-        found: dict[int, tuple[list[str], ...]] = {}
-        for fact, kind, source, id in rows:
-            if fact not in found:
-                found[fact] = ([], [], [], [])
-            found[fact][kind].append(episodes[source] if kind == EPISODE else id)
-        return found
 
 
 def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
@@ -589,16 +566,9 @@ class SqliteBankReader(BankSearch):
         return self._loaded
 
     @cached_property
-    def _cache(self) -> BankCache:
-        return self._caches.get(self._connection, self._index)
-
-    @cached_property
-    def _graph(self) -> BankGraph:
-        return BankGraph(self._connection, self._index, self._cache)
-
-    @cached_property
-    def _loader(self) -> FactLoader:
-        return FactLoader(self._connection, self._index, self._bank, self._cache)
+    def _rows(self) -> BankRows:
+        cache = self._caches.get(self._connection, self._index)
+        return BankRows(self._connection, self._bank, self._index, cache)
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
@@ -609,7 +579,6 @@ class SqliteBankReader(BankSearch):
         return self._compared[-1][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
-        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None and space != self._space:
             checked = self._indexes.get(self._connection, self._bank, space=space)
             self._loaded, self._space = self._loaded or checked, space
@@ -626,69 +595,57 @@ class SqliteBankReader(BankSearch):
         return mask
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
-        """Rank facts by cosine."""
         return self._index.nearest(self._compare(vector), self.allowed(scope), limit, floor)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank facts by BM25."""
         return self._index.matching(query_terms(text), self.allowed(scope), limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank messages by BM25."""
         words = query_terms(text)
         return rows.matching_messages(self._connection, self._index.number, scope, words, limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts of an interval."""
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
     def named_entities(self, text: str) -> list[Mention]:
-        """Return the entities that a text names."""
         number = self._index.number
         return entity_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, number, listed(names)))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
-        """Return the standing instructions of a scope, newest first."""
         return rows.instructions(self._connection, self._index.number, scope, limit=limit)
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
-        """Return the edges that leave some facts and entities."""
         with self._reading():
             self.prepare(query.scope, query.space)
             for known, expander in self._expanders:
                 if _leads_alike(known, query):
                     return expander.find(query)
-            expander = Expander(self._graph, self.allowed(query.scope), self._compare(query.vector))
+            expander = Expander(self._rows, self.allowed(query.scope), self._compare(query.vector))
             self._expanders.append((query, expander))
             return expander.find(query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-        """Return token vectors in the order of the facts."""
         with self._reading():
-            return rows.tokens_of(self._connection, self._cache, self._index.numbers(facts), facts)
+            return self._rows.token_vectors(facts)
 
     def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
-        """Return the links by which facts replace or outdate others."""
         with self._reading():
-            return self._graph.revisions(self.allowed(scope), facts)
+            return self._rows.revisions(self.allowed(scope), facts)
 
     def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a request."""
         with self._reading():
             return super().search(request)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         with self._reading():
-            found, titles = self._loader.load(facts)
+            found, titles = self._rows.load(facts)
             by_id = MessageSelect(ids=messages)
             said = reads.messages_of(self._connection, self._index.number, by_id) if messages else []
             return Loaded(facts=found, messages=said, titles=titles)
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
         with self._reading():
-            return self._loader.outlines(facts)
+            return self._rows.outlines(facts)
 
 
 def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:

@@ -63,7 +63,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
             self._ready = True
 
     async def close(self) -> None:
-        """Close all connections."""
         self._ready = False
         await self._connections.close()
         self._indexes.clear()
@@ -82,7 +81,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return await self._database.run(read, self._database.file)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
-        """Return for each vector the nearest current facts."""
 
         def find(connection: Connection) -> list[Hits]:
             index = self._indexes.get(connection, bank)
@@ -91,7 +89,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return await self._database.read(find)
 
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """Return for each entity those it shares a fact with."""
         return await self._read(bank, cooccurring, entities)
 
     async def scrub(self, *, patient: bool = False) -> bool:
@@ -108,7 +105,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return await self._connections.run(self._connections.file.rekey, key)
 
     async def schema_version(self) -> str:
-        """Return the version of the schema."""
         return await self._database.read(migrate.current) or "none"
 
     async def damage(self) -> list[str]:
@@ -117,6 +113,5 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         return [str(line) for line in found if line != "ok"]
 
     async def status(self, bank: BankId) -> Status:
-        """Return the bank's status; the size is that of the whole file."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._database.run(self._database.file.size)})

@@ -42,19 +42,16 @@ from vmemo.stores.sqlite.index.vectors import (
     SharedCells,
     Vectors,
     best,
+    with_capacity,
 )
 from vmemo.stores.values import micros
 
 ID_BYTES = 16
 """Bytes of a UUID."""
-
 RECENT_IDS = 32_768
 """Ids that were asked for whose rows are kept, before all are dropped."""
-
 _HYPHENS = (8, 13, 18, 23)
-
 _DIGITS = np.delete(np.arange(36), _HYPHENS)
-
 _HEX = np.frombuffer(bytes(range(256)).hex().encode("ascii"), np.uint16)
 """The two digits of each byte."""
 
@@ -97,7 +94,6 @@ class FactIds:
         return self.count
 
     def all(self) -> list[FactId]:
-        """Return all ids."""
         return self._formed(range(self.count), self.keys[: self.count])
 
     def at(self, places: NDArray[np.int64]) -> FactIds:
@@ -109,10 +105,7 @@ class FactIds:
     def extended(self, new: FactIds) -> FactIds:
         """Return these ids and some more. Readers of the old value are not disturbed."""
         total = self.count + new.count
-        keys = self.keys
-        if total > len(keys):
-            keys = np.zeros((max(total, len(keys) + len(keys) // 2), ID_BYTES), np.uint8)
-            keys[: self.count] = self.keys[: self.count]
+        keys = with_capacity(self.keys, self.count, total)
         keys[self.count : total] = new.keys[: new.count]
         for row in range(self.count, total) if self.others else ():
             # Left by another extension of the same value.
@@ -121,7 +114,6 @@ class FactIds:
         return FactIds(total, keys, self.others, self.recent)
 
     def get(self, rows: list[int]) -> list[FactId]:
-        """Return the ids of some rows."""
         found = self._formed(rows, self.keys[rows])
         if len(self.recent) > RECENT_IDS:
             self.recent.clear()
@@ -148,7 +140,6 @@ class FactIds:
         return [self.others.get(row, id) for row, id in zip(rows, found, strict=True)] if self.others else found
 
     def stored(self) -> bytes:
-        """Return the ids as the file holds them."""
         others = json.dumps(self.others, ensure_ascii=False).encode("utf-8") if self.others else b""
         return self.keys[: self.count].tobytes() + len(others).to_bytes(4, "little") + others
 
@@ -182,11 +173,8 @@ def _id_bytes(id: FactId) -> bytes:
 
 BLOCK = 256
 """Facts of a block at most, so that a byte numbers them."""
-
 Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
-
 COLUMNS: tuple[Column, ...] = get_args(Column)
-
 Columns = NDArray[np.int64]
 
 
@@ -213,7 +201,6 @@ class FactBlock:
 
     @property
     def seqs(self) -> NDArray[np.int64]:
-        """The facts' numbers."""
         return self.columns[0]
 
     @staticmethod
@@ -257,7 +244,6 @@ class FactBlock:
         return replace(self, columns=new)
 
     def stored(self) -> StoredBlock:
-        """Return the block as the file holds it."""
         steps = np.diff(self.seqs)
         numbers = zlib.compress(steps.astype("<i8").tobytes()) if (steps > 1).any() else b""
         vectors = self.scales.astype("<f4").tobytes() + self.components.tobytes()
@@ -324,15 +310,11 @@ def _unpack_terms(stored: bytes) -> Keys:
 
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
-
 FEW = 512
 """Rows that are scored at least to find a fact's few neighbours."""
-
 MENTION_BYTES = 40
 """Memory of a fact's mentions."""
-
 EARLIEST = -(2**63)
-
 LATEST = 2**63 - 1
 
 
@@ -365,7 +347,6 @@ class BankIndex:
 
     @property
     def count(self) -> int:
-        """Facts in this view."""
         return self.vectors.count
 
     @property
@@ -385,7 +366,7 @@ class BankIndex:
         postings = NewPostings()
         for block in blocks:
             size = len(block.ids)
-            table = _table_with_capacity(table, count, count + size)
+            table = with_capacity(table, count, count + size, axis=1)
             table[:, count : count + size] = block.columns
             vectors = vectors.extended(block.components, block.scales)
             ids = ids.extended(block.ids)
@@ -446,7 +427,6 @@ class BankIndex:
         return ComparedVectors(self.vectors, query)
 
     def nearest(self, compared: ComparedVectors, allowed: Mask, limit: int, floor: float) -> Ranking:
-        """Facts by cosine, best first."""
         rows, cosines = compared.nearest(allowed, limit)
         kept = cosines >= floor
         return self._ranking(rows[kept], cosines[kept], compared.baseline)
@@ -478,7 +458,6 @@ class BankIndex:
         return self.vectors.nearest_among(rows[allowed[rows]], query, limit, FEW)
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
-        """Facts by BM25, best first."""
         scores = self.postings.scores(terms)
         rows = np.flatnonzero((scores > 0) & allowed)
         order = best(scores[rows], limit)
@@ -580,17 +559,8 @@ class BankIndex:
         return (invalid < LATEST) & (valid < np.minimum(invalid, end)) & (invalid > start)
 
     def column(self, name: Column) -> NDArray[np.int64]:
-        """One property of every fact."""
         return self.table[COLUMNS.index(name), : self.count]
 
 
 def _bounds(stretch: Interval) -> tuple[int, int]:
     return micros(stretch.start) if stretch.start else EARLIEST, micros(stretch.end) if stretch.end else LATEST
-
-
-def _table_with_capacity(table: Columns, count: int, total: int) -> Columns:
-    if total <= table.shape[1]:
-        return table
-    grown = np.zeros((len(table), max(total, count + count // 2)), np.int64)
-    grown[:, :count] = table[:, :count]
-    return grown

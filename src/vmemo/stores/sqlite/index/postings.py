@@ -33,7 +33,6 @@ COUNT_BITS = 6
 MOST_REPEATED = (1 << COUNT_BITS) - 1
 """Repetitions of a word that are counted: more of them hardly change a score."""
 TERM_SHIFT = np.uint64(32)
-
 Hashes = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
 """Postings, each in one number that sorts them: the term's hash, 26 bits for the row, 6 for the repetitions."""
@@ -71,12 +70,10 @@ def moved(keys: Keys, rows: int) -> Keys:
 
 
 def rows_of(keys: Keys) -> NDArray[np.uint32]:
-    """Return the rows of postings."""
     return keys.astype(np.uint32) >> np.uint32(COUNT_BITS)
 
 
 def counts_of(keys: Keys) -> NDArray[np.uint8]:
-    """Return the repetitions of postings."""
     return (keys & np.uint64(MOST_REPEATED)).astype(np.uint8)
 
 
@@ -136,7 +133,6 @@ class Segment:
 
     @staticmethod
     def of_sorted(keys: Keys) -> Segment:
-        """Return the segment of sorted postings."""
         hashes = (keys >> TERM_SHIFT).astype(np.uint32)
         starts = np.append(np.flatnonzero(hashes[1:] != hashes[:-1]) + 1, len(keys))
         starts = np.insert(starts, 0, 0) if len(keys) else starts
@@ -144,11 +140,9 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return self.terms.nbytes + self.starts.nbytes + self.rows.nbytes + self.counts.nbytes
 
     def keys(self) -> Keys:
-        """Return the postings as sorted keys."""
         hashes = np.repeat(self.terms.astype(np.uint64), np.diff(self.starts))
         low = (self.rows.astype(np.uint64) << np.uint64(COUNT_BITS)) | self.counts
         return (hashes << TERM_SHIFT) | low
@@ -180,12 +174,10 @@ class Postings:
 
     @staticmethod
     def empty() -> Postings:
-        """No rows yet."""
         return Postings(0, (), np.zeros(0, np.float32))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return self.lengths.nbytes + sum(segment.nbytes for segment in self.segments)
 
     def extended(self, rows: int, parts: list[Keys]) -> Postings:

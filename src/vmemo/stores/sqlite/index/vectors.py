@@ -12,54 +12,53 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isqrt
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 EXACT = 2048
 """Rows up to which every row is scored, and the least number of candidates above that."""
-
 OVERSAMPLE = 8
 """Candidates taken by sign bits for each row wanted, and 2,048 at least: the true top 100 are among them."""
-
 FEWER = 4
 """The same among rows that are similar to the query, and without a least number."""
-
 SEVERAL = 8
 """Queries from which on one matrix product takes less time than their single searches."""
-
 MULTIPLIED = 16_384
 """Rows up to which it does: with more, sign bits choose candidates."""
-
 QUERIES = 256
 """Queries of one product."""
-
 PART = 2_048
 """Rows that are read at once."""
-
 OWN_THREAD = 4 * 65_536
 """Multiplications up to which OpenBLAS does not wake other threads, which takes longer when cores are busy."""
-
 GROUP = 32
 """Queries of one product in which no other thread takes part."""
-
 LEAST_TILE = 4
 """Rows of such a product, at least."""
-
 COUNTED = 16_384
 """Rows that are sampled to estimate the distance of the candidates."""
-
 MARGIN = 16
 """Rows of the sample beyond twice the estimate, because few of them are within that distance."""
-
 SAMPLE = 512
 """Rows that are sampled to estimate the similarity of unrelated facts."""
-
+T = TypeVar("T", bound=np.generic)
 Rows = NDArray[np.int64]
-
 Mask = NDArray[np.bool_]
-
 Distances = NDArray[np.uint16]
+
+
+def with_capacity(array: NDArray[T], count: int, total: int, *, axis: int = 0) -> NDArray[T]:
+    """Return an array with memory for `total` rows, which begins with the first `count` rows of another."""
+    capacity = array.shape[axis]
+    if total <= capacity:
+        return array
+    shape = list(array.shape)
+    shape[axis] = max(total, capacity + capacity // 2)
+    grown, used = np.zeros(shape, array.dtype), (slice(None),) * axis + (slice(count),)
+    grown[used] = array[used]
+    return grown
 
 
 @dataclass(frozen=True)
@@ -80,19 +79,23 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return self.components.nbytes + self.scales.nbytes + self.bits.nbytes
 
     def extended(self, components: NDArray[np.int8], scales: NDArray[np.float32]) -> Vectors:
         """These vectors and some more. Readers of the old value are not disturbed."""
         if not len(components):
             return self
-        total = self.count + len(components)
-        grown = self if total <= len(self.scales) else self._with_capacity(total)
-        grown.components[self.count : total] = components
-        grown.scales[self.count : total] = scales
-        grown.bits[:, self.count : total] = _sign_bits(components, len(grown.bits)).T
-        return Vectors(total, grown.components, grown.scales, grown.bits)
+        count, total = self.count, self.count + len(components)
+        grown = Vectors(
+            total,
+            with_capacity(self.components, count, total),
+            with_capacity(self.scales, count, total),
+            with_capacity(self.bits, count, total, axis=1),
+        )
+        grown.components[count:total] = components
+        grown.scales[count:total] = scales
+        grown.bits[:, count:total] = _sign_bits(components, len(grown.bits)).T
+        return grown
 
     def at(self, rows: Rows) -> Vectors:
         """Return some rows, in that order, with memory for as many as these vectors have."""
@@ -101,16 +104,6 @@ class Vectors:
         kept.scales[: len(rows)] = self.scales[rows]
         kept.bits[:, : len(rows)] = self.bits[:, rows]
         return replace(kept, count=len(rows))
-
-    def _with_capacity(self, total: int) -> Vectors:
-        capacity = max(total, len(self.scales) + len(self.scales) // 2)
-        components = np.zeros((capacity, self.components.shape[1]), np.int8)
-        scales = np.zeros(capacity, np.float32)
-        bits = np.zeros((len(self.bits), capacity), np.uint64)
-        components[: self.count] = self.components[: self.count]
-        scales[: self.count] = self.scales[: self.count]
-        bits[:, : self.count] = self.bits[:, : self.count]
-        return Vectors(self.count, components, scales, bits)
 
     def cosines(self, rows: Rows, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Cosine of the query with each of these rows."""
@@ -295,23 +288,23 @@ def _sign_bits(rows: NDArray[np.float32] | NDArray[np.int8], words: int) -> NDAr
 
 
 SEARCHED = 8_192
-"""Rows that are compared with a query, at least: those of the cells nearest to it."""
-
+"""The least number of rows to compare with a query: cells are added, nearest first, until they have as many."""
 SAMPLED = 16
-"""Rows for each cell from which the cells are found."""
-
+"""Sampled rows per cell from which k-means finds the cells."""
 ROUNDS = 4
 """Rounds of k-means."""
-
 GROWTH = 4
-"""Cells are found anew when the bank has so many times more rows."""
-
+"""Cells are found again when the bank has grown by this factor."""
 ASSIGNED = 1_024
-"""Rows that are assigned to cells for each query until all are; that takes about as long as reading all rows."""
+"""New rows that each query assigns to cells, until all are; this takes about as long as a search of all rows."""
 
 
 class Cells:
-    """Centres of cells, and the rows that are nearest to each. Rows are only ever appended."""
+    """Groups of similar rows: each cell has a centre, and the rows whose nearest centre it is.
+
+    A search compares a query with the rows of the nearest cells only, so that the cost of a new fact does not grow with
+    the bank. Rows are only ever appended.
+    """
 
     def __init__(self, centres: NDArray[np.float32]) -> None:
         self._centres = centres
@@ -321,7 +314,7 @@ class Cells:
 
     @staticmethod
     def found(vectors: Vectors) -> Cells:
-        """Return empty cells, about as many as a cell will have rows, by k-means of an even sample."""
+        """Return sqrt(rows) empty cells, whose centres k-means finds in an even sample of the rows."""
         number = isqrt(vectors.count)
         sample = np.linspace(0, vectors.count - 1, number * SAMPLED).astype(np.int64)
         rows = vectors.components[sample] * vectors.scales[sample, None]
@@ -338,11 +331,10 @@ class Cells:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return self._centres.nbytes + sum(rows.nbytes for rows in self._rows)
 
     def assign(self, vectors: Vectors, most: int) -> None:
-        """Assign further rows to cells, at most so many."""
+        """Assign up to `most` new rows to cells."""
         last = min(vectors.count, self.count + most)
         for first in range(self.count, last, PART):
             part = vectors.components[first : min(first + PART, last)].astype(np.float32)
@@ -362,7 +354,7 @@ class Cells:
         self._rows[cell], self._sizes[cell] = rows, total
 
     def at(self, target: Rows) -> Cells:
-        """Return the cells with the new numbers of their rows; -1 leaves a row out."""
+        """Return the cells with renumbered rows; `target` has the new number of each row, -1 for a removed one."""
         moved = Cells(self._centres)
         for cell in range(len(self._rows)):
             rows = self._rows_of(cell)
@@ -373,7 +365,7 @@ class Cells:
         return moved
 
     def near(self, query: NDArray[np.float32]) -> Rows:
-        """Return the rows of the cells nearest to a query, in no order."""
+        """Return the rows of the cells nearest to a query, unordered."""
         return np.concatenate([self._rows_of(cell) for cell in self._nearest_cells(self._centres @ query)])
 
     def nearest_to_each(
@@ -405,7 +397,7 @@ class Cells:
             yield rows[order], cosines[order]
 
     def _nearest_cells(self, similarities: NDArray[np.float32]) -> list[int]:
-        """Return the cells of the highest similarities that have enough rows together."""
+        """Return the most similar cells that together have at least `SEARCHED` rows."""
         order = np.argsort(-similarities)
         return order[: int(np.searchsorted(np.cumsum(self._sizes[order]), SEARCHED)) + 1].tolist()
 
@@ -419,7 +411,7 @@ def _nearest_centres(rows: NDArray[np.float32], centres: NDArray[np.float32]) ->
 
 @dataclass
 class SharedCells:
-    """The cells of a bank, which all views of it share, from the time that they are worth finding."""
+    """The cells of a bank, shared by all views of it. They are found once enough queries were made."""
 
     _queries: int = 0
     _ready: Cells | None = None
@@ -429,11 +421,10 @@ class SharedCells:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return sum(cells.nbytes for cells in (self._ready, self._next) if cells is not None)
 
     def at(self, rows: Rows, count: int) -> SharedCells:
-        """Return the cells of some of the first `count` rows, which ascend. Later ones are assigned again."""
+        """Return the cells of the `rows` that stay of the first `count`; later ones are assigned again."""
         target = np.full(count, -1, np.int64)
         target[rows] = np.arange(len(rows))
         with self._lock:
@@ -441,9 +432,9 @@ class SharedCells:
             return SharedCells(self._queries, ready, _found_at=self._found_at)
 
     def get(self, vectors: Vectors, queries: int) -> Cells | None:
-        """Return the cells of all rows for some queries, or None while reading all rows takes less time.
+        """Return the cells once all rows are assigned, or None while a search of all rows takes less time.
 
-        Finding and assigning takes as long as some searches, and is divided among as many.
+        Finding cells and assigning rows takes as long as several searches, so that many queries share the work.
         """
         with self._lock:
             self._queries += queries
