@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
@@ -37,8 +38,8 @@ class ResilientLLM:
     """Wraps a model; implements the StreamingLLM port and is safe to share between event loops and threads.
 
     Transient failures are retried with jittered exponential backoff. An answer is cached for `cache_seconds`, and a
-    cached answer reports no usage. A stream is retried only until its first delta, because yielded text cannot be taken
-    back.
+    cached answer reports no usage. Of equal concurrent requests, one calls the model and the others use its answer. A
+    stream is retried only until its first delta, because yielded text cannot be taken back.
     """
 
     inner: LLM
@@ -55,6 +56,7 @@ class ResilientLLM:
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _slots: PerEventLoop[asyncio.Semaphore] = field(init=False)
+    _turns: PerEventLoop[WeakValueDictionary[bytes, asyncio.Lock]] = field(init=False)
     _cache: OrderedDict[bytes, tuple[float, str]] = field(init=False, default_factory=OrderedDict)
     _blocked_until: float = field(init=False, default=float("-inf"))
     _next_slot: float = field(init=False, default=float("-inf"))
@@ -65,6 +67,7 @@ class ResilientLLM:
         if self.requests_per_minute is not None and self.requests_per_minute <= 0:
             raise InvalidInput(f"requests_per_minute must be greater than 0 or None, not {self.requests_per_minute}")
         self._slots = PerEventLoop(lambda: asyncio.Semaphore(self.concurrency))
+        self._turns = PerEventLoop(WeakValueDictionary[bytes, asyncio.Lock])
 
     @property
     def name(self) -> str:
@@ -75,8 +78,9 @@ class ResilientLLM:
         return f"ResilientLLM({self.inner!r})"
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return a cached answer, or that of a new call."""
-        async with aclosing(self._deltas(request, partial(stream_whole, self.inner))) as deltas:
+        """Return a cached answer, that of an equal call in progress, or that of a new call."""
+        turn = self._turns.get().setdefault(_cache_key(request), asyncio.Lock())
+        async with turn, aclosing(self._deltas(request, partial(stream_whole, self.inner))) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Completion):
                     return delta
