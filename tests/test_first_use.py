@@ -35,7 +35,7 @@ EXISTING_TESTS = {
     "test_image_starts_with_the_admin_key_of_the_environment_and_passes_its_health_check",
     "docker run without a key": "server/tests/rest/test_docker.py::test_image_without_a_key_names_the_variable_to_set",
     "/": "server/tests/rest/test_pages.py::test_home_page_needs_no_key_and_links_to_the_interfaces",
-    "/docs": "server/tests/rest/test_pages.py::test_reference_shows_every_operation_and_schema",
+    "/docs": "server/tests/rest/test_openapi.py::test_docs_list_every_route_with_its_permission",
     "small JSON": "server/tests/rest/test_recall_formats.py::test_lean_facts_are_small_and_have_the_same_meaning",
     "prompts from REST": "server/tests/rest/test_recall_formats.py::test_a_prompt_is_plain_text",
     "tokens of MCP tools": "server/tests/mcp_server/test_mcp_tools.py::MAX_TOKENS",

@@ -13,7 +13,7 @@ from vmemo import Memory, Message, Settings
 from vmemo.models import Channel
 from vmemo.models.settings import CHANNELS
 
-QUESTION = "Which instrument does the vet of Nadia's dog play?"
+QUESTION = "Which instrument does Nadia's dog's vet play?"
 CHAIN = (
     "My friend Nadia adopted a dog and named it Biscuit.",
     "Yesterday Biscuit was taken to Dr. Okafor because of a limp.",

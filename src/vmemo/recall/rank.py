@@ -215,9 +215,9 @@ def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> G
 def _late_scores(run: RecallRun, reader: BankReader, candidates: Sequence[Fused]) -> RerankScores:
     """Score candidates by late interaction, if it is the reranker and the embedder returns token vectors."""
     question = run.question.tokens
-    if run.context.reranker != "late" or question is None:
-        return RerankScores()
     with run.timer.stage("rerank"):
+        if run.context.reranker != "late" or question is None:
+            return RerankScores()
         ids = late_shortlist(candidates, run)
         return score_tokens(ids, question, reader.token_vectors(ids)) if ids else RerankScores()
 
