@@ -65,11 +65,9 @@ BROKEN_NEO4J = {
     "two entities of one name": """MATCH (e:Entity {bank: b.key}) WITH e.name AS name, count(*) AS entities
         WHERE entities > 1""",
     "a fact without its vector and words": """MATCH (f:Fact {bank: b.key})
-        WHERE f.embedding IS NULL OR size(f.embedding) <> 64 OR f.words IS NULL OR f.length IS NULL""",
-    "a term with another count than its facts": """MATCH (t:Term {bank: b.key})
-        WHERE coalesce(t.facts, 0) <> COUNT { MATCH (f:Fact {bank: b.key}) WHERE f.words CONTAINS t.token }""",
+        WHERE f.embedding IS NULL OR size(f.embedding) <> 64 OR f.words IS NULL""",
     "an index of another size than is noted": """MATCH (f:Fact {bank: b.key})
-        WITH count(f) AS facts, coalesce(sum(f.length), 0) AS terms
+        WITH count(f) AS facts, coalesce(sum(CASE f.words WHEN '' THEN 0 ELSE size(split(f.words, ' ')) END), 0) AS terms
         WHERE facts <> coalesce(b.fact_count, 0) OR terms <> coalesce(b.fact_terms, 0)""",
 }
 
