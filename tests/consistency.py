@@ -67,7 +67,8 @@ BROKEN_NEO4J = {
     "a fact without its vector and words": """MATCH (f:Fact {bank: b.key})
         WHERE f.embedding IS NULL OR size(f.embedding) <> 64 OR f.words IS NULL""",
     "an index of another size than is noted": """MATCH (f:Fact {bank: b.key})
-        WITH count(f) AS facts, coalesce(sum(CASE f.words WHEN '' THEN 0 ELSE size(split(f.words, ' ')) END), 0) AS terms
+        WITH count(f) AS facts,
+             coalesce(sum(CASE f.words WHEN '' THEN 0 ELSE size(split(f.words, ' ')) END), 0) AS terms
         WHERE facts <> coalesce(b.fact_count, 0) OR terms <> coalesce(b.fact_terms, 0)""",
 }
 
