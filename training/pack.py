@@ -16,7 +16,7 @@ import numpy as np
 
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.embedding.wordpiece import WordPiece
-from vmemo.stores.sqlite.index.postings import Postings, term_hash
+from vmemo.stores.sqlite.index.postings import Postings, hashed, keys_of
 from vmemo.text.tokens import terms
 from vmemo_models import ENCODER
 
@@ -62,14 +62,10 @@ def _ids(tokenizer: WordPiece, text: str, most: int) -> np.ndarray:
 def _word_scores(bank: corpus.MemoryBank) -> np.ndarray:
     """Return each question's BM25 scores as in keyword search, divided by the best."""
     texts = [[*terms(made.words) * 2, *terms(made.context)] for made in bank.documents]
-    postings = Postings.empty().extended([_hashes(text) for text in texts])
+    postings = Postings.empty().extended(len(texts), [keys_of([hashed(text) for text in texts])])
     rows = [postings.scores(terms(q.text)) for q in bank.questions]
     scores = np.stack([row[: len(texts)] for row in rows]) if rows else np.zeros((0, len(texts)))
     return (scores / np.maximum(scores.max(axis=1, keepdims=True), 1e-9)).astype(np.float16)
-
-
-def _hashes(words: Sequence[str]) -> np.ndarray:
-    return np.array([term_hash(word) for word in words], np.uint32)
 
 
 def dropped_ids(vocabulary: Sequence[str]) -> list[int]:
