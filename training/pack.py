@@ -62,7 +62,7 @@ def _ids(tokenizer: WordPiece, text: str, most: int) -> np.ndarray:
 def _word_scores(bank: corpus.MemoryBank) -> np.ndarray:
     """Return each question's BM25 scores as in keyword search, divided by the best."""
     texts = [[*terms(made.words) * 2, *terms(made.context)] for made in bank.documents]
-    postings = Postings.empty().extended(len(texts), [keys_of([hashed(text) for text in texts])])
+    postings = Postings.empty().extended(keys_of([hashed(text) for text in texts]), len(texts))
     rows = [postings.scores(terms(q.text)) for q in bank.questions]
     scores = np.stack([row[: len(texts)] for row in rows]) if rows else np.zeros((0, len(texts)))
     return (scores / np.maximum(scores.max(axis=1, keepdims=True), 1e-9)).astype(np.float16)

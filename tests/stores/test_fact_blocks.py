@@ -155,28 +155,8 @@ def test_a_fact_that_loses_its_context_stays_between_its_neighbours(tmp_path: Pa
     assert sum(blocks(path)) == 44
 
 
-def test_blocks_that_another_thread_unpacks_are_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_block_is_reported_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-
-    async def run(store: SqliteStore) -> None:
-        await write(store, *(f"tulip {number}" for number in range(MANY)))
-        for number in range(20):
-            await write(store, f"rose {number}")
-
-    in_store(path, run)
-    monkeypatch.setattr(block_rows, "MANY", 1)
-    monkeypatch.setattr(block_rows, "TOGETHER", 2)
-    sizes = blocks(path)
-    assert len(sizes) > 6
-    assert sum(sizes) == MANY + 20
-
-
-@pytest.mark.parametrize("many", [1, block_rows.MANY])
-def test_a_damaged_block_is_reported_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
-    path = tmp_path / "memory.db"
-    monkeypatch.setattr(block_rows, "MANY", many)
 
     async def run(store: SqliteStore) -> None:
         await store_fact(store, "tulips")

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.stores.sqlite.index import bank, postings
+from vmemo.stores.search import K1, B
+from vmemo.stores.sqlite.index import bank
 from vmemo.stores.sqlite.index.bank import BLOCK, EARLIEST, LATEST, BankIndex, FactBlock, FactIds
-from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Keys, Postings, hashed, keys_of, term_hash
+from vmemo.stores.sqlite.index.postings import SEGMENTS, Keys, Postings, hashed, keys_of
 from vmemo.stores.sqlite.index.vectors import EXACT, ComparedVectors, Vectors, best, quantised
+from vmemo.stores.values import term_hash
 
 Matrix = NDArray[np.float32]
 WORDS = ("oak", "elm", "ash", "fir", "yew")
@@ -69,18 +71,6 @@ def test_recall_falls_for_neighbours_beyond_a_small_topic() -> None:
     data = clustered(20_040, 384, clusters=1000)
     assert recall(data[:20_000], data[20_000:], 10) >= 0.98
     assert recall(data[:20_000], data[20_000:], 50) >= 0.85
-
-
-def test_queries_together_find_what_each_finds_alone() -> None:
-    data = np.random.default_rng(5).standard_normal((3_000, 64)).astype(np.float32)
-    data /= np.linalg.norm(data, axis=1, keepdims=True)
-    vectors = Vectors.empty(64).extended(*quantised(data))
-    allowed = np.arange(3_000) % 3 > 0
-    together = list(vectors.nearest_to_each(data[:70], allowed, 5, 3_000))
-    for query, (rows, cosines) in zip(data[:70], together, strict=True):
-        alone, expected = vectors.nearest(query, allowed, 5, 3_000)
-        assert rows.tolist() == alone.tolist()
-        assert np.allclose(cosines, expected, atol=1e-5)
 
 
 def test_few_neighbours_are_found_with_fewer_candidates() -> None:
@@ -153,9 +143,8 @@ def test_the_best_scores_come_first_and_equal_ones_keep_their_order(scores: list
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), max_size=40)
 
 
-def keyed(rows: Sequence[Sequence[str]]) -> tuple[int, list[Keys]]:
-    keys = keys_of([hashed(row) for row in rows])
-    return len(rows), [keys[::2], keys[1::2]]
+def keyed(rows: Sequence[Sequence[str]]) -> tuple[Keys, int]:
+    return keys_of([hashed(row) for row in rows]), len(rows)
 
 
 @given(texts, st.lists(st.integers(1, 4), max_size=40))
@@ -168,16 +157,6 @@ def test_merged_segments_score_like_a_single_build(rows: list[list[str]], steps:
     whole = Postings.empty().extended(*keyed(rows))
     for query in (WORDS, WORDS[:1], ("oak", "oak", "unknown"), ()):
         assert np.array_equal(grown.scores(query), whole.scores(query))
-
-
-@given(texts)
-def test_postings_that_two_threads_sort_score_like_others(rows: list[list[str]]) -> None:
-    whole = Postings.empty().extended(*keyed(rows))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postings, "HALVED", 2)
-        halved = Postings.empty().extended(*keyed(rows))
-    assert np.array_equal(halved.scores(WORDS), whole.scores(WORDS))
-    assert halved.extended(*keyed(rows)).count == 2 * len(rows)
 
 
 @given(texts)

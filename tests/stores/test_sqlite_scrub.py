@@ -20,8 +20,8 @@ from vmemo.models.select import MessageSelect
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.bank_rows import note_deletion
 from vmemo.stores.sqlite import database
-from vmemo.stores.sqlite.block_rows import decode_tokens
 from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.values import decode_tokens
 from vmemo.text.tokens import terms
 from vmemo_conformance.samples import (
     BANK,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vmemo.models.search import TokenVectors
-from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
+from vmemo.stores.values import decode_tokens, encode_tokens
 from vmemo_conformance.samples import some_tokens
 
 

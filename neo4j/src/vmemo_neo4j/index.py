@@ -23,7 +23,7 @@ from vmemo.models import FactId, MessageId
 from vmemo.models.changes import NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.search import fact_words, word_keys
-from vmemo.stores.sqlite.block_rows import encode_tokens
+from vmemo.stores.values import encode_tokens
 from vmemo.text.tokens import terms
 from vmemo_neo4j.connection import Neo4jConnection, Transaction
 from vmemo_neo4j.nodes import Properties

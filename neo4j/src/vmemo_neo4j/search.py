@@ -41,10 +41,9 @@ from vmemo.stores.search import (
 )
 from vmemo.stores.sql.entity_rows import mentions_in
 from vmemo.stores.sql.search import BankSearch
-from vmemo.stores.sqlite.block_rows import decode_tokens
-from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import SAMPLE
-from vmemo.stores.values import instant, micros as micros_of, storable
+from vmemo.stores.values import decode_tokens, instant, micros as micros_of, storable
+from vmemo.text.tokens import query_terms
 from vmemo_neo4j import graph, reads
 from vmemo_neo4j.banks import FIND, header_of
 from vmemo_neo4j.connection import Row, Transaction

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from vmemo.models import FactId, Interval, LinkKind, Network, RevisionKind
 from vmemo.models.base import TagsMatch
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, Vector
-from vmemo.stores.sqlite.index.postings import K1, B, term_hash
+from vmemo.stores.values import term_hash
 from vmemo.text.tokens import terms
 
+K1, B = 1.2, 0.75
+"""The parameters of BM25: how soon repetitions of a word stop to count, and how much the length of a text does."""
 MOST_TEXTS = 10_000
 """Texts that are scored. A query that matches more is searched by its rarest words, and its other words only score."""
 GROWTH = 4

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, SchemaTooNew, StoreError
 from vmemo.models import Message, MessageState
-from vmemo.models.search import Encoding
+from vmemo.models.search import Encoding, TokenTable, TokenVectors
 
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
@@ -126,3 +128,76 @@ def refuse_other_schema(version: str | None, head: str) -> None:
             f"The database has schema {version} of an earlier release, and would have to be upgraded to {head}. "
             "Nothing was touched. Open it once with this release to upgrade it, for example with `vmemo doctor`."
         )
+
+
+@lru_cache(maxsize=65_536)
+def term_hash(term: str) -> int:
+    """Return the 32-bit hash of a term, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=4).digest(), "little")
+
+
+MAGNITUDES = np.array([0.1, 0.31, 0.56, 0.9], np.float32)
+_BOUNDS = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
+_VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
+"""The component of each code."""
+_FOUR = np.array([0, 3, 6, 9], np.uint16)
+"""The bits by which the codes of four components are shifted."""
+_DECODED = _VALUES[(np.arange(1 << 12, dtype=np.uint16)[:, None] >> _FOUR) & np.uint16(7)]
+"""The four components of each twelve bits."""
+
+
+def encode_tokens(texts: Sequence[TokenVectors]) -> list[bytes]:
+    """Return the token vectors of each text as stored: three bytes for each eight components of a row, filled up."""
+    if len({tokens.shape[1] for tokens in texts}) > 1:
+        return [packed for tokens in texts for packed in encode_tokens([tokens])]
+    if not texts:
+        return []
+    packed, size = _encoded(np.concatenate(texts)), 3 * -(-texts[0].shape[1] // 8)
+    ends = (np.cumsum([len(tokens) for tokens in texts]) * size).tolist()
+    return [packed[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _encoded(tokens: TokenVectors) -> bytes:
+    sizes = np.abs(tokens)
+    peaks = np.maximum(sizes.max(axis=1, keepdims=True, initial=0), 1e-12)
+    sizes /= peaks
+    codes = np.zeros((len(tokens), tokens.shape[1] + -tokens.shape[1] % 8), np.uint8)
+    codes[:, : tokens.shape[1]] = _magnitudes(sizes) | ((tokens < 0).view(np.uint8) << 2)
+    # The bits that a byte has no space for are shifted out of it, and are in the next.
+    a, b, c, d, e, f, g, h = np.ascontiguousarray(codes.reshape(-1, 8).T)
+    packed = np.empty((len(a), 3), np.uint8)
+    packed[:, 0] = a | (b << 3) | (c << 6)
+    packed[:, 1] = (c >> 2) | (d << 1) | (e << 4) | (f << 7)
+    packed[:, 2] = (f >> 1) | (g << 2) | (h << 5)
+    return packed.tobytes()
+
+
+def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint8]:
+    found = np.zeros(relative.shape, np.uint8)
+    for bound in _BOUNDS:
+        found += relative >= bound
+    return found
+
+
+def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[TokenVectors | None]:
+    """Return the token vectors of texts in order, from their width and packed vectors; None for a text without."""
+    widths = {item[0] for item in stored if item is not None}
+    if len(widths) > 1:
+        return [None if item is None else decode_tokens([item])[0] for item in stored]
+    if not widths:
+        return [None] * len(stored)
+    [width] = widths
+    size = 3 * -(-width // 8)
+    counts = [None if item is None else len(item[1]) // size for item in stored]
+    return TokenTable(_decoded(b"".join([item[1] for item in stored if item is not None]), width), counts)
+
+
+def _decoded(packed: bytes, width: int) -> TokenVectors:
+    first, middle, last = np.frombuffer(packed, np.uint8).reshape(-1, 3).T.astype(np.uint16)
+    # Numbers of the type that `take` works with, which it would convert others to.
+    twelve = np.empty((len(first), 2), np.intp)
+    twelve[:, 0] = first | ((middle & 15) << 8)
+    twelve[:, 1] = (middle >> 4) | (last << 4)
+    vectors = np.take(_DECODED, twelve, axis=0).reshape(-1, width + -width % 8)[:, :width]
+    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return vectors

@@ -17,6 +17,8 @@ _UNSPACED = re.compile(
 )
 _MAX_TERM_LENGTH = 64
 """Longer words are cut off."""
+_MOST_TERMS = 64
+"""Different words of a query that are searched; of a longer query, its longest words."""
 
 STOP_WORDS = frozenset(
     """a about after again all also am an and any are as at be because been before being both but by can could did
@@ -34,6 +36,12 @@ def terms(text: str) -> list[str]:
     Text in a script without spaces gives overlapping pairs of characters.
     """
     return [term for word in _WORD.findall(_fold(text)) for term in _word_terms(word)]
+
+
+def query_terms(text: str) -> list[str]:
+    """Return the words of a query that are searched."""
+    distinct = list(dict.fromkeys(terms(text)))
+    return sorted(distinct, key=len, reverse=True)[:_MOST_TERMS] if len(distinct) > _MOST_TERMS else distinct
 
 
 def _fold(text: str) -> str:

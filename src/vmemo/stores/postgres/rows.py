@@ -22,8 +22,7 @@ from vmemo.stores.sql.entity_rows import mentions_of
 from vmemo.stores.sql.fact_rows import fact_of, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 from vmemo.stores.sql.search import Indexed
-from vmemo.stores.sqlite.block_rows import decode_tokens, encode_tokens
-from vmemo.stores.values import storable
+from vmemo.stores.values import decode_tokens, encode_tokens, storable
 from vmemo.text.tokens import terms
 
 Kind = Literal["fact", "message"]

@@ -46,9 +46,9 @@ from vmemo.stores.search import (
 )
 from vmemo.stores.sql import entity_rows, reads
 from vmemo.stores.sql.search import BankSearch
-from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import micros
+from vmemo.text.tokens import query_terms
 
 _NAMED = """
 SELECT entity_names.name, entities.id, entities.name, entities.type

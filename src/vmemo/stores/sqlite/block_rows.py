@@ -1,4 +1,4 @@
-"""Blocks of facts in the file, with vectors, terms and the columns that searches filter by; and packed token vectors.
+"""Blocks of facts in the file, with vectors, terms and the columns that searches filter by.
 
 The blocks of a bank do not overlap: in order of their first numbers they hold its facts in order. They change in the
 transaction that changes the facts' rows, so a block never contradicts them.
@@ -7,19 +7,17 @@ transaction that changes the facts' rows, so a block never contradicts them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, func, literal_column, select
 
 from vmemo.models import FactId
-from vmemo.models.search import TokenTable, TokenVectors, Vector
+from vmemo.models.search import Vector
 from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.statements import AnyRow, Prepared, among, execute, fetch, later, listed
 from vmemo.stores.sqlite.index.bank import (
@@ -38,14 +36,8 @@ from vmemo.stores.sqlite.index.bank import (
 from vmemo.stores.sqlite.index.postings import Hashes, Keys, keys_of, with_rows
 from vmemo.stores.sqlite.index.vectors import quantised
 
-StoredRow = tuple[Any, ...]
-"""A block as `_READ` returns it."""
 SMALL = 32
 """Small blocks at the end of a bank, or facts of a commit, from which on they are merged."""
-MANY = 64
-"""Blocks from which on a second thread unpacks them."""
-TOGETHER = 16
-"""Blocks that it unpacks at a time."""
 _INSERT = "INSERT INTO fact_blocks (bank, first, last, count, numbers, vectors, terms) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _UPDATE = """
@@ -218,21 +210,8 @@ def count(connection: Connection, bank: int) -> int:
 def read(connection: Connection, bank: int, *, after: int = -1) -> Iterator[FactBlock]:
     """Yield the facts of a bank with greater numbers than `after`, in order."""
     spans = _spans(connection, bank, after + 1, LATEST)
-    rows = (_row(connection, span.id) for span in spans)
-    for block in map(_unpacked, rows) if len(spans) < MANY else _unpacked_ahead(rows):
+    for block in (_read(connection, span.id) for span in spans):
         yield block if block.seqs[0] > after else block.at(np.flatnonzero(block.seqs > after))
-
-
-def _unpacked_ahead(rows: Iterator[StoredRow]) -> Iterator[FactBlock]:
-    """Yield blocks that another thread unpacks while the caller reads and adds others."""
-    with ThreadPoolExecutor(1, thread_name_prefix="vmemo-blocks") as thread:
-        waiting = deque[Future[list[FactBlock]]]()
-        while some := list(islice(rows, TOGETHER)):
-            waiting.append(thread.submit(_all_unpacked, some))
-            if len(waiting) > 1:
-                yield from waiting.popleft().result()
-        for last in waiting:
-            yield from last.result()
 
 
 def numbers(connection: Connection, bank: int, *, last: int) -> NDArray[np.int64]:
@@ -278,22 +257,10 @@ def _covering(spans: Sequence[Span], seq: int) -> Span | None:
 
 
 def _read(connection: Connection, id: int) -> FactBlock:
-    return _unpacked(_row(connection, id))
-
-
-def _row(connection: Connection, id: int) -> StoredRow:
     found = fetch(connection, _READ, id)
     if not found:
         raise ValueError("a block of facts has no properties")
-    return found[0]
-
-
-def _all_unpacked(rows: Iterable[StoredRow]) -> list[FactBlock]:
-    return list(map(_unpacked, rows))
-
-
-def _unpacked(row: StoredRow) -> FactBlock:
-    first, count, *stored = row
+    first, count, *stored = found[0]
     return FactBlock.read(first, count, StoredBlock(*stored))
 
 
@@ -319,70 +286,3 @@ def _delete(connection: Connection, ids: Iterable[int]) -> None:
     for id in ids:
         for statement in _DELETE:
             execute(connection, statement, id)
-
-
-MAGNITUDES = np.array([0.1, 0.31, 0.56, 0.9], np.float32)
-_BOUNDS = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
-_VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
-"""The component of each code."""
-_FOUR = np.array([0, 3, 6, 9], np.uint16)
-"""The bits by which the codes of four components are shifted."""
-_DECODED = _VALUES[(np.arange(1 << 12, dtype=np.uint16)[:, None] >> _FOUR) & np.uint16(7)]
-"""The four components of each twelve bits."""
-
-
-def encode_tokens(texts: Sequence[TokenVectors]) -> list[bytes]:
-    """Return the token vectors of each text as stored: three bytes for each eight components of a row, filled up."""
-    if len({tokens.shape[1] for tokens in texts}) > 1:
-        return [packed for tokens in texts for packed in encode_tokens([tokens])]
-    if not texts:
-        return []
-    packed, size = _encoded(np.concatenate(texts)), 3 * -(-texts[0].shape[1] // 8)
-    ends = (np.cumsum([len(tokens) for tokens in texts]) * size).tolist()
-    return [packed[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _encoded(tokens: TokenVectors) -> bytes:
-    sizes = np.abs(tokens)
-    peaks = np.maximum(sizes.max(axis=1, keepdims=True, initial=0), 1e-12)
-    sizes /= peaks
-    codes = np.zeros((len(tokens), tokens.shape[1] + -tokens.shape[1] % 8), np.uint8)
-    codes[:, : tokens.shape[1]] = _magnitudes(sizes) | ((tokens < 0).view(np.uint8) << 2)
-    # The bits that a byte has no space for are shifted out of it, and are in the next.
-    a, b, c, d, e, f, g, h = np.ascontiguousarray(codes.reshape(-1, 8).T)
-    packed = np.empty((len(a), 3), np.uint8)
-    packed[:, 0] = a | (b << 3) | (c << 6)
-    packed[:, 1] = (c >> 2) | (d << 1) | (e << 4) | (f << 7)
-    packed[:, 2] = (f >> 1) | (g << 2) | (h << 5)
-    return packed.tobytes()
-
-
-def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint8]:
-    found = np.zeros(relative.shape, np.uint8)
-    for bound in _BOUNDS:
-        found += relative >= bound
-    return found
-
-
-def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[TokenVectors | None]:
-    """Return the token vectors of texts in order, from their width and packed vectors; None for a text without."""
-    widths = {item[0] for item in stored if item is not None}
-    if len(widths) > 1:
-        return [None if item is None else decode_tokens([item])[0] for item in stored]
-    if not widths:
-        return [None] * len(stored)
-    [width] = widths
-    size = 3 * -(-width // 8)
-    counts = [None if item is None else len(item[1]) // size for item in stored]
-    return TokenTable(_decoded(b"".join([item[1] for item in stored if item is not None]), width), counts)
-
-
-def _decoded(packed: bytes, width: int) -> TokenVectors:
-    first, middle, last = np.frombuffer(packed, np.uint8).reshape(-1, 3).T.astype(np.uint16)
-    # Numbers of the type that `take` works with, which it would convert others to.
-    twelve = np.empty((len(first), 2), np.intp)
-    twelve[:, 0] = first | ((middle & 15) << 8)
-    twelve[:, 1] = (middle >> 4) | (last << 4)
-    vectors = np.take(_DECODED, twelve, axis=0).reshape(-1, width + -width % 8)[:, :width]
-    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    return vectors

@@ -37,9 +37,8 @@ from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.statements import Cell, Cells, Prepared, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite import block_rows
-from vmemo.stores.sqlite.block_rows import encode_tokens
 from vmemo.stores.sqlite.index.postings import hashed
-from vmemo.stores.values import WORDLESS, dump, micros
+from vmemo.stores.values import WORDLESS, dump, encode_tokens, micros
 from vmemo.text.tokens import terms
 
 _m = messages.c

@@ -41,12 +41,11 @@ from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS, facts
 from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import block_rows, rows
-from vmemo.stores.sqlite.block_rows import decode_tokens
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.postings import query_terms
 from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
-from vmemo.stores.values import instant, micros
+from vmemo.stores.values import decode_tokens, instant, micros
+from vmemo.text.tokens import query_terms
 
 MOST_BYTES = 256 * 1024**2
 """Bytes of the indexes that are kept together; the one in use is kept however large it is."""

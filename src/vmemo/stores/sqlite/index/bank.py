@@ -25,7 +25,6 @@ from vmemo.stores.sqlite.index.postings import (
     COUNT_BITS,
     TERM_SHIFT,
     Keys,
-    NewPostings,
     Postings,
     counts_of,
     moved,
@@ -33,13 +32,9 @@ from vmemo.stores.sqlite.index.postings import (
     with_rows,
 )
 from vmemo.stores.sqlite.index.vectors import (
-    MULTIPLIED,
-    SEVERAL,
-    Cells,
     ComparedVectors,
     Mask,
     Rows,
-    SharedCells,
     Vectors,
     best,
     with_capacity,
@@ -335,7 +330,6 @@ class BankIndex:
     """The columns of the facts, with memory for more."""
     mentions: dict[int, Rows] = field(default_factory=dict[int, Rows])
     """Facts by the number of an entity, of those entities that were needed so far."""
-    cells: SharedCells = field(default_factory=SharedCells)
 
     @staticmethod
     def empty(dimension: int, number: int, purges: int, capacity: int = 0) -> BankIndex:
@@ -357,26 +351,26 @@ class BankIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, with an estimate for mentions."""
-        parts = (self.vectors, self.postings, self.ids, self.table, self.cells)
+        parts = (self.vectors, self.postings, self.ids, self.table)
         return sum(part.nbytes for part in parts) + MENTION_BYTES * self.count
 
     def extended(self, revision: int, blocks: Iterable[FactBlock]) -> BankIndex:
         """Return the view with the facts of further blocks, whose numbers are greater than those of this view."""
         vectors, ids, table, count = self.vectors, self.ids, self.table, self.count
-        postings = NewPostings()
+        postings: list[Keys] = []
         for block in blocks:
             size = len(block.ids)
             table = with_capacity(table, count, count + size, axis=1)
             table[:, count : count + size] = block.columns
             vectors = vectors.extended(block.components, block.scales)
             ids = ids.extended(block.ids)
-            postings.add(block.keys, size)
+            postings.append(moved(block.keys, count - self.count))
             count += size
         return replace(
             self,
             revision=revision,
             vectors=vectors,
-            postings=self.postings.extended(postings.rows, postings.parts()),
+            postings=self.postings.extended(np.concatenate([*postings, np.zeros(0, np.uint64)]), count - self.count),
             ids=ids,
             table=table,
         )
@@ -409,7 +403,6 @@ class BankIndex:
             self.postings.at(rows),
             self.ids.at(rows),
             self.table[:, rows],
-            cells=self.cells.at(rows, self.count),
         )
 
     def reworded(self, seqs: NDArray[np.int64], keys: Keys) -> BankIndex:
@@ -432,30 +425,13 @@ class BankIndex:
         return self._ranking(rows[kept], cosines[kept], compared.baseline)
 
     def neighbours(self, queries: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Hits]:
-        """As `nearest` for each query, without the baseline, for a few neighbours only.
-
-        In a large bank, they are searched among the facts of the cells nearest to the query.
-        """
-        cells = self.cells.get(self.vectors, len(queries)) if self.count > MULTIPLIED else None
-        if cells is None:
-            each = self.vectors.nearest_to_each(queries, allowed, limit, exact=FEW)
-        elif len(queries) >= SEVERAL:
-            each = cells.nearest_to_each(self.vectors, queries, allowed, limit)
-        else:
-            each = (self._nearest_in(cells, query, allowed, limit) for query in queries)
+        """Return the few nearest facts of each query, with a cosine of at least `floor`."""
         found: list[Hits] = []
-        for rows, cosines in each:
+        for query in queries:
+            rows, cosines = self.vectors.nearest(query, allowed, limit, FEW)
             kept = cosines >= floor
             found.append(self._ranking(rows[kept], cosines[kept]).hits)
         return found
-
-    def _nearest_in(
-        self, cells: Cells, query: NDArray[np.float32], allowed: Mask, limit: int
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        rows = cells.near(query)
-        # Cells may have facts that are newer than this view.
-        rows = rows[rows < self.count]
-        return self.vectors.nearest_among(rows[allowed[rows]], query, limit, FEW)
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         scores = self.postings.scores(terms)

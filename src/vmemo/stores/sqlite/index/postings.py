@@ -6,29 +6,20 @@ such a pair only lends its facts a few points of each other's score.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.text.tokens import terms
+from vmemo.stores.search import K1, B
+from vmemo.stores.values import term_hash
 
-K1 = 1.2
-B = 0.75
-MOST_TERMS = 64
-"""Different words of a query that are searched; a longer query's longest words are taken."""
 SEGMENTS = 8
 """Segments up to which new facts are only appended; then the last ones become one."""
 GROWTH = 4
 """A segment is left alone by a merge that is smaller by this factor."""
-HALVED = 1 << 21
-"""Postings that are sorted in two halves."""
-JOINED = 16_384
-"""Rows whose postings are joined at once."""
 COUNT_BITS = 6
 MOST_REPEATED = (1 << COUNT_BITS) - 1
 """Repetitions of a word that are counted: more of them hardly change a score."""
@@ -36,18 +27,6 @@ TERM_SHIFT = np.uint64(32)
 Hashes = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
 """Postings, each in one number that sorts them: the term's hash, 26 bits for the row, 6 for the repetitions."""
-
-
-def query_terms(text: str) -> list[str]:
-    """The words of a query that are searched."""
-    distinct = list(dict.fromkeys(terms(text)))
-    return sorted(distinct, key=len, reverse=True)[:MOST_TERMS] if len(distinct) > MOST_TERMS else distinct
-
-
-@lru_cache(maxsize=65_536)
-def term_hash(term: str) -> int:
-    """A term's 32-bit name, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=4).digest(), "little")
 
 
 def hashed(words: Sequence[str]) -> Hashes:
@@ -91,35 +70,6 @@ def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
     more = np.flatnonzero(counts > 1)
     repeated = np.bincount(rows[more], counts[more] - 1, minlength=count)
     return (np.bincount(rows, minlength=count) + repeated).astype(np.float32)
-
-
-class NewPostings:
-    """The postings of further rows, block by block."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._joined_rows = 0
-        self._blocks: list[Keys] = []
-        self._parts: list[Keys] = []
-
-    def add(self, keys: Keys, rows: int) -> None:
-        """Add the postings of so many rows, which have numbers from 0 on."""
-        self._blocks.append(moved(keys, self.rows))
-        self.rows += rows
-        if self.rows - self._joined_rows >= JOINED:
-            self._join()
-
-    def parts(self) -> list[Keys]:
-        """Return all postings in parts. Nothing can be added any more."""
-        self._join()
-        parts, self._parts = self._parts, []
-        return parts
-
-    def _join(self) -> None:
-        # Thousands of small arrays would leave gaps in memory that stay.
-        if self._blocks:
-            self._parts.append(np.concatenate(self._blocks))
-            self._blocks, self._joined_rows = [], self.rows
 
 
 @dataclass(frozen=True)
@@ -180,14 +130,13 @@ class Postings:
     def nbytes(self) -> int:
         return self.lengths.nbytes + sum(segment.nbytes for segment in self.segments)
 
-    def extended(self, rows: int, parts: list[Keys]) -> Postings:
-        """Return this index with so many more rows, whose postings have rows from 0 on. The list is used up."""
+    def extended(self, keys: Keys, rows: int) -> Postings:
+        """Return this index with so many more rows, whose postings have rows from 0 on."""
         if not rows:
             return self
-        new = _new_segments(parts, rows, self.count)
-        segments = _merged([*self.segments, *(segment for segment, _ in new)])
-        lengths = sum((lengths for _, lengths in new), np.zeros(rows, np.float32))
-        return Postings(self.count + rows, segments, np.concatenate([self.lengths, lengths]))
+        new = Segment.of_sorted(np.sort(moved(keys, self.count)))
+        lengths = np.concatenate([self.lengths, lengths_of(keys, rows)])
+        return Postings(self.count + rows, _merged([*self.segments, new]), lengths)
 
     def at(self, rows: NDArray[np.int64]) -> Postings:
         """Return the index of some rows, which ascend."""
@@ -227,31 +176,6 @@ class Postings:
             at, often = rows.astype(np.intp), counts.astype(np.float32)
             norms = K1 * (1 - B + B * self.lengths[at] / self._mean_length)
             scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
-
-
-_NewSegment = tuple[Segment, NDArray[np.float32]]
-"""A segment, and the words of all rows in it."""
-
-
-def _new_segments(parts: list[Keys], rows: int, first_row: int) -> list[_NewSegment]:
-    """Return the segment of some postings, or if they are many, those of their halves, which two threads sort."""
-    if sum(map(len, parts)) < HALVED or len(parts) < 2:
-        return [_new_segment(parts, rows, first_row)]
-    first, second = parts[: len(parts) // 2], parts[len(parts) // 2 :]
-    parts.clear()
-    with ThreadPoolExecutor(1, thread_name_prefix="vmemo-sort") as thread:
-        other = thread.submit(_new_segment, second, rows, first_row)
-        return [_new_segment(first, rows, first_row), other.result()]
-
-
-def _new_segment(parts: list[Keys], rows: int, first_row: int) -> _NewSegment:
-    keys = np.concatenate(parts)
-    # Their memory is free before the segment takes more.
-    parts.clear()
-    lengths = lengths_of(keys, rows)
-    keys += np.uint64(first_row << COUNT_BITS)
-    keys.sort()
-    return Segment.of_sorted(keys), lengths
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -6,12 +6,8 @@ only the rows they choose are scored. Up to `EXACT` rows every row is scored.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isqrt
-from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -21,22 +17,6 @@ EXACT = 2048
 """Rows up to which every row is scored, and the least number of candidates above that."""
 OVERSAMPLE = 8
 """Candidates taken by sign bits for each row wanted, and 2,048 at least: the true top 100 are among them."""
-FEWER = 4
-"""The same among rows that are similar to the query, and without a least number."""
-SEVERAL = 8
-"""Queries from which on one matrix product takes less time than their single searches."""
-MULTIPLIED = 16_384
-"""Rows up to which it does: with more, sign bits choose candidates."""
-QUERIES = 256
-"""Queries of one product."""
-PART = 2_048
-"""Rows that are read at once."""
-OWN_THREAD = 4 * 65_536
-"""Multiplications up to which OpenBLAS does not wake other threads, which takes longer when cores are busy."""
-GROUP = 32
-"""Queries of one product in which no other thread takes part."""
-LEAST_TILE = 4
-"""Rows of such a product, at least."""
 COUNTED = 16_384
 """Rows that are sampled to estimate the distance of the candidates."""
 MARGIN = 16
@@ -117,76 +97,13 @@ class Vectors:
         """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
         return ComparedVectors(self, query).nearest(allowed, limit, exact)
 
-    def nearest_to_each(
-        self, queries: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
-    ) -> Iterator[tuple[Rows, NDArray[np.float32]]]:
-        """Yield for each query what `nearest` returns. Several queries of few rows are one matrix product."""
-        rows = np.flatnonzero(allowed)
-        if len(queries) < SEVERAL or len(rows) > MULTIPLIED:
-            yield from (self.nearest(query, allowed, limit, exact) for query in queries)
-            return
-        for first in range(0, len(queries), QUERIES):
-            for cosines in RowReader(self).cosines(rows, queries[first : first + QUERIES]):
-                order = best(cosines, limit)
-                yield rows[order], cosines[order]
-
-    def nearest_among(
-        self, rows: Rows, query: NDArray[np.float32], limit: int, exact: int
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        """Return the rows of highest cosine among some rows, best first; at least `exact` of them are scored."""
-        wanted = max(exact, FEWER * limit)
-        if len(rows) > wanted:
-            rows = rows[_smallest(self.distances(query, rows), wanted)]
-        # Of rows with equal cosines the older one comes first.
-        rows = np.sort(rows)
-        cosines = self.cosines(rows, query)
-        order = best(cosines, limit)
-        return rows[order], cosines[order]
-
-    def distances(self, query: NDArray[np.float32], rows: Rows | None = None) -> Distances:
-        """Signs by which each row, or each of some rows, differs from the query."""
+    def distances(self, query: NDArray[np.float32]) -> Distances:
+        """Return the number of signs by which each row differs from the query."""
         signs = _sign_bits(query[None, :], len(self.bits))[0]
-        total = np.zeros(self.count if rows is None else len(rows), np.uint16)
+        total = np.zeros(self.count, np.uint16)
         for word, sign in zip(self.bits, signs, strict=True):
-            total += np.bitwise_count((word[: self.count] if rows is None else word[rows]) ^ sign)
+            total += np.bitwise_count(word[: self.count] ^ sign)
         return total
-
-
-class RowReader:
-    """Compares rows with several queries; to allocate memory for each part would take longer than to convert it."""
-
-    def __init__(self, vectors: Vectors) -> None:
-        self._vectors = vectors
-        size = PART, vectors.components.shape[1]
-        self._components, self._floats = np.empty(size, np.int8), np.empty(size, np.float32)
-
-    def cosines(self, rows: Rows, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the cosines of each query, as a row, with these rows."""
-        dots = np.empty((len(queries), len(rows)), np.float32)
-        size = GROUP if len(queries) < QUERIES // 2 else QUERIES
-        for first in range(0, len(rows), PART):
-            floats = self._read(rows[first : first + PART])
-            for at in range(0, len(queries), size):
-                dots[at : at + size, first : first + PART] = _products(queries[at : at + size], floats)
-        dots *= self._vectors.scales[rows]
-        return dots
-
-    def _read(self, rows: Rows) -> NDArray[np.float32]:
-        components, floats = self._components[: len(rows)], self._floats[: len(rows)]
-        # Without this mode, numpy copies the result.
-        np.take(self._vectors.components, rows, axis=0, out=components, mode="clip")
-        floats[:] = components
-        return floats
-
-
-def _products(queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the products of queries and rows; those of few queries are computed in this thread."""
-    tile = OWN_THREAD // rows.shape[1] // len(queries)
-    if tile < LEAST_TILE:
-        return queries @ rows.T
-    whole = len(rows) // tile * tile
-    tiles = rows[:whole].reshape(-1, tile, rows.shape[1]) @ queries.T
-    return np.concatenate([tiles.reshape(whole, len(queries)), rows[whole:] @ queries.T]).T
 
 
 class ComparedVectors:
@@ -285,167 +202,3 @@ def _sign_bits(rows: NDArray[np.float32] | NDArray[np.int8], words: int) -> NDAr
     signs = np.packbits(rows > 0, axis=1)
     packed[:, : signs.shape[1]] = signs
     return packed.view(np.uint64)
-
-
-SEARCHED = 8_192
-"""The least number of rows to compare with a query: cells are added, nearest first, until they have as many."""
-SAMPLED = 16
-"""Sampled rows per cell from which k-means finds the cells."""
-ROUNDS = 4
-"""Rounds of k-means."""
-GROWTH = 4
-"""Cells are found again when the bank has grown by this factor."""
-ASSIGNED = 1_024
-"""New rows that each query assigns to cells, until all are; this takes about as long as a search of all rows."""
-
-
-class Cells:
-    """Groups of similar rows: each cell has a centre, and the rows whose nearest centre it is.
-
-    A search compares a query with the rows of the nearest cells only, so that the cost of a new fact does not grow with
-    the bank. Rows are only ever appended.
-    """
-
-    def __init__(self, centres: NDArray[np.float32]) -> None:
-        self._centres = centres
-        self._rows = [np.zeros(0, np.int32) for _ in centres]
-        self._sizes = np.zeros(len(centres), np.int64)
-        self.count = 0
-
-    @staticmethod
-    def found(vectors: Vectors) -> Cells:
-        """Return sqrt(rows) empty cells, whose centres k-means finds in an even sample of the rows."""
-        number = isqrt(vectors.count)
-        sample = np.linspace(0, vectors.count - 1, number * SAMPLED).astype(np.int64)
-        rows = vectors.components[sample] * vectors.scales[sample, None]
-        centres = rows[::SAMPLED].copy()
-        for _ in range(ROUNDS):
-            nearest = np.concatenate(
-                [_nearest_centres(rows[at : at + PART], centres) for at in range(0, len(rows), PART)]
-            )
-            order = np.argsort(nearest, kind="stable")
-            own, starts = np.unique(nearest[order], return_index=True)
-            sums = np.add.reduceat(rows[order], starts, axis=0)
-            centres[own] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-        return Cells(centres)
-
-    @property
-    def nbytes(self) -> int:
-        return self._centres.nbytes + sum(rows.nbytes for rows in self._rows)
-
-    def assign(self, vectors: Vectors, most: int) -> None:
-        """Assign up to `most` new rows to cells."""
-        last = min(vectors.count, self.count + most)
-        for first in range(self.count, last, PART):
-            part = vectors.components[first : min(first + PART, last)].astype(np.float32)
-            nearest = _nearest_centres(part, self._centres)
-            order = np.argsort(nearest, kind="stable")
-            own, starts = np.unique(nearest[order], return_index=True)
-            for cell, places in zip(own.tolist(), np.split(order, starts[1:]), strict=True):
-                self._append(cell, places + first)
-            self.count = first + len(part)
-
-    def _append(self, cell: int, new: Rows) -> None:
-        rows, size = self._rows[cell], int(self._sizes[cell])
-        total = size + len(new)
-        if total > len(rows):
-            rows = np.concatenate([rows[:size], np.zeros(max(len(new), size // 2), np.int32)])
-        rows[size:total] = new
-        self._rows[cell], self._sizes[cell] = rows, total
-
-    def at(self, target: Rows) -> Cells:
-        """Return the cells with renumbered rows; `target` has the new number of each row, -1 for a removed one."""
-        moved = Cells(self._centres)
-        for cell in range(len(self._rows)):
-            rows = self._rows_of(cell)
-            rows = target[rows[rows < len(target)]]
-            moved._rows[cell] = rows[rows >= 0].astype(np.int32)
-        moved._sizes = np.array([len(rows) for rows in moved._rows], np.int64)
-        moved.count = int(moved._sizes.sum())
-        return moved
-
-    def near(self, query: NDArray[np.float32]) -> Rows:
-        """Return the rows of the cells nearest to a query, unordered."""
-        return np.concatenate([self._rows_of(cell) for cell in self._nearest_cells(self._centres @ query)])
-
-    def nearest_to_each(
-        self, vectors: Vectors, queries: NDArray[np.float32], allowed: Mask, limit: int
-    ) -> Iterator[tuple[Rows, NDArray[np.float32]]]:
-        """Yield for each query the allowed rows of highest cosine in the cells nearest to it, best first.
-
-        The rows of a cell are compared at once with all queries that are near to it.
-        """
-        asking: dict[int, list[int]] = defaultdict(list)
-        for number, similarities in enumerate(queries @ self._centres.T):
-            for cell in self._nearest_cells(similarities):
-                asking[cell].append(number)
-        found: list[list[tuple[Rows, NDArray[np.float32]]]] = [[] for _ in queries]
-        reader = RowReader(vectors)
-        for cell, numbers in asking.items():
-            rows = self._rows_of(cell)
-            # Cells may have facts that are newer than these vectors.
-            rows = rows[rows < vectors.count]
-            rows = rows[allowed[rows]]
-            for number, cosines in zip(numbers, reader.cosines(rows, queries[numbers]), strict=True):
-                found[number].append((rows, cosines))
-        for parts in found:
-            rows, cosines = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-            chosen = best(cosines, limit)
-            rows, cosines = rows[chosen], cosines[chosen]
-            # Of rows with equal cosines the older one comes first.
-            order = np.lexsort((rows, -cosines))
-            yield rows[order], cosines[order]
-
-    def _nearest_cells(self, similarities: NDArray[np.float32]) -> list[int]:
-        """Return the most similar cells that together have at least `SEARCHED` rows."""
-        order = np.argsort(-similarities)
-        return order[: int(np.searchsorted(np.cumsum(self._sizes[order]), SEARCHED)) + 1].tolist()
-
-    def _rows_of(self, cell: int) -> Rows:
-        return self._rows[cell][: self._sizes[cell]].astype(np.int64)
-
-
-def _nearest_centres(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
-    return np.argmax(rows @ centres.T, axis=1)
-
-
-@dataclass
-class SharedCells:
-    """The cells of a bank, shared by all views of it. They are found once enough queries were made."""
-
-    _queries: int = 0
-    _ready: Cells | None = None
-    _next: Cells | None = None
-    _found_at: int = 0
-    _lock: Lock = field(default_factory=Lock)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(cells.nbytes for cells in (self._ready, self._next) if cells is not None)
-
-    def at(self, rows: Rows, count: int) -> SharedCells:
-        """Return the cells of the `rows` that stay of the first `count`; later ones are assigned again."""
-        target = np.full(count, -1, np.int64)
-        target[rows] = np.arange(len(rows))
-        with self._lock:
-            ready = None if self._ready is None else self._ready.at(target)
-            return SharedCells(self._queries, ready, _found_at=self._found_at)
-
-    def get(self, vectors: Vectors, queries: int) -> Cells | None:
-        """Return the cells once all rows are assigned, or None while a search of all rows takes less time.
-
-        Finding cells and assigning rows takes as long as several searches, so that many queries share the work.
-        """
-        with self._lock:
-            self._queries += queries
-            if self._ready is not None:
-                self._ready.assign(vectors, vectors.count)
-            elif self._queries < 2 * isqrt(vectors.count):
-                return None
-            if self._next is None and (self._ready is None or vectors.count > GROWTH * self._found_at):
-                self._next, self._found_at = Cells.found(vectors), vectors.count
-            if self._next is not None:
-                self._next.assign(vectors, ASSIGNED * queries)
-                if self._next.count >= vectors.count:
-                    self._ready, self._next = self._next, None
-            return self._ready
