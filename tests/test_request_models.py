@@ -18,8 +18,7 @@ from scripts.cli_reference import all_commands
 from vmemo import Memory
 from vmemo.client import Client
 from vmemo.models import requests as r
-from vmemo.models.base import Request
-from vmemo.models.requests import IGNORED_KEYS
+from vmemo.models.requests import IGNORED_KEYS, Request
 from vmemo.testing import HashEmbedder
 from vmemo_server.app import create_app
 from vmemo_server.auth import Principal
@@ -178,7 +177,10 @@ def requests() -> Iterator[type[Request]]:
             yield value
 
 
-PARTS = {r.NewMessage, r.MessageDefaults, r.FactFilters, r.RecallFilters, r.PageRequest, r.FactText, r.PinState}
+PARTS = {
+    *(r.Request, r.Expiry, r.NewMessage, r.MessageDefaults),
+    *(r.FactFilters, r.RecallFilters, r.PageRequest, r.FactText, r.PinState),
+}
 """Models that are parts of others."""
 
 

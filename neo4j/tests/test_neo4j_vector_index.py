@@ -91,7 +91,7 @@ def test_edges_are_the_same_after_a_search_that_has_read_the_vectors(neo4j_url: 
 
         result, edges = await store.read(BANK, both)
         # Five facts of one entity are among the hits, and none of the other: its vectors must be read.
-        assert _ids(result.semantic[0].hits) == [fact.id for fact in facts[:6:-1]]
+        assert _ids(result.semantic[0]) == [fact.id for fact in facts[:6:-1]]
         found = {(edge.source, edge.target) for edge in edges}
         assert found == {(often.id, fact.id) for fact in facts[8:]} | {(seldom.id, fact.id) for fact in facts[2:6]}
         assert {(edge.source, edge.target) for edge in await find_edges(store, query)} == found

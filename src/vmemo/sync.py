@@ -1,4 +1,4 @@
-"""Synchronous twins of async methods, and the check of forked processes.
+"""Synchronous twins of async methods, resources of one event loop, and the check of forked processes.
 
 A twin runs its method on an event loop in a background thread, so it works with and without a running loop.
 """
@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from functools import wraps
 from threading import Lock, Thread
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from vmemo.errors import StoreError
 
@@ -46,6 +47,37 @@ Owner = TypeVar("Owner")
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class PerEventLoop(Generic[R]):
+    """One resource per event loop, created on first use."""
+
+    def __init__(self, create: Callable[[], R]) -> None:
+        self._create = create
+        self._lock = Lock()
+        self._resources: WeakKeyDictionary[asyncio.AbstractEventLoop, R] = WeakKeyDictionary()
+
+    def get(self) -> R:
+        """Return the resource of the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            # Most resources keep their loop alive, so weak keys alone would never release a closed one.
+            for other in [other for other in self._resources if other.is_closed()]:
+                del self._resources[other]
+            if loop not in self._resources:
+                self._resources[loop] = self._create()
+            return self._resources[loop]
+
+    async def close(self, close: Callable[[R], Coroutine[object, object, None]]) -> None:
+        """Close each resource on its own loop; the next use creates new ones."""
+        with self._lock:
+            resources = list(self._resources.items())
+            self._resources.clear()
+        for loop, resource in resources:
+            if loop is asyncio.get_running_loop():
+                await close(resource)
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(close(resource), loop))
 
 
 class Portal:

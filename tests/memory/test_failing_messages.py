@@ -9,7 +9,7 @@ import pytest
 
 from vmemo import ExtractionFailed, Memory
 from vmemo.models import Message
-from vmemo.models.drafts import ExtractionResult
+from vmemo.models.changes import ExtractionResult
 from vmemo.providers import LocalExtractor
 from vmemo.retain.local_extraction import SLICE_CHARACTERS
 from vmemo.testing import HashEmbedder

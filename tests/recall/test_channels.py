@@ -38,7 +38,7 @@ def linked(ranking: Ranking, *links: tuple[str, str, float], limit: int = 100) -
 
 
 def scores(ranking: Ranking) -> dict[str, float]:
-    return {hit.id: round(hit.score, 6) for hit in ranking.hits}
+    return {hit.id: round(hit.score, 6) for hit in ranking}
 
 
 def test_a_request_holds_every_enabled_channel() -> None:
@@ -84,7 +84,7 @@ def test_without_facts_in_the_interval_no_links_are_followed() -> None:
     made = request()
     assert made.temporal is not None
     assert temporal_link_query(made, made.temporal, Ranking()) is None
-    assert list(linked(Ranking()).hits) == []
+    assert list(linked(Ranking())) == []
 
 
 def test_links_are_not_followed_if_the_caller_filters_by_time() -> None:
@@ -98,13 +98,13 @@ def test_a_linked_fact_gets_a_share_of_how_far_its_source_stands_out() -> None:
     ranking = linked(ranked(("a", 0.9), baseline=0.4), ("a", "b", 0.5))
     assert scores(ranking) == {"a": 0.9, "b": round(0.4 + (0.9 - 0.4) * 0.5 * LINK_DECAY, 6)}
     assert LINK_DECAY == 0.7
-    assert ranking.hits[1].tokens == 7
+    assert ranking[1].tokens == 7
     assert ranking.baseline == 0.4
 
 
 def test_a_linked_fact_is_ranked_by_its_score() -> None:
     ranking = linked(ranked(("a", 0.9), ("b", 0.41)), ("a", "c", 0.9))
-    assert [hit.id for hit in ranking.hits] == ["a", "c", "b"]
+    assert [hit.id for hit in ranking] == ["a", "c", "b"]
 
 
 def test_of_two_links_to_a_fact_the_stronger_counts() -> None:
@@ -120,7 +120,7 @@ def test_a_fact_inside_the_interval_keeps_its_own_score() -> None:
 
 def test_the_limit_applies_to_linked_facts_too() -> None:
     ranking = linked(ranked(("a", 0.9), ("b", 0.41)), ("a", "c", 0.9), limit=2)
-    assert [hit.id for hit in ranking.hits] == ["a", "c"]
+    assert [hit.id for hit in ranking] == ["a", "c"]
 
 
 @pytest.mark.parametrize("baseline", [-0.5, -0.1, 0.0, 0.2, 0.39])

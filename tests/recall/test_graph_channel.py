@@ -44,7 +44,7 @@ def reached(
 
 
 def scores(found: GraphRanking) -> dict[str, float]:
-    return {hit.id: round(hit.score, 6) for hit in found.ranking.hits}
+    return {hit.id: round(hit.score, 6) for hit in found.ranking}
 
 
 def test_activation_is_multiplied_by_weight_decay_and_link_kind() -> None:
@@ -60,7 +60,7 @@ def test_entity_and_causal_links_count_more_than_others() -> None:
 def test_several_hops_are_followed_and_reported_as_a_path() -> None:
     graph = Graph(("Ana", "dog", "entity", 1.0), ("dog", "vet", "entity", 0.9), ("vet", "cello", "entity", 0.8))
     found = reached(graph, [], ["Ana"])
-    assert [hit.id for hit in found.ranking.hits] == ["dog", "vet", "cello"]
+    assert [hit.id for hit in found.ranking] == ["dog", "vet", "cello"]
     path = found.path(FactId("cello"))
     assert [(step.source, step.target, step.kind, step.via) for step in path] == [
         ("Ana", "dog", "entity", "Ana"),
@@ -104,7 +104,7 @@ def test_activation_stops_after_the_allowed_expansions() -> None:
     chain = [(f"f{n}", f"f{n + 1}", "entity", 1.0) for n in range(40)]
     graph = Graph(*cast("list[tuple[str, str, LinkKind, float]]", chain))
     found = reached(graph, [("f0", 1.0)], expansions=3)
-    assert len(found.ranking.hits) == 3
+    assert len(found.ranking) == 3
 
 
 def test_the_strongest_facts_are_expanded_first() -> None:

@@ -141,7 +141,7 @@ def database(postgres: EmbeddedPostgres, filled: str) -> Iterator[Database]:
 
 async def _nearest(store: PostgresStore, seed: int, scope: Scope = EVERYTHING) -> list[tuple[FactId, float]]:
     query = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[_vector(seed)], limit=4, floor=-1.0)
-    return [(hit.id, hit.score) for hit in (await search(store, query)).semantic[0].hits]
+    return [(hit.id, hit.score) for hit in (await search(store, query)).semantic[0]]
 
 
 async def _same_as_exact(url: str, seeds: Sequence[int]) -> None:
@@ -227,9 +227,9 @@ def test_indexed_vectors_are_replaced_by_vectors_of_another_dimension(database: 
     async def reembed(store: PostgresStore) -> None:
         assert await store.commit(re_embedded(BANK, "wider", new, dimension=WIDER))
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[_vector(7, WIDER)], limit=4)
-        before = list((await search(store, query)).semantic[0].hits)
+        before = list((await search(store, query)).semantic[0])
         await store.optimise()
-        assert list((await search(store, query)).semantic[0].hits) == before
+        assert list((await search(store, query)).semantic[0]) == before
         assert before[0].id == "f7"
 
     database.maintain()
@@ -248,7 +248,7 @@ def test_vectors_with_too_many_dimensions_for_an_index_are_scanned(postgres_url:
             assert await store.commit(await a_batch(store, items))
             await store.optimise()
             query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_vector(3, wide)], limit=1)
-            assert [hit.id for hit in (await search(store, query)).semantic[0].hits] == ["f3"]
+            assert [hit.id for hit in (await search(store, query)).semantic[0]] == ["f3"]
 
     asyncio.run(build())
 

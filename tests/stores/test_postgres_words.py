@@ -45,7 +45,7 @@ async def _filled(store: Store) -> Store:
 
 async def _found(store: Store) -> list[list[tuple[FactId, float]]]:
     requests = [SearchRequest(scope=EVERYTHING, keyword=[query], limit=COUNT) for query in QUERIES]
-    rankings = [(await search(store, request)).keyword[0].hits for request in requests]
+    rankings = [(await search(store, request)).keyword[0] for request in requests]
     return [[(hit.id, round(hit.score, 3)) for hit in hits] for hits in rankings]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, MissingExtra, Settings
-from vmemo.models.drafts import FoundName
+from vmemo.models.changes import FoundName
 from vmemo.testing import HashEmbedder
 from vmemo.text.names import merge_names
 from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vmemo.models import Channel, Message
-from vmemo.models.drafts import ExtractionResult, FactDraft
+from vmemo.models.changes import ExtractionResult, FactDraft
 from vmemo.ports import Embedder, Extractor, TextKind
 from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings

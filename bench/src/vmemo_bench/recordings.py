@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput
 from vmemo.models import CauseKind, EntityType, Message, Network
-from vmemo.models.drafts import DraftCause, ExtractionResult, FactDraft, FoundName
+from vmemo.models.changes import DraftCause, ExtractionResult, FactDraft, FoundName
 from vmemo.ports import LLM, Extractor
 from vmemo_bench.datasets import Case, Dataset
 from vmemo_bench.options import BenchOptions, EngineName

@@ -87,7 +87,7 @@ class BankConformance(StoreSuite):
         assert stored is not None
         assert (stored.embedder, stored.dimension) == ("wider", 96)
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector("roses")], limit=1)
-        assert [hit.id for hit in (await search(store, query)).semantic[0].hits] == [facts[1].id]
+        assert [hit.id for hit in (await search(store, query)).semantic[0]] == [facts[1].id]
         [first, *_] = await store.facts(BANK, FactSelect(with_embeddings=True))
         assert np.allclose(first.embedding or (), vectors[first.id].vector, atol=1e-3)
         assert await matches(store, "roses") == [facts[1].id]

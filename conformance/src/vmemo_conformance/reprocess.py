@@ -311,7 +311,7 @@ class ReprocessConformance(StoreSuite):
         assert await snapshot(store) == before
         assert await swap_in(store, BANK, WIDER)
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector(held[1].text)], limit=1)
-        assert [hit.id for hit in (await search(store, query)).semantic[0].hits] == [held[1].id]
+        assert [hit.id for hit in (await search(store, query)).semantic[0]] == [held[1].id]
         assert held[1].id in await matches(store, "gardener")
         stored = await store.bank(BANK)
         assert stored is not None

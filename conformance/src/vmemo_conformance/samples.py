@@ -172,13 +172,13 @@ async def store_entities(store: Store, *entities: Entity, bank: BankId = BANK) -
 async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
     """Return the ids of facts found by keywords, best first."""
     found = await search(store, SearchRequest(scope=scope, keyword=[text], limit=limit))
-    return [hit.id for hit in found.keyword[0].hits]
+    return [hit.id for hit in found.keyword[0]]
 
 
 async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[MessageId]:
     """Return the ids of messages found by keywords, best first."""
     found = await search(store, SearchRequest(scope=scope, verbatim=text, limit=limit))
-    return [MessageId(hit.id) for hit in found.verbatim.hits]
+    return [MessageId(hit.id) for hit in found.verbatim]
 
 
 async def near(
@@ -186,7 +186,7 @@ async def near(
 ) -> list[FactId]:
     """Return the ids of the facts nearest to a vector, best first."""
     request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=limit, floor=floor)
-    return [hit.id for hit in (await search(store, request)).semantic[0].hits]
+    return [hit.id for hit in (await search(store, request)).semantic[0]]
 
 
 async def named_entities(store: Store, bank: BankId, text: str) -> list[Mention]:

@@ -77,7 +77,7 @@ class SearchConformance(StoreSuite):
             c: await store_fact(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines
         }
         query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[at_cosine(1.0)], limit=4, floor=-1.0)
-        hits = (await search(store, query)).semantic[0].hits
+        hits = (await search(store, query)).semantic[0]
         assert [hit.id for hit in hits] == [facts[c].id for c in (0.9, 0.7, 0.5, 0.1)]
         assert np.allclose([hit.score for hit in hits], (0.9, 0.7, 0.5, 0.1), atol=0.01)
         assert [hit.tokens for hit in hits] == [facts[c].tokens for c in (0.9, 0.7, 0.5, 0.1)]
@@ -137,7 +137,7 @@ class SearchConformance(StoreSuite):
             f.id: f
             for f in [await store_fact(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
         }
-        hits = (await search(store, SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0].hits
+        hits = (await search(store, SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0]
         scores = [hit.score for hit in hits]
         assert len(hits) == 5
         assert scores == sorted(scores, reverse=True)
@@ -193,7 +193,7 @@ class SearchConformance(StoreSuite):
         assert (await quotes(store, "garden tulips"))[0] == best.id
         assert len(await quotes(store, "garden", limit=3)) == 3
         query = SearchRequest(scope=EVERYTHING, verbatim="garden tulips", limit=9)
-        hits = (await search(store, query)).verbatim.hits
+        hits = (await search(store, query)).verbatim
         assert {MessageId(hit.id) for hit in hits} == {m.id for m in (*plain, best)}
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.tokens > 0 for hit in hits)

@@ -173,7 +173,7 @@ async def _hits(
 ) -> list[Scored]:
     temporal = replace(_TEMPORAL, during=during, floor=floor, edge_penalty=edge_penalty)
     found = await search(store, replace(_REQUEST, scope=scope, temporal=temporal, limit=limit))
-    return list(found.temporal.hits)
+    return list(found.temporal)
 
 
 async def _found(store: Store, *, scope: Scope = EVERYTHING, during: Interval = MONTH) -> set[str]:

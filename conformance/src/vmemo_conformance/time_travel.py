@@ -143,7 +143,7 @@ class TimeTravelConformance(StoreSuite):
             "believed to be true still": Scope(bank=BANK, at_time=day(6), known_at=day(6)),
         }
         quoted = {
-            name: bool((await search(store, SearchRequest(scope=scope, verbatim="tulips", limit=5))).verbatim.hits)
+            name: bool((await search(store, SearchRequest(scope=scope, verbatim="tulips", limit=5))).verbatim)
             for name, scope in seen.items()
         }
         assert [name for name, found in quoted.items() if found] == [

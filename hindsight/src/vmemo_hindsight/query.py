@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, JsonValue
 
 from vmemo import Memory
 from vmemo.models import Fact, Message, MessageId
-from vmemo.models.base import Name, QueryText
-from vmemo.models.requests import RecallRequest, ReflectRequest
+from vmemo.models.base import Name
+from vmemo.models.requests import QueryText, RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
 from vmemo_hindsight.dependencies import BANK, ReadOrCreateBank
 from vmemo_hindsight.filters import HindsightTagsMatch, tag_options

@@ -13,8 +13,8 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Permission, Returns
-from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest
+from vmemo.models.base import Permission
+from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest, Returns
 from vmemo_server.auth import AccessControl, Limits, Principal
 from vmemo_server.errors import Unauthenticated
 from vmemo_server.idempotency import StoredResponse, run_once

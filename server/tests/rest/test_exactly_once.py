@@ -14,7 +14,7 @@ from test_idempotency import BlockingEmbedder
 
 from vmemo import InvalidInput, Memory, NotFound
 from vmemo.models import Profile, requests as r
-from vmemo.models.base import Returns
+from vmemo.models.requests import Returns
 from vmemo.models.results import Retained
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 from vmemo_server.errors import RequestInProgress

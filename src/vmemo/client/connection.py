@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from vmemo import errors
 from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError
 from vmemo.llm.connections import check_api_key, default_certificates, parse_url
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models.base import is_placeholder
+from vmemo.sync import PerEventLoop
 
 _DENIED = (401, 403, 421)
 _REFUSED = (400, 406, 411, 413, 415, 422)

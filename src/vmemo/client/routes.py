@@ -27,9 +27,9 @@ from vmemo.models import (
     Provenance,
     requests as r,
 )
-from vmemo.models.base import Request, Returns
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
+from vmemo.models.requests import Request, Returns
 from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook
 

@@ -30,10 +30,10 @@ from vmemo.llm.connections import (
     missing_key,
     parse_url,
 )
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.llm.openai import error_for_status, retry_after_seconds
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
+from vmemo.sync import PerEventLoop
 
 Prefixes = Mapping[TextKind, str]
 NO_PREFIXES: Prefixes = {}

@@ -14,8 +14,7 @@ from functools import partial
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
-from vmemo.models.changes import Changes, FactClosure
-from vmemo.models.drafts import FactDraft, FoundName
+from vmemo.models.changes import Changes, FactClosure, FactDraft, FoundName
 from vmemo.models.records import is_true
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of

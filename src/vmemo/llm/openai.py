@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.llm.connections import check_api_key, default_certificates, drain, parse_url, sse_events, with_deadline
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.sync import PerEventLoop
 
 M = TypeVar("M", bound="_WireModel")
 ResponseFormat = Literal["json_schema", "json_object", "text"]

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, MissingExtra
 from vmemo.llm.connections import stream_whole, with_deadline
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.llm.openai import Prices, ResponseParser, error_for_status, schema_name, strict_schema
 from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.sync import PerEventLoop
 
 _OutputMode = Literal["native", "tool", "prompted"]
 

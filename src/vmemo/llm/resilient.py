@@ -19,9 +19,9 @@ from weakref import WeakValueDictionary
 
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
+from vmemo.sync import PerEventLoop
 
 MAX_RETRY_AFTER = 60.0
 """Seconds that a call waits if the service asks it to; a longer delay is left to the job queue."""

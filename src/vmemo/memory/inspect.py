@@ -25,10 +25,10 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
-from vmemo.models.base import LARGEST_PAGE
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import parse_short_id
 from vmemo.models.requests import (
+    LARGEST_PAGE,
     CreateBankRequest,
     EntitiesRequest,
     EpisodesRequest,

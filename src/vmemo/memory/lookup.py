@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId
-from vmemo.models.base import LARGEST_PAGE
+from vmemo.models.requests import LARGEST_PAGE
 from vmemo.models.results import DailyCount
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, TokenCounter

@@ -18,7 +18,7 @@ from vmemo.memory.retain import import_from
 from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
-from vmemo.models.base import Returns
+from vmemo.models.requests import Returns
 from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build

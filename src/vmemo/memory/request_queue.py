@@ -11,7 +11,7 @@ from typing import Literal
 
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import requests as r
-from vmemo.models.base import Returns
+from vmemo.models.requests import Returns
 
 WorkKind = Literal["search", "write", "derive"]
 _KINDS: Mapping[type[Returns[object]], WorkKind] = {

@@ -23,8 +23,7 @@ from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
 from vmemo.models import BankId, Fact, FactId, Message, MessageId, utc_now
-from vmemo.models.changes import Changes
-from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
+from vmemo.models.changes import Changes, ExtractionResult, FactDraft, FoundName
 from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect

@@ -26,7 +26,6 @@ from vmemo.models import (
     Provenance,
     requests as r,
 )
-from vmemo.models.base import Returns
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import (
@@ -36,6 +35,7 @@ from vmemo.models.requests import (
     NewMessage,
     RecallOptions,
     ReflectOptions,
+    Returns,
     chat_values,
 )
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status

@@ -1,10 +1,11 @@
-"""Changes to a bank, as they are committed to a store."""
+"""Facts as an extractor returns them, the changes to a bank that a store commits, and the events of a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue, model_validator
@@ -12,6 +13,7 @@ from pydantic import Field, JsonValue, model_validator
 from vmemo.models import (
     BankId,
     BankRevision,
+    CauseKind,
     ConfidenceChange,
     Entity,
     EntityId,
@@ -26,12 +28,123 @@ from vmemo.models import (
     Merge,
     Message,
     MessageId,
+    Network,
     Profile,
+    Verdict,
+    new_id,
 )
 from vmemo.models.base import Instant, Record
-from vmemo.models.results import Spending
+from vmemo.models.results import Skipped, Spending, Usage
 from vmemo.models.search import Encoding, TokenVectors, Vector
-from vmemo.models.webhooks import SignedWebhook
+from vmemo.models.webhooks import SignedWebhook, WebhookEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundName:
+    """An entity name found in a text, before resolution."""
+
+    name: str
+    type: EntityType = "OTHER"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftCause:
+    """A causal relation to another draft of the same result, by its key."""
+
+    target: str
+    kind: CauseKind
+    strength: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The relation of a new fact to a known one.
+
+    `text` is the merged text, `keep` what still holds of a superseded fact; `mistaken` means that it was never true.
+    """
+
+    verdict: Verdict
+    fact: FactId
+    text: str = ""
+    keep: tuple[str, ...] = ()
+    mistaken: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactDraft:
+    """A fact as an extractor returns it."""
+
+    network: Network
+    text: str
+    mentioned_at: datetime
+    recorded_at: datetime
+    messages: tuple[MessageId, ...]
+    likely_dates: str | None = None
+    """The text with the likely dates of its times, which is embedded; None if these were not found yet."""
+    context: str = ""
+    context_from: MessageId | None = None
+    occurred: tuple[datetime, datetime] | None = None
+    valid_at: datetime | None = None
+    """When it became true; by default the earlier of its occurrence and its mention."""
+    invalid_at: datetime | None = None
+    """When it stops being true, if that is stated."""
+    confidence: float | None = None
+    importance: float = 0.5
+    entities: tuple[FoundName, ...] = ()
+    causes: tuple[DraftCause, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    instruction: bool = False
+    """True for a standing instruction of the user to the agent."""
+    key: str = ""
+    """Identifies the draft in its bank; the fact's id is derived from it, so that repeated extraction is idempotent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedStatement:
+    """A statement that was expected of an episode: predicted, or known before, at a time."""
+
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestatedFact:
+    """A known fact that messages repeat."""
+
+    fact: FactId
+    messages: tuple[MessageId, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractionResult:
+    """The result of extracting a run of messages.
+
+    `known` are the facts that the extractor was shown and has judged. The importance of the drafts is computed from
+    their distance to what was `expected`, if anything was. `engine` is recorded on the facts.
+    """
+
+    drafts: tuple[FactDraft, ...]
+    restated: tuple[RestatedFact, ...] = ()
+    known: frozenset[FactId] = frozenset()
+    expected: tuple[ExpectedStatement, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    engine: str = ""
+
+    @staticmethod
+    def combined(results: Sequence[ExtractionResult]) -> ExtractionResult:
+        """Return several results of one engine as one."""
+        return ExtractionResult(
+            drafts=tuple(draft for result in results for draft in result.drafts),
+            restated=tuple(each for result in results for each in result.restated),
+            known=frozenset[FactId]().union(*(result.known for result in results)),
+            expected=tuple(dict.fromkeys(each for result in results for each in result.expected)),
+            skipped=tuple(each for result in results for each in result.skipped),
+            usage=sum((result.usage for result in results), Usage()),
+            engine=results[0].engine if results else "",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,3 +483,51 @@ RestoreRecord: TypeAlias = (
     FormerProfile | Message | Entity | Episode | NewFact | Link | ConfidenceChange | MergeRecord | Spending
 )
 """The records of an export, in this order."""
+
+
+MAX_FACTS = 100
+"""Facts of one delivery."""
+
+
+@dataclass(frozen=True)
+class FactEvent:
+    """Facts that one commit retained, revised or forgot; each revised one with the fact that replaced it, if any."""
+
+    event: WebhookEvent
+    facts: Mapping[FactId, FactId | None]
+
+
+def events_of(changes: Changes) -> list[FactEvent]:
+    """Return the events of a commit, those of many facts in parts."""
+    replaced_by: dict[FactId, FactId] = {link.target: link.source for link in changes.links if link.kind == "replaces"}
+    replaced_by |= {old: new for new, old in changes.successors.items()}
+    replaced_by |= {item.fact.supersedes: item.fact.id for item in changes.facts if item.fact.supersedes is not None}
+    forgotten = dict.fromkeys(changes.deleted.facts)
+    retained = dict.fromkeys((*(item.fact.id for item in changes.facts), *changes.reopened))
+    revised = {closure.fact: replaced_by.get(closure.fact) for closure in changes.closures}
+    found: dict[WebhookEvent, Mapping[FactId, FactId | None]] = {
+        "retained": {id: None for id in retained if id not in forgotten},
+        "revised": {id: by for id, by in revised.items() if id not in forgotten},
+        "forgotten": forgotten,
+    }
+    return [FactEvent(event, part) for event, facts in found.items() for part in _parts(facts)]
+
+
+def _parts(facts: Mapping[FactId, FactId | None]) -> Iterator[dict[FactId, FactId | None]]:
+    items = iter(facts.items())
+    while part := dict(islice(items, MAX_FACTS)):
+        yield part
+
+
+def delivery_jobs(webhooks: Sequence[SignedWebhook], events: Sequence[FactEvent]) -> list[NewJob]:
+    """Return a job for each event and each active webhook that wants it. Jobs hold ids, never texts."""
+    return [
+        NewJob(
+            kind="webhook",
+            key=new_id(),
+            detail={"webhook": webhook.id, "event": each.event, "facts": {**each.facts}},
+        )
+        for each in events
+        for webhook in webhooks
+        if webhook.disabled_at is None and each.event in webhook.events
+    ]

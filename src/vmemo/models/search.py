@@ -208,45 +208,9 @@ class Scored(NamedTuple):
     tokens: int
 
 
-class Hits(Sequence[Scored]):
-    """Candidates in columns, best first. Each is made when it is read: most neighbours of a fact are only counted."""
-
-    def __init__(self, ids: Sequence[FactId], scores: Sequence[float], tokens: Sequence[int]) -> None:
-        self.ids = ids
-        self.scores = scores
-        self._tokens = tokens
-
-    @staticmethod
-    def of(hits: Sequence[Scored]) -> Hits:
-        """Return candidates in this form."""
-        if isinstance(hits, Hits):
-            return hits
-        return Hits([hit.id for hit in hits], [hit.score for hit in hits], [hit.tokens for hit in hits])
-
-    def best(self, limit: int, floor: float) -> Hits:
-        """Return the best candidates, at most `limit`, of at least the score `floor`."""
-        count = bisect_right(self.scores, -floor, hi=min(limit, len(self)), key=neg)
-        return self if count == len(self) else self[:count]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Scored]:
-        return map(Scored, self.ids, self.scores, self._tokens)
-
-    @overload
-    def __getitem__(self, at: int) -> Scored: ...
-    @overload
-    def __getitem__(self, at: slice) -> Hits: ...
-    def __getitem__(self, at: int | slice) -> Scored | Hits:
-        if isinstance(at, slice):
-            return Hits(self.ids[at], self.scores[at], self._tokens[at])
-        return Scored(self.ids[at], self.scores[at], self._tokens[at])
-
-
 @dataclass(frozen=True)
-class Ranking:
-    """A channel's candidates, best first, in columns: a recall ranks hundreds, and fusion only sums their scores.
+class Ranking(Sequence[Scored]):
+    """Candidates, best first, in columns: a recall ranks hundreds, and most are only counted or summed.
 
     `baseline` is the score of a fact that is unrelated to the query.
     """
@@ -259,13 +223,30 @@ class Ranking:
     @staticmethod
     def of(hits: Iterable[Scored], baseline: float = 0.0) -> Ranking:
         """Return the ranking of candidates that come best first."""
+        if isinstance(hits, Ranking):
+            return hits
         found = list(hits)
         return Ranking([hit.id for hit in found], [hit.score for hit in found], [hit.tokens for hit in found], baseline)
 
-    @property
-    def hits(self) -> Hits:
-        """The candidates, best first."""
-        return Hits(self.ids, self.scores, self.tokens)
+    def best(self, limit: int, floor: float) -> Ranking:
+        """Return the best candidates, at most `limit`, of at least the score `floor`."""
+        count = bisect_right(self.scores, -floor, hi=min(limit, len(self)), key=neg)
+        return self if count == len(self) else self[:count]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Scored]:
+        return map(Scored, self.ids, self.scores, self.tokens)
+
+    @overload
+    def __getitem__(self, at: int) -> Scored: ...
+    @overload
+    def __getitem__(self, at: slice) -> Ranking: ...
+    def __getitem__(self, at: int | slice) -> Scored | Ranking:
+        if isinstance(at, slice):
+            return Ranking(self.ids[at], self.scores[at], self.tokens[at], self.baseline)
+        return Scored(self.ids[at], self.scores[at], self.tokens[at])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeGuard, runtime_checkable
 from pydantic import JsonValue
 
 from vmemo.models import Interval, Message
-from vmemo.models.drafts import ExtractionResult, FoundName
+from vmemo.models.changes import ExtractionResult, FoundName
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, StatementPair, Vectors
 

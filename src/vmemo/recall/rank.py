@@ -194,7 +194,7 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ra
         least = linked[edge.target].score if edge.target in linked else found.baseline
         if edge.target not in scores and score > least:
             linked[edge.target] = Scored(edge.target, score, edge.tokens)
-    hits = sorted([*found.hits, *linked.values()], key=lambda hit: hit.score, reverse=True)
+    hits = sorted([*found, *linked.values()], key=lambda hit: hit.score, reverse=True)
     return Ranking.of(hits[:limit], found.baseline)
 
 
@@ -204,7 +204,7 @@ def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> G
     base = EdgeQuery(
         scope=run.scope, space=run.context.embedder.name, vector=run.question.vector, fan=FAN, common=COMMON
     )
-    entries = result.semantic[0].hits[:ENTRIES] if result.semantic else ()
+    entries = result.semantic[0][:ENTRIES] if result.semantic else ()
     expansions = max_expansions(run.analysis.type, run.nodes)
     activation = GraphActivation(base, entries, result.entities, expansions=expansions)
     while (query := activation.next_query()) is not None:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes
 from vmemo.ports import Context
 from vmemo.retain.entities import EntityCache
 from vmemo.retain.episodes import OpenEpisodes
 from vmemo.retain.llm_extraction import CustomExtraction, LLMExtractor
+from vmemo.sync import PerEventLoop
 
 MOST = 4096
 """Messages whose facts are kept."""

@@ -18,7 +18,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.llm.structured import AnswerSchema
 from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdict
-from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
+from vmemo.models.changes import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.text.injection import overrides_rules
 from vmemo.text.names.compare import fold_name
 from vmemo.text.tokens import terms

@@ -16,7 +16,7 @@ from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Fact, Message, MessageId
-from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft, RestatedFact
+from vmemo.models.changes import ExpectedStatement, ExtractionResult, FactDraft, RestatedFact
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers

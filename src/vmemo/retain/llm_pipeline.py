@@ -17,8 +17,7 @@ from pydantic import JsonValue
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Message, MessageId
-from vmemo.models.changes import Changes, Lease, NewJob
-from vmemo.models.drafts import ExtractionResult
+from vmemo.models.changes import Changes, ExtractionResult, Lease, NewJob
 from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
 from vmemo.models.search import StatementPair, Vectors

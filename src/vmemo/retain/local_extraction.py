@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from vmemo.models import Message, MessageId
-from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
+from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names

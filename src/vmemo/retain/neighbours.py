@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, LinkKind
-from vmemo.models.changes import NewFact
-from vmemo.models.drafts import FactDraft
-from vmemo.models.search import Hits, Vector
+from vmemo.models.changes import FactDraft, NewFact
+from vmemo.models.search import Ranking, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Store
 
@@ -38,7 +37,7 @@ class Neighbours:
         self._store = store
         self._limit = limit
         self._floor = floor
-        self._found: dict[FactId, tuple[Vector, Hits]] = {}
+        self._found: dict[FactId, tuple[Vector, Ranking]] = {}
         self._facts: dict[FactId, Fact | None] = {}
 
     @staticmethod
@@ -54,14 +53,14 @@ class Neighbours:
         """Return the neighbours for links alone."""
         return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
 
-    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Hits]:
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Ranking]:
         """Return for each new fact the nearest current ones, best first."""
         unknown = [item for item in new if not self._is_found(item)]
         if unknown:
             vectors = np.stack([item.embedding for item in unknown])
             nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
             for item, hits in zip(unknown, nearest, strict=True):
-                self._found[item.fact.id] = item.embedding, Hits.of(hits)
+                self._found[item.fact.id] = item.embedding, Ranking.of(hits)
         # The store has applied the floor of the search, in the precision of its vectors.
         least = floor if floor > self._floor else -math.inf
         return [self._found[item.fact.id][1].best(limit, least) for item in new]
@@ -104,7 +103,7 @@ def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterat
         yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
 
 
-def merge_similar(stored: Hits, in_batch: Similar) -> Similar:
+def merge_similar(stored: Ranking, in_batch: Similar) -> Similar:
     """Return the stored facts and those of the batch, best first; of equal ones the stored fact first."""
     ids, scores = [*stored.ids, *in_batch.ids], [*stored.scores, *in_batch.scores]
     order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)

@@ -20,8 +20,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, RedactionFailed, StoreBusy, StoreError, VmemoError, named
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId, utc_now
-from vmemo.models.changes import Changes, MessageFailure, NewJob
-from vmemo.models.drafts import ExtractionResult
+from vmemo.models.changes import Changes, ExtractionResult, MessageFailure, NewJob
 from vmemo.models.records import line_key, reembed_command
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage

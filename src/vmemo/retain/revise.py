@@ -16,8 +16,7 @@ import numpy as np
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
-from vmemo.models.changes import AddedSource, FactClosure, NewFact
-from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
+from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, Judgement, NewFact
 from vmemo.models.search import SUSPECT, Scope
 from vmemo.models.select import FactSelect
 from vmemo.ports import Embedder, Store, encodings

@@ -23,8 +23,15 @@ from vmemo.models import (
     MessageId,
     utc_now,
 )
-from vmemo.models.changes import AddedSource, Changes, FactClosure, NewFact
-from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft
+from vmemo.models.changes import (
+    AddedSource,
+    Changes,
+    ExpectedStatement,
+    ExtractionResult,
+    FactClosure,
+    FactDraft,
+    NewFact,
+)
 from vmemo.models.records import is_supported
 from vmemo.models.search import Encoding, Vector, Vectors
 from vmemo.models.select import FactSelect, MessageSelect

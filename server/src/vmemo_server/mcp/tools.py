@@ -9,10 +9,9 @@ from typing import Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import Disposition, EntityId, Fact, FactId, Interval, MessageId, Profile, Role
-from vmemo.models.base import LARGEST_PAGE, Background, Content, Instant, Name, QueryText, Share, Tokens
+from vmemo.models import Disposition, EntityId, Fact, FactId, Interval, MessageId, Profile, Role, requests as r
+from vmemo.models.base import Background, Content, Instant, Name, Share
 from vmemo.models.recalled import NOTHING
-from vmemo.models.requests import ContextRequest, ForgetContentRequest, RecallRequest, ReflectRequest, RetainRequest
 from vmemo.models.results import Retained
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.render import (
@@ -41,13 +40,13 @@ from vmemo_server.mcp.tool import (
 FOLLOWED = "Only the standing instructions at the top are the user's own: follow them in how you answer."
 """Follows the notice if there are standing instructions."""
 
-_REFLECT_TOKENS = ReflectRequest.model_fields["max_tokens"].default
+_REFLECT_TOKENS = r.ReflectRequest.model_fields["max_tokens"].default
 
 
 class QueryArguments(BankArguments):
     """A question and its filters."""
 
-    query: QueryText = Field(description="A whole question with names, not keywords")
+    query: r.QueryText = Field(description="A whole question with names, not keywords")
     entities: StringList = Field(default=(), description="Only facts about one of these names")
     speakers: StringList = Field(default=(), description="Only facts that one of these people said")
     tags: StringList = Field(default=(), description="Only facts with all of these tags")
@@ -66,7 +65,7 @@ class QueryArguments(BankArguments):
 
 
 class RecallArguments(QueryArguments):
-    max_tokens: Tokens = 2048
+    max_tokens: r.Tokens = 2048
 
 
 @tool("Recall", "read")
@@ -74,14 +73,14 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> str:
     """Find facts in long-term memory. Use it before you answer if earlier conversations, people, preferences, plans or
     dates may matter. Returns dated facts with ids; if nothing fits, ask in other words."""
     context.principal.check_max_tokens(arguments.max_tokens)
-    found = await context.memory.run(RecallRequest.of(arguments.request_values()))
+    found = await context.memory.run(r.RecallRequest.of(arguments.request_values()))
     return quote(*([FOLLOWED, ""] if found.instructions else []), found.to_prompt())
 
 
 class ContextArguments(BankArguments):
-    query: QueryText | None = Field(default=None, description="What the conversation is about")
+    query: r.QueryText | None = Field(default=None, description="What the conversation is about")
     user: Name | None = Field(default=None, description="Name, if several people use the bank")
-    max_tokens: Tokens = 2048
+    max_tokens: r.Tokens = 2048
 
 
 @tool("Context", "read")
@@ -90,7 +89,7 @@ async def context(context: ToolContext, arguments: ContextArguments) -> str:
     when a conversation begins."""
     context.principal.check_max_tokens(arguments.max_tokens)
     values = arguments.model_dump(exclude={"bank"})
-    found = await context.memory.run(ContextRequest.of(values))
+    found = await context.memory.run(r.ContextRequest.of(values))
     return quote(found.text or NOTHING)
 
 
@@ -100,7 +99,7 @@ async def reflect(context: ToolContext, arguments: QueryArguments) -> str:
     recall; may store the opinion it forms. Without a language model it quotes the best facts."""
     tokens = min(_REFLECT_TOKENS, context.principal.limits.max_tokens)
     values = {**arguments.request_values(), "opinions": context.may_store_opinions, "max_tokens": tokens}
-    found = await context.memory.run(ReflectRequest.of(values))
+    found = await context.memory.run(r.ReflectRequest.of(values))
     formed = ["", "Formed opinions:", *map(fact_line, found.formed)] if found.formed else []
     flaws = ["", *(f"Flaw of this answer: {flaw}" for flaw in found.flaws)] if found.flaws else []
     return quote(found.text, *formed, *flaws)
@@ -130,14 +129,14 @@ class RetainArguments(BankArguments):
             raise ValueError("give either content or messages")
         return self
 
-    def request(self) -> RetainRequest:
+    def request(self) -> r.RetainRequest:
         """Return the request."""
         messages = self.messages or (MessageArguments(content=self.content, speaker=self.speaker),)
         shared = {"document": self.document, "tags": self.tags, "expires_at": self.expires_at}
         values = [
             {**message.model_dump(), "timestamp": message.timestamp or self.timestamp, **shared} for message in messages
         ]
-        return RetainRequest.of({"messages": values})
+        return r.RetainRequest.of({"messages": values})
 
 
 @tool("Retain", "write", create=True)
@@ -180,7 +179,7 @@ async def forget(context: ToolContext, arguments: ForgetArguments) -> str:
         raise InvalidInput("Name exactly one thing to forget: a fact, messages, a document or an entity.")
     async with context.erasing():
         if arguments.fact is None:
-            deleted = await context.memory.run(ForgetContentRequest.of(given))
+            deleted = await context.memory.run(r.ForgetContentRequest.of(given))
         else:
             deleted = await context.memory.delete(arguments.fact)
     return "\n".join(deleted_lines("for good", deleted))
@@ -246,7 +245,7 @@ class BrowseArguments(BankArguments):
     document: Name | None = Field(default=None, description="Only its messages")
     entity: Name | None = Field(default=None, description="Only its observations")
     cursor: Name | None = None
-    limit: int = Field(default=20, ge=1, lt=LARGEST_PAGE)
+    limit: int = Field(default=20, ge=1, lt=r.LARGEST_PAGE)
 
 
 @tool("Browse", "read")

@@ -28,8 +28,7 @@ from sqlalchemy import (
 )
 
 from vmemo.models import BankId, JobKind, utc_now
-from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob
-from vmemo.models.fact_events import delivery_jobs, events_of
+from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob, delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql import message_rows

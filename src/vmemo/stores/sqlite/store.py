@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId, EntityId, utc_now
 from vmemo.models.results import Status
-from vmemo.models.search import Hits, Vectors
+from vmemo.models.search import Ranking, Vectors
 from vmemo.ports import BankNotFound, BankReader
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.statements import fetch
@@ -80,9 +80,9 @@ class SqliteStore(SqlStore[SqliteDatabase]):
 
         return await self._database.run(read, self._database.file)
 
-    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Hits]:
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Ranking]:
 
-        def find(connection: Connection) -> list[Hits]:
+        def find(connection: Connection) -> list[Ranking]:
             index = self._indexes.get(connection, bank)
             return index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
 

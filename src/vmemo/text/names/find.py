@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from vmemo.models import EntityType
-from vmemo.models.drafts import FoundName
+from vmemo.models.changes import FoundName
 from vmemo.text.names.lexicon import given_names, is_common_word, is_foreign, normalize_word, word_lists
 
 # Runs of capitalised words, trimmed to candidates for names.

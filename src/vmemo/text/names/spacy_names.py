@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from vmemo.errors import MissingExtra
 from vmemo.models import EntityType
-from vmemo.models.drafts import FoundName
+from vmemo.models.changes import FoundName
 
 SIZES = ("_lg", "_md", "_sm")
 """Preferred sizes of an English pipeline; transformer pipelines must be named explicitly."""

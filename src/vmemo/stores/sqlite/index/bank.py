@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
-from vmemo.models.search import Hits, Ranking, Scope, TemporalSearch
+from vmemo.models.search import Ranking, Scope, TemporalSearch
 from vmemo.stores.sqlite.index.postings import (
     COUNT_BITS,
     TERM_SHIFT,
@@ -424,13 +424,13 @@ class BankIndex:
         kept = cosines >= floor
         return self._ranking(rows[kept], cosines[kept], compared.baseline)
 
-    def neighbours(self, queries: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Hits]:
+    def neighbours(self, queries: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Ranking]:
         """Return the few nearest facts of each query, with a cosine of at least `floor`."""
-        found: list[Hits] = []
+        found: list[Ranking] = []
         for query in queries:
             rows, cosines = self.vectors.nearest(query, allowed, limit, FEW)
             kept = cosines >= floor
-            found.append(self._ranking(rows[kept], cosines[kept]).hits)
+            found.append(self._ranking(rows[kept], cosines[kept]))
         return found
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
