@@ -50,7 +50,7 @@ def test_nothing_is_removed_if_the_new_messages_cannot_be_stored(
         async with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
             before = await memory.run(request(LINE, tag="old"))
             monkeypatch.setattr("vmemo.lifecycle.forget.WAIT_SECONDS", 0.05)
-            lease = await memory.lookup.store.hold(memory.lookup.name, "another", 30)
+            lease = await memory.store.hold(memory.name, "another", 30)
             assert lease is not None
             with pytest.raises(StoreBusy):
                 await memory.replace_messages(request(LINE, tag="new"), before.stored)
@@ -65,7 +65,7 @@ def test_a_replacement_cancelled_while_it_takes_hold_of_the_bank_releases_it(
     async def run() -> None:
         async with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
             before = await memory.run(request(LINE, tag="old"))
-            store, taken = memory.lookup.store, asyncio.Event()
+            store, taken = memory.store, asyncio.Event()
             hold = store.hold
 
             async def slow_hold(bank: BankId, owner: str, seconds: float) -> Lease | None:
@@ -79,6 +79,6 @@ def test_a_replacement_cancelled_while_it_takes_hold_of_the_bank_releases_it(
             await taken.wait()
             replacement.cancel()
             await asyncio.wait([replacement])
-            assert await hold(memory.lookup.name, "another", 1) is not None
+            assert await hold(memory.name, "another", 1) is not None
 
     asyncio.run(run())

@@ -272,7 +272,7 @@ def test_a_model_that_repeats_itself_is_read_once(sqlite_url: str, twice: str) -
 
 def test_a_job_that_another_worker_gives_back_is_not_left(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted_memory(sqlite_url, a_model()) as (memory, _):
-        store = memory.lookup.store
+        store = memory.store
         listed, held = store.jobs, list[Job]()
 
         async def give_back_first(bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:

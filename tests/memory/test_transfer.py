@@ -56,7 +56,7 @@ def test_links_are_exported_in_pages_of_facts_to_the_same_bytes(
     pages: list[int] = []
     with open_memory(url) as memory:
         memory.import_bank_sync(file)
-        store = memory.lookup.store
+        store = memory.store
         links = store.links
 
         async def counted(bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:

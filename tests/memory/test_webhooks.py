@@ -210,7 +210,7 @@ def test_a_delivery_that_fails_in_any_way_is_dropped_after_days(
     stored = SignedWebhook(id="hook", url="https://app..example/", events=("retained",), secret="whsec_AAAA")
     with memory_at(sqlite_url, retry_after=3600.0) as memory:
         memory.retain_sync(said("I live in Rome."))
-        portal.run(memory.lookup.store.commit(Changes(bank=BankId("default"), webhooks=[stored])))
+        portal.run(memory.store.commit(Changes(bank=BankId("default"), webhooks=[stored])))
         memory.retain_sync(said("Tux is my cat.", 1))
         assert memory.work_sync(once=True).failed == 1
         [job] = memory.jobs_sync()
@@ -270,7 +270,7 @@ def test_a_fact_that_was_forgotten_meanwhile_never_leaves(url: str, receiver: Re
 def test_a_write_that_is_not_committed_has_no_event(url: str) -> None:
     with memory_at(url) as memory:
         memory.add_webhook_sync("https://app.example/hook")
-        store = memory.lookup.store
+        store = memory.store
 
         async def commit(revision: BankRevision) -> bool:
             gone = Deletions(facts=[FactId("a fact")])

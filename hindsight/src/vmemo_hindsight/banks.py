@@ -129,7 +129,7 @@ async def list_banks(
     memory, part = AppState.of(request).memory, options.q.casefold()
     found = [
         bank
-        for bank in await memory.lookup.banks()
+        for bank in await memory.store.banks()
         if principal.allows("read", bank.id) and (part in bank.id.casefold() or part in bank.profile.name.casefold())
     ]
     items = [

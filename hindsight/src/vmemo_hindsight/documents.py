@@ -10,13 +10,15 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from vmemo.errors import NotFound
-from vmemo.memory.lookup import Lookup
+from vmemo.memory import Memory
 from vmemo.models import Fact, Message
 from vmemo.models.base import Name, Text
+from vmemo.models.select import MessageSelect
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, PREFIX, ReadBank, WriteBank
 from vmemo_hindsight.filters import HindsightTagsMatch, is_current, matches_tags
 from vmemo_hindsight.query import positions
+from vmemo_hindsight.reads import every_fact, every_message
 from vmemo_hindsight.schemas import OffsetPage
 from vmemo_hindsight.serializers import chunk_id, parse_chunk_id, parse_time, string_metadata
 from vmemo_server.dependencies import AnyPrincipal, open_session
@@ -76,11 +78,11 @@ def _has(message: Message, name: str, value: object) -> bool:
     return message.metadata.get(name) == value
 
 
-async def _facts_by_document(documents: Mapping[str, Sequence[Message]], lookup: Lookup) -> dict[str, list[Fact]]:
+async def _facts_by_document(documents: Mapping[str, Sequence[Message]], memory: Memory) -> dict[str, list[Fact]]:
     """Return the current facts of each document."""
     document_of = {message.id: document for document, messages in documents.items() for message in messages}
     found: dict[str, list[Fact]] = {document: [] for document in documents}
-    async for fact in lookup.every_fact():
+    async for fact in every_fact(memory):
         if is_current(fact):
             for document in {document_of[id] for id in fact.messages if id in document_of}:
                 found[document].append(fact)
@@ -91,10 +93,10 @@ async def _facts_by_document(documents: Mapping[str, Sequence[Message]], lookup:
 async def list_documents(session: ReadBank, options: Annotated[DocumentListRequest, Query()]) -> Response:
     """List documents, those written last first."""
     messages: dict[str, list[Message]] = {}
-    async for message in session.memory.lookup.every_message():
+    async for message in every_message(session.memory):
         if message.document:
             messages.setdefault(message.document, []).append(message)
-    facts = await _facts_by_document(messages, session.memory.lookup)
+    facts = await _facts_by_document(messages, session.memory)
     every = (_document(session.bank, messages[name], facts[name]) for name in messages)
     found = sorted((each for each in every if options.selects(each)), key=options.time_of, reverse=True)
     items = [each.model_dump(exclude={"original_text", "nodes_by_fact_type"}) for each in options.of(found)]
@@ -104,7 +106,7 @@ async def list_documents(session: ReadBank, options: Annotated[DocumentListReque
 @router.get(f"{DOCUMENT}/chunks")
 async def list_chunks(session: ReadBank, document_id: Name, options: Annotated[OffsetPage, Query()]) -> Response:
     """List the messages of a document in order."""
-    messages = await _messages(session.memory.lookup, document_id)
+    messages = await _messages(session.memory, document_id)
     every = [_chunk(session.bank, place, message) for place, message in enumerate(messages)]
     items = [chunk.model_dump() for chunk in options.of(every)]
     return record(schemas.ListResponse(items=items, total=len(messages), limit=options.limit, offset=options.offset))
@@ -115,18 +117,18 @@ async def chunk(request: Request, principal: AnyPrincipal, id: Text) -> Response
     """Return a message of a document; its id contains the bank, which the key must be allowed to read."""
     bank, message_id = parse_chunk_id(id)
     session = await open_session(request, principal, bank, "read", interface="hindsight")
-    found = [message for message in await session.memory.lookup.messages([message_id]) if message.document]
-    if not found:
+    found = await session.store.messages(session.bank, MessageSelect(ids=[message_id]))
+    if not found or not found[0].document:
         raise NotFound("There is no such chunk.")
-    places = await positions({found[0].document or ""}, session.memory)
+    places = await positions({found[0].document}, session.memory)
     return record(_chunk(bank, places.get(message_id, 0), found[0]))
 
 
 @router.get(DOCUMENT)
 async def document(session: ReadBank, document_id: Name) -> Response:
     """Return a document with its text."""
-    messages = await _messages(session.memory.lookup, document_id)
-    facts = await _facts_by_document({document_id: messages}, session.memory.lookup)
+    messages = await _messages(session.memory, document_id)
+    facts = await _facts_by_document({document_id: messages}, session.memory)
     return record(_document(session.bank, messages, facts[document_id]))
 
 
@@ -142,8 +144,8 @@ async def delete_document(session: WriteBank, document_id: Name) -> Response:
     )
 
 
-async def _messages(lookup: Lookup, document: str) -> list[Message]:
-    messages = [message async for message in lookup.every_message(document)]
+async def _messages(memory: Memory, document: str) -> list[Message]:
+    messages = [message async for message in every_message(memory, document)]
     if not messages:
         raise NotFound(f"There is no document {document!r:.80} in this bank.")
     return messages

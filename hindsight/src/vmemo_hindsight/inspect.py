@@ -11,12 +11,14 @@ from fastapi import APIRouter, Query, Response
 from pydantic import JsonValue
 
 from vmemo.errors import NotFound
-from vmemo.models import Entity, FactId
+from vmemo.models import Entity, EntityId, FactId
 from vmemo.models.base import Name
+from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, ReadBank
 from vmemo_hindsight.filters import MemoryListRequest, is_current
 from vmemo_hindsight.operations import operation_of
+from vmemo_hindsight.reads import every_entity, every_fact, every_message
 from vmemo_hindsight.schemas import HindsightRequest, OffsetPage
 from vmemo_hindsight.serializers import format_time, memory_item, source_messages
 from vmemo_server.paths import ExactRoute
@@ -28,13 +30,12 @@ router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 @router.get(f"{BANK}/memories/list")
 async def list_memories(session: ReadBank, options: Annotated[MemoryListRequest, Query()]) -> Response:
     """List facts, newest first."""
-    lookup = session.memory.lookup
-    facts = [fact async for fact in lookup.every_fact() if options.selects(fact)]
+    facts = [fact async for fact in every_fact(session.memory) if options.selects(fact)]
     if options.document_id:
-        in_document = {message.id async for message in lookup.every_message(options.document_id)}
+        in_document = {message.id async for message in every_message(session.memory, options.document_id)}
         facts = [fact for fact in facts if not in_document.isdisjoint(fact.messages)]
     shown = options.of(sorted(facts, key=options.sort_key, reverse=True))
-    messages = await source_messages(shown, lookup)
+    messages = await source_messages(shown, session.memory)
     return _list([memory_item(fact, messages) for fact in shown], len(facts), options)
 
 
@@ -45,10 +46,10 @@ def _list(items: list[dict[str, JsonValue]], total: int, page: OffsetPage) -> Re
 @router.get(f"{BANK}/memories/{{memory_id}}")
 async def memory(session: ReadBank, memory_id: Name) -> Response:
     """Return one fact."""
-    found = await session.memory.lookup.facts([FactId(memory_id)])
+    found = await session.store.facts(session.bank, FactSelect(ids=[FactId(memory_id)]))
     if not found:
         raise NotFound(f"There is no memory {memory_id!r:.80} in this bank.")
-    item = memory_item(found[0], await source_messages(found, session.memory.lookup))
+    item = memory_item(found[0], await source_messages(found, session.memory))
     return json_response({**item, "type": found[0].network, "entities": [each.name for each in found[0].entities]})
 
 
@@ -59,7 +60,7 @@ class EntityListRequest(OffsetPage):
 @router.get(f"{BANK}/entities")
 async def list_entities(session: ReadBank, options: Annotated[EntityListRequest, Query()]) -> Response:
     """List entities, the most mentioned first."""
-    found = [entity async for entity in session.memory.lookup.every_entity()]
+    found = [entity async for entity in every_entity(session.memory)]
     found.sort(key=lambda entity: (-entity.mentions, entity.name))
     return _list([_entity(entity) for entity in options.of(found)], len(found), options)
 
@@ -73,7 +74,7 @@ class NoOptions(HindsightRequest):
 @router.get(f"{BANK}/entities/{{entity_id}}")
 async def entity(session: ReadBank, entity_id: Name, options: Annotated[NoOptions, Query()]) -> Response:
     """Return an entity with its observations."""
-    found = await session.memory.lookup.entity(entity_id)
+    found = first_of(await session.store.entities(session.bank, EntitySelect(ids=[EntityId(entity_id)])))
     if found is None:
         raise NotFound(f"There is no entity {entity_id!r:.80} in this bank.")
     facts = await session.memory.observations(found.id)
@@ -102,8 +103,7 @@ class TagListRequest(OffsetPage):
 @router.get(f"{BANK}/tags")
 async def list_tags(session: ReadBank, options: Annotated[TagListRequest, Query()]) -> Response:
     """List tags by the number of facts that have them."""
-    lookup = session.memory.lookup
-    counts = Counter([tag async for fact in lookup.every_fact() if is_current(fact) for tag in fact.tags])
+    counts = Counter([tag async for fact in every_fact(session.memory) if is_current(fact) for tag in fact.tags])
     pattern = options.q.casefold().replace("[", "[[]").replace("?", "[?]") or "*"
     found = sorted(
         ((tag, count) for tag, count in counts.items() if fnmatchcase(tag.casefold(), pattern)),
@@ -115,10 +115,10 @@ async def list_tags(session: ReadBank, options: Annotated[TagListRequest, Query(
 @router.get(f"{BANK}/stats")
 async def stats(session: ReadBank, options: Annotated[NoOptions, Query()]) -> Response:
     """Count facts, links, documents and operations."""
-    lookup = session.memory.lookup
-    facts = {fact.id: fact async for fact in lookup.every_fact() if is_current(fact)}
-    documents = {message.document async for message in lookup.every_message() if message.document}
-    links = Counter((facts[link.source].network, link.kind) for link in await lookup.links() if link.source in facts)
+    facts = {fact.id: fact async for fact in every_fact(session.memory) if is_current(fact)}
+    documents = {message.document async for message in every_message(session.memory) if message.document}
+    stored = await session.store.links(session.bank)
+    links = Counter((facts[link.source].network, link.kind) for link in stored if link.source in facts)
     jobs = await session.memory.jobs()
     failed = sum(job.error is not None for job in jobs)
     breakdown: dict[str, dict[str, int]] = {}

@@ -86,7 +86,7 @@ async def list_operations(session: ReadBank, options: Annotated[OperationListReq
 @router.get(f"{BANK}/operations/{{operation_id}}")
 async def operation(session: ReadBank, operation_id: Name, options: Annotated[OperationOptions, Query()]) -> Response:
     """Return the progress of an operation; an unknown one has the status `not_found`."""
-    stored = await messages_of(operation_id, session.memory.lookup)
+    stored = await messages_of(operation_id, session.memory)
     if stored:
         found = await _retain_operation(session, operation_id, stored)
         return json_response({**found.model_dump(), "result_metadata": {"items_count": len(stored)}})
@@ -113,7 +113,7 @@ async def _retain_operation(session: RequestSession, id: str, stored: Sequence[M
 @router.delete(f"{BANK}/operations/{{operation_id}}")
 async def cancel(session: WriteBank, operation_id: Name) -> Response:
     """Cancel a retain: forget its messages that are still pending."""
-    stored = await messages_of(operation_id, session.memory.lookup)
+    stored = await messages_of(operation_id, session.memory)
     pending = [message.id for message in stored if message.state in _PENDING]
     if not stored:
         if any(str(job.id) == operation_id for job in await session.memory.jobs()):

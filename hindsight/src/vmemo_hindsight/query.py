@@ -13,8 +13,11 @@ from vmemo.models import Fact, Message, MessageId
 from vmemo.models.base import Name
 from vmemo.models.requests import QueryText, RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
+from vmemo.models.select import FactSelect
+from vmemo.providers import count_tokens
 from vmemo_hindsight.dependencies import BANK, ReadOrCreateBank
 from vmemo_hindsight.filters import HindsightTagsMatch, tag_options
+from vmemo_hindsight.reads import every_message
 from vmemo_hindsight.schemas import FactType, HindsightRequest, TokenUsage
 from vmemo_hindsight.serializers import (
     MemoryResult,
@@ -159,14 +162,14 @@ async def chunks(
     facts: Sequence[Fact], messages: Mapping[MessageId, Message], memory: Memory, max_tokens: int
 ) -> dict[str, ChunkText]:
     """Return the messages of facts in order; the last one is truncated if it does not fit."""
-    lookup, budget = memory.lookup, TokenBudget(max_tokens)
+    budget = TokenBudget(max_tokens)
     sources = {m.id: (fact.bank, m) for fact in facts if (m := first_message(fact, messages)) is not None}
     places = await positions({message.document for _, message in sources.values() if message.document}, memory)
     found: dict[str, ChunkText] = {}
     for bank, message in sources.values():
         text, id = message.content, chunk_id(bank, message.id)
-        whole = budget.take(lookup.tokens(text))
-        text = text if whole else truncate(text, budget.left, lookup.tokens)
+        whole = budget.take(count_tokens(text))
+        text = text if whole else truncate(text, budget.left, count_tokens)
         if text:
             found[id] = ChunkText(id=id, text=text, chunk_index=places.get(message.id, 0), truncated=not whole)
         if not whole:
@@ -178,7 +181,7 @@ async def positions(documents: set[str], memory: Memory) -> dict[MessageId, int]
     """Return the position of each message in its document."""
     found: dict[MessageId, int] = {}
     for document in sorted(documents):
-        lines = [message.id async for message in memory.lookup.every_message(document)]
+        lines = [message.id async for message in every_message(memory, document)]
         found |= {id: place for place, id in enumerate(lines)}
     return found
 
@@ -189,7 +192,8 @@ async def source_facts(
     """Return the source facts that fit into the limits, and True if some did not."""
     total = TokenBudget(_limit(options.max_tokens, 4096))
     per_observation = _limit(options.max_tokens_per_observation, UNLIMITED)
-    sources = {fact.id: fact for fact in await memory.lookup.facts([id for fact in facts for id in fact.basis])}
+    basis = [id for fact in facts for id in fact.basis]
+    sources = {fact.id: fact for fact in await memory.store.facts(memory.name, FactSelect(ids=basis))}
     taken, truncated = dict[str, Fact](), False
     for belief in facts:
         own = TokenBudget(per_observation)
@@ -198,7 +202,7 @@ async def source_facts(
                 taken[fact.id] = fact
             else:
                 truncated = True
-    messages = await source_messages(taken.values(), memory.lookup)
+    messages = await source_messages(taken.values(), memory)
     return {id: MemoryResult.of(fact, messages) for id, fact in taken.items()}, truncated
 
 
@@ -246,7 +250,7 @@ async def recall(session: ReadOrCreateBank, body: HindsightRecall) -> Response:
     )
     session.principal.check_max_tokens(request.max_tokens)
     found = await session.memory.run(request)
-    messages = await source_messages(found.facts, session.memory.lookup)
+    messages = await source_messages(found.facts, session.memory)
     results = [MemoryResult.of(hit.fact, messages, ResultScores.of(hit)) for hit in found.hits]
     trace = found.model_dump(mode="json", include={"query", "tokens", "timings", "explanation"}) if body.trace else None
     include = body.include or IncludeOptions()
@@ -328,7 +332,7 @@ async def reflect(request: Request, session: ReadOrCreateBank, body: HindsightRe
     show_facts = body.include is not None and body.include.facts is not None
     text = answer.plain
     if body.max_tokens is not None:
-        text = truncate(text, body.max_tokens, session.memory.lookup.tokens)
+        text = truncate(text, body.max_tokens, count_tokens)
     return record(
         HindsightReflectResponse(
             text=text,
@@ -342,7 +346,7 @@ async def reflect(request: Request, session: ReadOrCreateBank, body: HindsightRe
 
 async def _based_on(session: RequestSession, answer: Answer) -> BasedOn:
     facts = [*answer.facts, *answer.observations, *answer.opinions]
-    messages = await source_messages(facts, session.memory.lookup)
+    messages = await source_messages(facts, session.memory)
     return BasedOn(memories=[MemoryResult.of(fact, messages) for fact in facts])
 
 

@@ -19,11 +19,13 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import InvalidInput
-from vmemo.memory.lookup import Lookup
+from vmemo.memory import Memory
 from vmemo.models import Message, MessageId, new_id, utc_now
 from vmemo.models.base import Name
 from vmemo.models.requests import NewMessage, RetainRequest
+from vmemo.models.select import MessageSelect
 from vmemo_hindsight.dependencies import BANK, CreateBank, WriteBank
+from vmemo_hindsight.reads import every_message
 from vmemo_hindsight.schemas import (
     DeleteResponse,
     HindsightRequest,
@@ -145,10 +147,10 @@ class DocumentChanges:
     removed: Sequence[MessageId]
 
 
-async def document_changes(body: HindsightRetain, operation: str, lookup: Lookup) -> DocumentChanges:
+async def document_changes(body: HindsightRetain, operation: str, memory: Memory) -> DocumentChanges:
     """Compare items with the documents that they replace or extend; unchanged messages stay as they are."""
     documents = dict.fromkeys(item.document_id for item in body.items if item.document_id)
-    stored = [message for document in documents async for message in lookup.every_message(document)]
+    stored = [message for document in documents async for message in every_message(memory, document)]
     # A document may have any number of lines.
     return await asyncio.to_thread(compare, body, operation, stored)
 
@@ -204,13 +206,13 @@ router = APIRouter(include_in_schema=False, route_class=ExactRoute)
 _FIRST_PAGE = 16
 
 
-async def messages_of(operation: str, lookup: Lookup) -> list[Message]:
+async def messages_of(operation: str, memory: Memory) -> list[Message]:
     """Return the messages that an operation stored, in order."""
     found: list[Message] = []
     size = _FIRST_PAGE
     while True:
         ids = [MessageId(f"{operation}.{n}") for n in range(len(found), len(found) + size)]
-        page = {message.id: message for message in await lookup.messages(ids)}
+        page = {message.id: message for message in await memory.store.messages(memory.name, MessageSelect(ids=ids))}
         found += [page[id] for id in ids if id in page]
         if len(page) < size:
             return found
@@ -224,9 +226,9 @@ async def retain(session: CreateBank, body: HindsightRetain) -> Response:
     body.check()
     await session.memory.open()
     operation = body.operation_id or new_id()
-    if body.operation_id and (known := await messages_of(operation, session.memory.lookup)):
+    if body.operation_id and (known := await messages_of(operation, session.memory)):
         return _repeated(session, body, known)
-    changes = await document_changes(body, operation, session.memory.lookup)
+    changes = await document_changes(body, operation, session.memory)
     return record(await _retain(session, body, operation, changes))
 
 
@@ -271,7 +273,7 @@ async def clear(session: WriteBank, type: str | None = None) -> Response:
         raise unsupported_option(
             "type", "Facts of different types are derived from the same messages; delete documents, or all memories."
         )
-    messages = [message.id async for message in session.memory.lookup.every_message()]
+    messages = [message.id async for message in every_message(session.memory)]
     async with session.erasing():
         deleted = (await session.memory.forget(messages=messages)).facts if messages else 0
     return record(DeleteResponse(message=f"Deleted {len(messages)} messages.", deleted_count=deleted))

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, JsonValue
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.memory.lookup import Lookup
+from vmemo.memory import Memory
 from vmemo.models import Fact, Hit, Message, MessageId
+from vmemo.models.select import MessageSelect
 from vmemo.ports import TokenCounter
 
 CONTEXT = "hindsight:context"
@@ -105,9 +106,10 @@ def memory_item(fact: Fact, messages: Mapping[MessageId, Message]) -> dict[str, 
     }
 
 
-async def source_messages(facts: Iterable[Fact], lookup: Lookup) -> dict[MessageId, Message]:
+async def source_messages(facts: Iterable[Fact], memory: Memory) -> dict[MessageId, Message]:
     """Return the first message of each fact by its id."""
-    found = await lookup.messages([id for fact in facts for id in fact.messages[:1]])
+    ids = [id for fact in facts for id in fact.messages[:1]]
+    found = await memory.store.messages(memory.name, MessageSelect(ids=ids))
     return {message.id: message for message in found}
 
 

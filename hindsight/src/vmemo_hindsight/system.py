@@ -23,7 +23,7 @@ async def api_version(request: Request) -> Response:
     """Return the supported version and features."""
     worker: bool = request.app.state.worker
     mcp = any(getattr(route, "path", "") == "/mcp" for route in request.app.routes)
-    features = Features(observations=AppState.of(request).memory.lookup.models, worker=worker, mcp=mcp)
+    features = Features(observations=AppState.of(request).memory.forms_opinions, worker=worker, mcp=mcp)
     return record(VersionResponse(api_version=API_VERSION, features=features))
 
 

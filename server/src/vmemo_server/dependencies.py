@@ -13,8 +13,9 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Permission
+from vmemo.models.base import BankId, Permission
 from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest, Returns
+from vmemo.ports import Store
 from vmemo_server.auth import AccessControl, Limits, Principal
 from vmemo_server.errors import Unauthenticated
 from vmemo_server.idempotency import StoredResponse, run_once
@@ -58,9 +59,13 @@ class RequestSession:
     """The principal, bank and memory of one request."""
 
     principal: Principal
-    bank: str
+    bank: BankId
     memory: Memory
     state: ServerState
+
+    @property
+    def store(self) -> Store:
+        return self.memory.store
 
     def erasing(self) -> AbstractAsyncContextManager[None]:
         """Delete stored responses about the bank while text of it is deleted."""
@@ -128,7 +133,7 @@ async def open_session(
     memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
     if permission != "read" and request.method not in ("GET", "HEAD"):
         await begin_write(request, interface, bank)
-    return RequestSession(principal, bank, memory, AppState.of(request).auth)
+    return RequestSession(principal, memory.name, memory, AppState.of(request).auth)
 
 
 async def begin_write(request: Request, interface: Interface, bank: str | None) -> None:
@@ -157,7 +162,7 @@ def _bank(
 async def _searched_bank(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
     request.state.interface, request.state.bank = "rest", bank
     state = AppState.of(request)
-    return RequestSession(principal, bank, await principal.open_for_search(state.memory, bank), state.auth)
+    return RequestSession(principal, BankId(bank), await principal.open_for_search(state.memory, bank), state.auth)
 
 
 SearchBank = Annotated[RequestSession, Depends(_searched_bank)]

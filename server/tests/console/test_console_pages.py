@@ -36,9 +36,9 @@ def test_overview_shows_the_counts_of_the_bank(reader: ConsoleClient, memory: Me
     assert "All messages are processed" in page
     assert "No language model has been called" in page
     spent = Spending(step="extract", model="gpt", calls=3, failures=1, input_tokens=1200, output_tokens=34, cost=0.5)
-    portal.run(memory.lookup.store.commit(Changes(bank=BankId(BANK), spending=[spent])))
+    portal.run(memory.store.commit(Changes(bank=BankId(BANK), spending=[spent])))
     assert "extract gpt 3 1 1,200 34 $0.5000 Total 3 1,200 34 $0.5000" in plain(reader.get())
-    growth = portal.run(memory.lookup.growth())
+    growth = portal.run(memory.store.daily_counts(memory.name))
     assert sum(day.facts for day in growth) == status.facts
     assert sum(day.messages for day in growth) == status.messages
 
@@ -122,11 +122,11 @@ def test_search_shows_the_part_of_a_long_text_that_has_the_word(sample: LiveServ
 
 
 def test_pages_of_facts_continue_where_the_last_one_ended(memory: Memory) -> None:
-    every = portal.run(memory.lookup.select_facts(FactSelect(newest_first=True)))
+    every = portal.run(memory.store.facts(memory.name, FactSelect(newest_first=True)))
     paged: list[FactId] = []
     while True:
         after = paged[-1] if paged else None
-        page = portal.run(memory.lookup.select_facts(FactSelect(newest_first=True, after=after, limit=4)))
+        page = portal.run(memory.store.facts(memory.name, FactSelect(newest_first=True, after=after, limit=4)))
         if not page:
             break
         paged += [fact.id for fact in page]
@@ -288,7 +288,7 @@ def test_large_bank_is_listed_in_pages_and_its_graph_is_a_sample(sample: LiveSer
             for n in range(MAX_NODES + 100)
         ]
         changes = Changes(bank=BankId("large"), entities=people, facts=[with_vector(fact) for fact in facts])
-        assert await memory.lookup.store.commit(changes)
+        assert await memory.store.commit(changes)
 
     portal.run(store())
     large = ConsoleClient(reader.http, "large")

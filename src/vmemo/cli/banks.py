@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -24,7 +25,7 @@ from vmemo.cli.options import (
 )
 from vmemo.cli.output import fields, one_line, page, status_table, table, timestamp, with_id
 from vmemo.cli.retain import confirm_deletion, deleted
-from vmemo.cli.target import run
+from vmemo.cli.target import require_banks, run
 from vmemo.errors import InvalidInput
 from vmemo.models import Disposition, FormerProfile
 from vmemo.models.requests import CreateBankRequest
@@ -96,7 +97,7 @@ def list_banks(
     target: OnDatabase,
 ) -> Output:
     """List the banks of a database with their profiles, in the order of their names."""
-    every = run(target, lambda memory: memory.lookup.banks(), requires="database")
+    every = asyncio.run(require_banks(target))
     found = [bank for bank in every if bank.id.startswith(prefix) and (after is None or bank.id > after)]
     more = found[limit - 1].id if len(found) > limit else None
     rows = table("bank", "agent", "disposition, bias", "embedder", "created")

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, TypeVar
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
 from vmemo.memory import administration, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
-from vmemo.memory.lookup import Lookup
 from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue
 from vmemo.memory.retain import import_from
 from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
@@ -167,15 +166,14 @@ class Memory(Verbs):
         return await preview_forget(self._session, request)
 
     @property
+    def name(self) -> BankId:
+        """The name of the bank."""
+        return self._session.bank
+
+    @property
     def store(self) -> Store:
         """The database, for programs that read records directly."""
         return self._session.store
-
-    @property
-    def lookup(self) -> Lookup:
-        """Reads by id, for interfaces that present records in another shape."""
-        parts = self._session.context
-        return Lookup(self._session.bank, parts.store, parts.counter, models=parts.llm is not None)
 
     async def schedule_maintenance(self, hours: float | None = None, *, banks: Sequence[str] = ()) -> list[str]:
         """Queue the maintenance of all banks, or of some, that have none queued, and return their names.

@@ -16,7 +16,7 @@ from vmemo.models.base import Record, new_fact_id
 from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Vector
 from vmemo.models.select import FactSelect
-from vmemo.ports import TokenCounter
+from vmemo.providers import count_tokens
 from vmemo_server.launch import Address, ServerLauncher
 
 
@@ -55,16 +55,14 @@ async def fill(memory: Memory, conversation: Sequence[Message]) -> None:
     sample = ConsoleSample.of(json.loads(data))
     for profile in sample.profiles:
         await memory.profile(profile)
-    lookup = memory.lookup
-    stated = await lookup.select_facts(FactSelect(with_embeddings=True))
-    made = [_believe(belief, stated, lookup.tokens) for belief in sample.beliefs]
+    stated = await memory.store.facts(memory.name, FactSelect(with_embeddings=True))
+    made = [_believe(belief, stated) for belief in sample.beliefs]
     changes = [change for _, changes in made for change in changes]
-    await lookup.store.commit(Changes(bank=lookup.name, facts=[new for new, _ in made], confidence_history=changes))
+    facts = [new for new, _ in made]
+    await memory.store.commit(Changes(bank=memory.name, facts=facts, confidence_history=changes))
 
 
-def _believe(
-    belief: SampleBelief, stated: Sequence[Fact], count: TokenCounter
-) -> tuple[NewFact, list[ConfidenceChange]]:
+def _believe(belief: SampleBelief, stated: Sequence[Fact]) -> tuple[NewFact, list[ConfidenceChange]]:
     """Return a belief as a fact near those that it rests on, and the changes of its confidence."""
     basis = [fact for fact in stated if set(fact.messages) & set(belief.messages)]
     mentions = {mention.name: mention for fact in basis for mention in fact.entities}
@@ -74,7 +72,7 @@ def _believe(
         bank=basis[0].bank,
         network=belief.network,
         text=belief.text,
-        tokens=count(belief.text),
+        tokens=count_tokens(belief.text),
         mentioned_at=at,
         valid_at=at,
         confidence=belief.changes[-1].after if belief.changes else None,
@@ -116,7 +114,7 @@ def serve_console(memory: Memory, conversation: Sequence[Message], port: int) ->
 
     async def run() -> None:
         await fill(memory, conversation)
-        address = f"http://127.0.0.1:{port}/console/banks/{memory.lookup.name}"
+        address = f"http://127.0.0.1:{port}/console/banks/{memory.name}"
         stdout().print(f"The console: {address}\nIt ends with Ctrl+C.", soft_wrap=True)
         await ServerLauncher(address=Address(port=port)).run(memory)
 

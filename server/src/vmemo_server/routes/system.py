@@ -11,6 +11,7 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
+from vmemo.models import BankId
 from vmemo.models.base import Name, Permission
 from vmemo.models.requests import AddWebhookRequest, CreateKeyRequest, DeleteWebhookRequest
 from vmemo.models.webhooks import SignedWebhook, Webhook
@@ -33,7 +34,7 @@ from vmemo_server.responses import (
 from vmemo_server.state import ApiKey, AuditEntry, IdempotentRequest
 
 router = openapi.rest_router("server")
-NO_BANK = ""
+NO_BANK = BankId("")
 """The bank of requests that concern the whole server."""
 BankFilter = Annotated[Name | None, Query(description="Only writes to this bank.")]
 

@@ -68,7 +68,7 @@ LATEST, CHANGES, INSTRUCTIONS, ENTITIES = 8, 5, 5, 40
 @router.get("/banks/{bank}")
 async def overview(page: ReadPage) -> Response:
     """Show what the bank holds and its state."""
-    lookup = page.memory.lookup
+    store, bank = page.store, page.bank
     latest = FactSelect(current=True, newest_first=True, limit=LATEST)
     status = await page.memory.status()
     total = sum(
@@ -78,17 +78,17 @@ async def overview(page: ReadPage) -> Response:
         ),
         Usage(),
     )
-    growth = await lookup.growth()
+    growth = await store.daily_counts(bank)
     days = [each.day.timestamp() for each in growth]
     plot = [days, _sums([each.facts for each in growth]), _sums([each.messages for each in growth])]
     return page.render(
         "overview.html",
         status=status,
         # What the agent said itself is shown only if there is nothing else.
-        latest=await lookup.select_facts(replace(latest, networks=("world",))) or await lookup.select_facts(latest),
+        latest=await store.facts(bank, replace(latest, networks=("world",))) or await store.facts(bank, latest),
         changes=await _changes(page),
-        instructions=await lookup.select_facts(replace(latest, instructions=True, limit=INSTRUCTIONS)),
-        entities=await lookup.select_entities(EntitySelect(most_mentioned=True, limit=ENTITIES)),
+        instructions=await store.facts(bank, replace(latest, instructions=True, limit=INSTRUCTIONS)),
+        entities=await store.entities(bank, EntitySelect(most_mentioned=True, limit=ENTITIES)),
         profile=await page.memory.profile(),
         total=total,
         plot=plot,
@@ -118,11 +118,10 @@ async def maintain(form: WriteForm) -> Response:
 async def _changes(page: BankPage) -> list[tuple[Fact, Fact | None]]:
     """Return the facts of late mentions that were closed last, each with the fact that replaced it."""
     select = FactSelect(closed=True, networks=("world", "experience"), newest_first=True, limit=20 * CHANGES)
-    closed = await page.memory.lookup.select_facts(select)
-    closed = sorted(closed, key=lambda fact: fact.invalid_at or fact.expired_at or fact.mentioned_at)[
-        : -CHANGES - 1 : -1
-    ]
-    newer = await page.memory.lookup.select_facts(FactSelect(supersedes=[fact.id for fact in closed]))
+    closed = await page.store.facts(page.bank, select)
+    closed.sort(key=lambda fact: fact.invalid_at or fact.expired_at or fact.mentioned_at, reverse=True)
+    closed = closed[:CHANGES]
+    newer = await page.store.facts(page.bank, FactSelect(supersedes=[fact.id for fact in closed]))
     replaced = {fact.supersedes: fact for fact in newer if not fact.is_rest}
     return [(fact, replaced.get(fact.id)) for fact in closed]
 
@@ -161,7 +160,7 @@ async def profile(page: ReadPage) -> Response:
         profile=await page.memory.profile(),
         former=former[::-1][:FORMER],
         traits=TRAITS,
-        has_model=page.memory.lookup.models,
+        has_model=page.memory.forms_opinions,
     )
 
 

@@ -12,7 +12,7 @@ from vmemo.errors import NotFound
 from vmemo.models import EntityId, Fact, Link, LinkKind
 from vmemo.models.base import Name
 from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
-from vmemo.models.select import EntitySelect, FactSelect
+from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, WriteForm
 from vmemo_server.console.render import is_fragment, is_over, redirect, short
 from vmemo_server.console.route import console_router
@@ -28,24 +28,24 @@ async def entities(page: ReadPage, q: str = "", skip: int = 0) -> Response:
     """List entities, those with most facts first."""
     wanted = q.strip() or None
     select = EntitySelect(containing=wanted, most_mentioned=True, offset=max(0, skip), limit=PAGE + 1)
-    found = await page.memory.lookup.select_entities(select)
+    found = await page.store.entities(page.bank, select)
     more = urlencode({"q": q, "skip": max(0, skip) + PAGE}) if len(found) > PAGE else None
     values = {"entities": found[:PAGE], "more": more, "q": q}
     if is_fragment(page.request):
         return page.render("entities_rows.html", **values)
     merges = await page.memory.merges()
-    names = {each.id: each.name for each in await page.memory.lookup.entities([merge.entity for merge in merges])}
+    merged = await page.store.entities(page.bank, EntitySelect(ids=[merge.entity for merge in merges]))
+    names = {each.id: each.name for each in merged}
     return page.render("entities.html", merges=merges[::-1][:MERGES], names=names, **values)
 
 
 @router.get("/entities/{entity}")
 async def entity(page: ReadPage, entity: Name) -> Response:
     """Show one entity: its names, facts, observations, neighbours and merges."""
-    lookup = page.memory.lookup
-    found = await lookup.entity(entity)
+    found = first_of(await page.store.entities(page.bank, EntitySelect(ids=[EntityId(entity)])))
     if found is None:
         raise NotFound(f"There is no entity {entity!r:.80} in this bank.")
-    facts = await lookup.select_facts(FactSelect(entities=[found.id], newest_first=True, limit=FACTS + 1))
+    facts = await page.store.facts(page.bank, FactSelect(entities=[found.id], newest_first=True, limit=FACTS + 1))
     beside = {mention.id: mention for fact in facts for mention in fact.entities if mention.id != found.id}
     observed = FactSelect(entities=[found.id], networks=("observation",), current=True, limit=FACTS)
     return page.render(
@@ -54,7 +54,7 @@ async def entity(page: ReadPage, entity: Name) -> Response:
         facts=facts[:FACTS],
         has_more=len(facts) > FACTS,
         beside=list(beside.values())[:40],
-        observations=await lookup.select_facts(observed),
+        observations=await page.store.facts(page.bank, observed),
         merges=[merge for merge in await page.memory.merges() if merge.entity == found.id][::-1],
     )
 
@@ -101,7 +101,7 @@ class Sample:
 @router.get("/graph")
 async def graph(page: ReadPage, focus: str = "") -> Response:
     """Show the graph, or the part around one entity; a script draws it."""
-    found = await page.memory.lookup.entity(focus) if focus else None
+    found = first_of(await page.store.entities(page.bank, EntitySelect(ids=[EntityId(focus)]))) if focus else None
     if focus and found is None:
         raise NotFound(f"There is no entity {focus!r:.80} in this bank.")
     return page.render("graph.html", focus=found, kinds=KINDS, limit=MAX_NODES)
@@ -111,7 +111,7 @@ async def graph(page: ReadPage, focus: str = "") -> Response:
 async def data(page: ReadPage, focus: str = "") -> Response:
     """Return the nodes and links of the graph."""
     sample = await _sample(page, focus)
-    links = await page.memory.lookup.links([fact.id for fact in sample.facts])
+    links = await page.store.links(page.bank, [fact.id for fact in sample.facts])
     return JSONResponse(_elements(sample, links))
 
 
@@ -120,7 +120,7 @@ async def _sample(page: BankPage, focus: str) -> Sample:
     status = await page.memory.status()
     entities = [EntityId(focus)] if focus else None
     select = FactSelect(entities=entities, newest_first=True, limit=MAX_NODES)
-    found = await page.memory.lookup.select_facts(select)
+    found = await page.store.facts(page.bank, select)
     facts, nodes = list[Fact](), set[str]()
     for fact in found:
         own = {fact.id, *(mention.id for mention in fact.entities)}

@@ -12,10 +12,10 @@ from fastapi import Response
 from pydantic import BeforeValidator
 
 from vmemo.errors import NotFound
-from vmemo.models import ConfidenceChange, Entity, Fact, FactId, Network, utc_now
+from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Network, utc_now
 from vmemo.models.base import Instant, Name
 from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
-from vmemo.models.select import EntitySelect, FactSelect
+from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage
 from vmemo_server.console.render import is_fragment, redirect, search_words
 from vmemo_server.console.route import console_router
@@ -54,7 +54,7 @@ async def facts(
         newest_first=True,
         limit=PAGE + 1,
     )
-    found = [] if entity.strip() and not about else await page.memory.lookup.select_facts(select)
+    found = [] if entity.strip() and not about else await page.store.facts(page.bank, select)
     filters = {"q": q, "network": network, "state": state, "entity": entity}
     filters["until"] = page.request.query_params.get("until", "")
     given = {name: value for name, value in filters.items() if value}
@@ -70,16 +70,17 @@ async def fact(page: ReadPage, fact: Name) -> Response:
     """Show one fact: its versions, what replaced it, its sources and its links."""
     why = await page.memory.why(fact)
     versions = await page.memory.history(fact)
-    links = [link for link in await page.memory.lookup.links([why.fact.id]) if link.kind != "entity"]
+    links = [link for link in await page.store.links(page.bank, [why.fact.id]) if link.kind != "entity"]
     links.sort(key=lambda link: link.weight, reverse=True)
-    linked = {each.id: each for each in await page.memory.lookup.facts([link.target for link in links[:20]])}
+    targets = await page.store.facts(page.bank, FactSelect(ids=[link.target for link in links[:20]]))
+    linked = {each.id: each for each in targets}
     return page.render(
         "fact.html",
         why=why,
         fact=why.fact,
         versions=versions,
         newer={each.fact: each for each in why.newer},
-        newer_facts=await page.memory.lookup.facts([each.fact for each in why.newer]),
+        newer_facts=await page.store.facts(page.bank, FactSelect(ids=[each.fact for each in why.newer])),
         links=[(link, linked[link.target]) for link in links[:20] if link.target in linked],
         link_count=len(links),
     )
@@ -127,7 +128,7 @@ async def delete(form: WriteForm, fact: Name) -> Response:
 async def _timeline(page: BankPage) -> Timeline:
     """Return the axis from the first mention of a fact to the last, the same for every page of the list."""
     ends = [FactSelect(around=EARLIEST, limit=1), FactSelect(newest_first=True, limit=1)]
-    found = [fact.mentioned_at for select in ends for fact in await page.memory.lookup.select_facts(select)]
+    found = [fact.mentioned_at for select in ends for fact in await page.store.facts(page.bank, select)]
     return Timeline.between(min(found), max(found)) if found else Timeline.between(utc_now(), utc_now())
 
 
@@ -136,8 +137,8 @@ async def _entities(page: BankPage, name: str) -> Sequence[Entity]:
     given = name.strip()
     if not given:
         return ()
-    by_id = await page.memory.lookup.entity(given)
-    return [by_id] if by_id else await page.memory.lookup.select_entities(EntitySelect(names=[given]))
+    by_id = first_of(await page.store.entities(page.bank, EntitySelect(ids=[EntityId(given)])))
+    return [by_id] if by_id else await page.store.entities(page.bank, EntitySelect(names=[given]))
 
 
 OPINIONS = 20
@@ -162,14 +163,14 @@ async def opinion(page: ReadPage, opinion: Name) -> Response:
         raise NotFound(f"{fact.short_id} is no opinion; its page is among the facts.")
     changes = await page.memory.trajectory(fact.id)
     ids = [id for change in changes for id in change.evidence]
-    evidence = {each.id: each for each in await page.memory.lookup.facts(ids)}
+    evidence = {each.id: each for each in await page.store.facts(page.bank, FactSelect(ids=ids))}
     times = [change.at.timestamp() for change in changes]
     return page.render(
         "opinion.html",
         fact=fact,
         changes=changes,
         evidence=evidence,
-        basis=await page.memory.lookup.facts(fact.basis),
+        basis=await page.store.facts(page.bank, FactSelect(ids=fact.basis)),
         plot=[times, [round(change.after, 3) for change in changes]],
     )
 
@@ -182,13 +183,13 @@ async def observations(page: ReadPage, after: str = "") -> Response:
     if is_fragment(page.request):
         return page.render("observations_rows.html", **values)
     standing = FactSelect(instructions=True, current=True, newest_first=True, limit=100)
-    return page.render("observations.html", instructions=await page.memory.lookup.select_facts(standing), **values)
+    return page.render("observations.html", instructions=await page.store.facts(page.bank, standing), **values)
 
 
 async def _believed(page: BankPage, network: Network, after: str) -> list[Fact]:
     cursor = FactId(after) if after else None
     select = FactSelect(networks=(network,), current=True, newest_first=True, after=cursor, limit=OPINIONS + 1)
-    return await page.memory.lookup.select_facts(select)
+    return await page.store.facts(page.bank, select)
 
 
 def spark(changes: Sequence[ConfidenceChange], fact: Fact) -> str:

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 from fastapi import Response
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import EpisodeId, MessageId
+from vmemo.models import EntityId, EpisodeId, MessageId
 from vmemo.models.base import Name
 from vmemo.models.requests import ForgetContentRequest
-from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo_server.console.dependencies import AdminForm, ReadPage, SearchText, WriteForm, WritePage
 from vmemo_server.console.render import is_fragment, path_to, redirect, search_words
 from vmemo_server.console.route import console_router
@@ -30,7 +30,7 @@ async def messages(page: ReadPage, q: SearchText = "", document: str = "", after
         last_first=True,
         limit=PAGE + 1,
     )
-    found = await page.memory.lookup.select_messages(select)
+    found = await page.store.messages(page.bank, select)
     more = urlencode({"q": q, "document": document, "after": found[PAGE - 1].id}) if len(found) > PAGE else None
     template = "messages_rows.html" if is_fragment(page.request) else "messages.html"
     return page.render(template, messages=found[:PAGE], more=more, q=q, document=document, words=words)
@@ -39,15 +39,14 @@ async def messages(page: ReadPage, q: SearchText = "", document: str = "", after
 @router.get("/messages/{message}")
 async def message(page: ReadPage, message: Name) -> Response:
     """Show one message, its episode and the facts that it states."""
-    lookup = page.memory.lookup
-    found = await lookup.messages([MessageId(message)])
+    found = await page.store.messages(page.bank, MessageSelect(ids=[MessageId(message)]))
     if not found:
         raise NotFound(f"There is no message {message!r:.80} in this bank.")
     return page.render(
         "message.html",
         message=found[0],
-        episodes=await lookup.select_episodes(EpisodeSelect(messages=[found[0].id])),
-        facts=await lookup.select_facts(FactSelect(messages=[found[0].id], limit=200)),
+        episodes=await page.store.episodes(page.bank, EpisodeSelect(messages=[found[0].id])),
+        facts=await page.store.facts(page.bank, FactSelect(messages=[found[0].id], limit=200)),
     )
 
 
@@ -55,7 +54,7 @@ async def message(page: ReadPage, message: Name) -> Response:
 async def episodes(page: ReadPage, after: str = "") -> Response:
     """List episodes by their end, the last one first."""
     select = EpisodeSelect(after=EpisodeId(after) if after else None, last_first=True, limit=PAGE + 1)
-    found = await page.memory.lookup.select_episodes(select)
+    found = await page.store.episodes(page.bank, select)
     more = found[PAGE - 1].id if len(found) > PAGE else None
     template = "episodes_rows.html" if is_fragment(page.request) else "episodes.html"
     return page.render(template, episodes=found[:PAGE], more=more)
@@ -64,15 +63,14 @@ async def episodes(page: ReadPage, after: str = "") -> Response:
 @router.get("/episodes/{episode}")
 async def episode(page: ReadPage, episode: Name) -> Response:
     """Show one episode: its narrative, messages and facts."""
-    lookup = page.memory.lookup
-    found = await lookup.select_episodes(EpisodeSelect(ids=[EpisodeId(episode)]))
+    found = await page.store.episodes(page.bank, EpisodeSelect(ids=[EpisodeId(episode)]))
     if not found:
         raise NotFound(f"There is no episode {episode!r:.80} in this bank.")
     return page.render(
         "episode.html",
         episode=found[0],
-        messages=await lookup.messages(found[0].messages[:200]),
-        facts=await lookup.select_facts(FactSelect(episode=found[0].id, limit=200)),
+        messages=await page.store.messages(page.bank, MessageSelect(ids=found[0].messages[:200])),
+        facts=await page.store.facts(page.bank, FactSelect(episode=found[0].id, limit=200)),
     )
 
 
@@ -86,7 +84,7 @@ async def choose(page: WritePage, document: str = "", entity: str = "") -> Respo
     values = {"asked": True, "document": document, "entity": entity, "messages": messages}
     if is_fragment(page.request):
         return page.render("forget_confirm.html", preview=await page.memory.preview_forget(request), **values)
-    found = await page.memory.lookup.entity(entity) if entity else None
+    found = first_of(await page.store.entities(page.bank, EntitySelect(ids=[EntityId(entity)]))) if entity else None
     query = urlencode({"document": document, "entity": entity, "message": messages}, doseq=True)
     return page.render("forget.html", name=found.name if found else entity, query=query, **values)
 

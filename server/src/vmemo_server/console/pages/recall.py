@@ -19,6 +19,8 @@ from vmemo.models.base import TagsMatch
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retracted, TextDelta
+from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.providers import count_tokens
 from vmemo_server.console.dependencies import BankForm, ReadForm, ReadPage
 from vmemo_server.console.render import is_fragment
 from vmemo_server.console.route import console_router
@@ -57,7 +59,7 @@ async def lab(page: ReadPage) -> Response:
     recalled = await page.memory.run(request)
     # In a thread, because counting tokens of a long prompt takes long.
     prompt = await asyncio.to_thread(recalled.to_prompt)
-    tokens = await asyncio.to_thread(page.memory.lookup.tokens, prompt)
+    tokens = await asyncio.to_thread(count_tokens, prompt)
     template = "recall_result.html" if is_fragment(page.request) else "recall.html"
     return page.render(
         template,
@@ -121,8 +123,8 @@ async def _names(page: ReadPage, recalled: Recalled) -> Mapping[str, str]:
         rankings = dict(recalled.explanation.rankings)
         messages = [MessageId(each.id) for each in rankings.pop("verbatim", ())]
         wanted |= {each.id for ranking in rankings.values() for each in ranking}
-    facts = await page.memory.lookup.facts([FactId(id) for id in wanted if id not in known])
-    said = await page.memory.lookup.messages([id for id in messages if id not in known])
+    facts = await page.store.facts(page.bank, FactSelect(ids=[FactId(id) for id in wanted if id not in known]))
+    said = await page.store.messages(page.bank, MessageSelect(ids=[id for id in messages if id not in known]))
     return known | {fact.id: fact.text for fact in facts} | {message.id: message.content for message in said}
 
 
@@ -154,7 +156,7 @@ class AnswerPart:
 async def chat(page: ReadPage) -> Response:
     """Show an empty conversation."""
     forms = page.can_write and page.memory.forms_opinions
-    return page.render("chat.html", forms_opinions=forms, has_model=page.memory.lookup.models, answer=None)
+    return page.render("chat.html", forms_opinions=forms, has_model=page.memory.forms_opinions, answer=None)
 
 
 @router.post("/chat")
@@ -170,7 +172,7 @@ async def ask(form: ReadForm) -> Response:
         return EventSourceResponse(_events(form, request), ping=PING_SECONDS)
     answer = await form.memory.run(request)
     values = {"answer": answer, "parts": answer_parts(answer)}
-    return form.render("chat.html", forms_opinions=forms, has_model=form.memory.lookup.models, **values)
+    return form.render("chat.html", forms_opinions=forms, has_model=form.memory.forms_opinions, **values)
 
 
 async def _events(form: BankForm, request: ReflectRequest) -> AsyncGenerator[ServerSentEvent]:
