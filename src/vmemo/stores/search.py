@@ -241,25 +241,25 @@ _EntityFacts = dict[int, list[tuple[FactId, int]]]
 class GraphReads(Protocol):
     """Reads of the graph of a bank, with the filter of a scope. Entities and facts have numbers."""
 
-    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
+    def linked(self, query: EdgeQuery, limit: int) -> Iterable[Sequence[Any]]:
         """Return source, target, its tokens, kind, direction and weight of stored links.
 
         The direction is True for a link that leaves the source. Each fact has at most `limit` links in each direction.
         """
         ...
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
+    def entities_of_nodes(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
         """Return source, number, name and weight of the entities that facts mention, and of given entities.
 
         Rarer entities weigh more.
         """
         ...
 
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterable[Sequence[Any]]:
         """Return the entity, fact and tokens of the facts of each entity that are most similar to the query."""
         ...
 
-    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
+    def mentioned_by(self, facts: Sequence[int], fan: int) -> Iterable[Sequence[Any]]:
         """Return the entities that at least `fan` of the facts mention, each with those facts."""
         ...
 
@@ -291,7 +291,7 @@ class EdgeSearch:
 
     def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
         chosen = self._chosen_facts(reads, query)
-        nodes = reads.entities_of_nodes(query)
+        nodes = list(reads.entities_of_nodes(query))
         new = sorted({entity for _, entity, _, _ in nodes} - chosen.keys())
         if new:
             chosen |= {entity: [] for entity in new}

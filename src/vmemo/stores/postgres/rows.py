@@ -19,7 +19,7 @@ from vmemo.stores.postgres.schema import search
 from vmemo.stores.search import Collection, fact_words, word_keys
 from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.entity_rows import mentions_of
-from vmemo.stores.sql.fact_rows import fact_of, outline_of
+from vmemo.stores.sql.fact_rows import fact_fields, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.values import decode_tokens, encode_tokens, storable
@@ -217,7 +217,7 @@ def _fact(row: Sequence[Any], bank: BankId, mentioned: Sequence[Mention], titles
         origins[int(kind)].append(id)
         if kind == EPISODE:
             titles[EpisodeId(id)] = title
-    return fact_of(row[:_WIDTH], bank, mentioned, origins, None)
+    return Fact.trusted(fact_fields(row[:_WIDTH], bank, mentioned, origins))
 
 
 _OUTLINES = f"""

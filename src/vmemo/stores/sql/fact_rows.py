@@ -58,21 +58,10 @@ REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind
 """Kinds of links from a newer fact to an older one, by number."""
 
 
-def fact_of(
-    row: Cells,
-    bank: BankId,
-    entities: Sequence[Mention],
-    sources: Sequence[Sequence[str]],
-    embedding: tuple[float, ...] | None,
-) -> Fact:
-    """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
-    return Fact.trusted(fact_fields(row, bank, entities, sources) | {"embedding": embedding})
-
-
 def fact_fields(
     row: Cells, bank: BankId, entities: Sequence[Mention], sources: Sequence[Sequence[str]]
 ) -> dict[str, object]:
-    """The fields of a fact without its embedding."""
+    """Return the fields of a fact without its embedding, from its row, its mentions and its sources by kind."""
     values: dict[str, object] = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
     for name, at in _FACT_TIMES:
         if row[at] is not None:

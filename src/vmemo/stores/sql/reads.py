@@ -37,7 +37,7 @@ from vmemo.models.changes import EntityMention
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import selects, statements
 from vmemo.stores.sql.entity_rows import entity_of, mentions_of
-from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_of
+from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_fields
 from vmemo.stores.sql.message_rows import episode_of, message_of
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -52,7 +52,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, Prepared, among, later, listed, within
+from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, within
 from vmemo.stores.values import instant, micros
 
 SEQ, _, ID = range(3)
@@ -89,13 +89,30 @@ def _message_rows(connection: Connection, bank: int, wanted: MessageSelect) -> I
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
     """Return the facts of a selection with their mentions and sources."""
     rows = _fact_rows(connection, bank, wanted)
-    seqs: list[int] = [row[SEQ] for row in rows]
-    vectors: Mapping[int, tuple[float, ...]] = embeddings(connection, bank, seqs) if wanted.with_embeddings else {}
-    mentioned = mentions_of(_MENTIONS.rows(connection, {"bank": bank, "facts": listed(seqs)}))
-    origins = _sources(connection, bank, seqs)
-    return [
-        fact_of(row, name, mentioned[seq], origins[seq], vectors.get(seq)) for row, seq in zip(rows, seqs, strict=True)
-    ]
+    found = _fact_fields(connection, bank, name, rows)
+    if wanted.with_embeddings:
+        vectors = embeddings(connection, bank, [row[SEQ] for row in rows])
+        for row, fields in zip(rows, found, strict=True):
+            fields["embedding"] = vectors.get(row[SEQ])
+    return [Fact.trusted(fields) for fields in found]
+
+
+def fact_fields_by_id(
+    connection: Connection, bank: int, name: BankId, ids: Sequence[FactId]
+) -> dict[FactId, dict[str, object]]:
+    """Return the fields of facts by id; missing ones are left out."""
+    rows = _rows_by_id(connection, facts, bank, ids)
+    return dict(zip((row[ID] for row in rows), _fact_fields(connection, bank, name, rows), strict=True))
+
+
+def _fact_fields(connection: Connection, bank: int, name: BankId, rows: Sequence[Cells]) -> list[dict[str, object]]:
+    """Return the fields of facts, without their embeddings, from their rows."""
+    wanted = {"bank": bank, "facts": listed([row[SEQ] for row in rows])}
+    mentioned = mentions_of(_MENTIONS.cells(connection, wanted))
+    origins: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
+    for fact, kind, id in _SOURCES.cells(connection, wanted):
+        origins[int(fact)][int(kind)].append(str(id))
+    return [fact_fields(row, name, mentioned.get(row[SEQ], ()), origins[row[SEQ]]) for row in rows]
 
 
 def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[AnyRow]:
@@ -139,14 +156,6 @@ _SOURCES = Prepared(
     .where(sources.c.bank == bindparam("bank", type_=BigInteger), among(sources.c.fact, later("facts")))
     .order_by(sources.c.fact, sources.c.kind, sources.c.source)
 )
-
-
-def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
-    """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
-    found: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
-    for fact, kind, id in _SOURCES.rows(connection, {"bank": bank, "facts": listed(seqs)}):
-        found[int(fact)][int(kind)].append(str(id))
-    return found
 
 
 def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> list[Episode]:

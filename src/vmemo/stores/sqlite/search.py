@@ -6,19 +6,18 @@ Indexes and rows that recalls have read are kept until the bank changes.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
 from threading import Lock
-from typing import TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, EntityId, EpisodeId, Fact, FactId, LinkKind, Mention, MessageId, utc_now
+from vmemo.models import BankId, EpisodeId, Fact, FactId, LinkKind, Mention, MessageId, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -34,10 +33,11 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.ports import Loaded
+from vmemo.stores.search import ALL_COMPARED, SEEN_FROM_TARGET, EdgeSearch
 from vmemo.stores.sql import entity_rows, reads
 from vmemo.stores.sql.bank_rows import NEW_VECTORS, BankState, bank_state
-from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, fact_fields, outline_of
-from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS, facts
+from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, outline_of
+from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS
 from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import block_rows, rows
@@ -132,38 +132,32 @@ MOST_ROWS = 4096
 """Rows of one kind that are kept of a bank. A fact with its token vectors takes about 4 kB."""
 _BANK_VERSION = "SELECT revision, purges FROM banks WHERE seq = ?"
 Link = tuple[int, LinkKind, float]
-"""The row of a linked fact, and the kind and weight of the link."""
-RevisionKey = tuple[int, int, int]
-"""The rows of a newer and an older fact, and the kind of revision by number."""
+"""The row of a linked fact, the kind of the link as seen from the other fact, and its weight."""
+Revision = tuple[int, int, RevisionEdge]
+"""The rows of a newer and an older fact, and the link between them."""
 
 
 @dataclass(frozen=True)
-class BankCache:
-    """Rows of a bank at one revision, by the numbers of facts. Threads may add to it at once, and add the same.
+class BankRows:
+    """Rows of a bank at one revision that recalls have read. Threads may add to it at once, and add the same.
 
-    Facts, links and revisions refer to rows of the index of that revision.
+    Links, revisions and entities are kept by the number of a fact, and refer to rows of the index of that revision.
     """
 
     version: tuple[int, int]
-    facts: dict[int, dict[str, object]] = field(default_factory=dict[int, dict[str, object]])
+    facts: dict[FactId, dict[str, object]] = field(default_factory=dict[FactId, dict[str, object]])
     """The fields of facts: models would be many more objects for garbage collection to visit."""
-    tokens: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    tokens: dict[FactId, tuple[int, bytes]] = field(default_factory=dict[FactId, tuple[int, bytes]])
     """The width and the packed values of token vectors."""
-    outlines: dict[int, FactOutline] = field(default_factory=dict[int, FactOutline])
-    links: dict[int, list[Link]] = field(default_factory=dict[int, list[Link]])
-    named: dict[int, list[tuple[int, str]]] = field(default_factory=dict[int, list[tuple[int, str]]])
-    """The numbers and names of the entities that a fact mentions."""
-    revisions: dict[int, dict[RevisionKey, RevisionEdge]] = field(
-        default_factory=dict[int, dict[RevisionKey, RevisionEdge]]
-    )
-    entities: dict[int, tuple[str, str, str]] = field(default_factory=dict[int, tuple[str, str, str]])
-    mentions: dict[tuple[int, str | None], Mention] = field(default_factory=dict[tuple[int, str | None], Mention])
-    episodes: dict[int, EpisodeId] = field(default_factory=dict[int, EpisodeId])
+    outlines: dict[FactId, FactOutline] = field(default_factory=dict[FactId, FactOutline])
     titles: dict[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
+    links: dict[int, list[Link]] = field(default_factory=dict[int, list[Link]])
+    entities: dict[int, list[tuple[int, str]]] = field(default_factory=dict[int, list[tuple[int, str]]])
+    """The numbers and names of the entities that a fact mentions."""
+    revisions: dict[int, set[Revision]] = field(default_factory=dict[int, set[Revision]])
 
     @property
     def is_full(self) -> bool:
-        """True if more rows of a kind are kept than `MOST_ROWS`."""
         return max(len(rows) for name, rows in vars(self).items() if name != "version") > MOST_ROWS
 
 
@@ -175,38 +169,30 @@ class BankCaches:
     """
 
     def __init__(self) -> None:
-        self._banks: OrderedDict[int, BankCache] = OrderedDict()
+        self._banks: OrderedDict[int, BankRows] = OrderedDict()
         self._lock = Lock()
 
     def clear(self) -> None:
         with self._lock:
             self._banks.clear()
 
-    def get(self, connection: Connection, index: BankIndex) -> BankCache:
-        """Return the rows as of the connection's transaction; an empty cache of its own if the index is newer."""
+    def get(self, connection: Connection, index: BankIndex) -> BankRows:
+        """Return the rows as of the connection's transaction; none that are kept if the index is newer."""
         [version] = fetch(connection, _BANK_VERSION, index.number)
         if version != (index.revision, index.purges):
-            return BankCache(version)
+            return BankRows(version)
         with self._lock:
             known = self._banks.get(index.number)
             if known is None or known.version != version or known.is_full:
-                known = self._banks[index.number] = BankCache(version)
+                known = self._banks[index.number] = BankRows(version)
             self._banks.move_to_end(index.number)
             while len(self._banks) > MOST_BANKS:
                 self._banks.popitem(last=False)
             return known
 
 
-S = TypeVar("S", Mask, list[tuple[FactId, int]])
-_CAUSES, _CAUSED_BY = map(LINK_KINDS.index, ("causes", "caused_by"))
-_OTHER_WAY = {_CAUSES: _CAUSED_BY, _CAUSED_BY: _CAUSES}
-"""The kind of a link seen from its target, where it differs."""
-_ALL: frozenset[LinkKind] = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
-LINKS = 16
-"""Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
-_TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
@@ -219,305 +205,138 @@ SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) A
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
 
-COMPARED = 2048
-"""Facts of an entity that are read, the newest ones; queries compare no more of them."""
-
+_MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
 _MENTIONING = """
 SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact DESC LIMIT ?
 """
 
-_MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
-
-_SHARED = """
+_ENTITIES = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
 """
 
-_NAMES = """
-SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM json_each(?2))
+_NAMES = "SELECT id, seq, name FROM entities WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
+_TOKENS = """
+SELECT id, width, vectors FROM facts JOIN token_vectors ON fact = seq
+WHERE bank = ? AND id IN (SELECT value FROM json_each(?))
 """
 
-
-_COUNTS = "SELECT seq, access_count FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
-
-_FACTS = f"""
-SELECT {", ".join(column.name for column in facts.columns)} FROM facts
-WHERE seq IN (SELECT value FROM json_each(?))
-"""
-
-_MENTIONS = (
-    "SELECT fact, entity, name_in_text FROM mentions WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))"
-)
-
-_ENTITIES = "SELECT seq, id, name, type FROM entities WHERE seq IN (SELECT value FROM json_each(?))"
-
-_SOURCES = f"""
-SELECT fact, kind, source, CASE kind
-    WHEN {EPISODE} THEN NULL
-    WHEN {BASIS} THEN (SELECT id FROM facts WHERE seq = source)
-    ELSE (SELECT id FROM messages WHERE seq = source) END
-FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
-"""
-
-_EPISODES = "SELECT seq, id, title FROM episodes WHERE seq IN (SELECT value FROM json_each(?))"
-
+_COUNTS = "SELECT id, access_count FROM facts WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
+_TITLES = "SELECT id, title FROM episodes WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
 _OUTLINES = f"""
-SELECT seq, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
+SELECT id, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
     (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
     (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
     WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
-FROM facts WHERE seq IN (SELECT value FROM json_each(?2))
+FROM facts WHERE facts.bank = ?1 AND facts.id IN (SELECT value FROM json_each(?2))
 """
-
-_NONE: tuple[list[str], ...] = ([], [], [], [])
 
 
 @dataclass(frozen=True)
-class BankRows:
-    """Rows of a bank in one transaction: those in the cache, and the others from the file."""
+class SqliteGraph:
+    """`GraphReads` of one scope: the facts of an entity and their vectors are those of the index."""
 
     connection: Connection
-    bank: BankId
     index: BankIndex
-    cache: BankCache
+    rows: BankRows
+    allowed: Mask
+    compared: ComparedVectors
 
-    def links(self, seqs: Iterable[int]) -> Mapping[int, Sequence[Link]]:
-        """Return the links of facts in both directions; from its other end a link may be of another kind."""
-        known = self.cache.links
-        new = {seq: list(self._read_links(seq)) for seq in seqs if seq not in known}
-        if new:
-            rows = self.index.at(sorted({target for stored in new.values() for target, _, _ in stored}))
-            places = dict(zip(self.index.column("seq")[rows].tolist(), rows.tolist(), strict=True))
-            for seq, stored in new.items():
-                known[seq] = [
-                    (places[target], LINK_KINDS[kind], weight)
-                    for target, kind, weight in stored
-                    if target in places and target != seq
-                ]
-        return known
+    def linked(self, query: EdgeQuery, limit: int) -> Iterator[Sequence[Any]]:
+        index, known, ids = self.index, self.rows.links, self.index.numbers(query.facts)
+        if new := [seq for seq in ids if seq not in known]:
+            known.update(self._read_links(new, limit))
+        for seq, id in ids.items():
+            stored = [link for link in known[seq] if link[2] >= query.least]
+            rows = np.array([row for row, _, _ in stored], np.int64)
+            near = self._near_enough(rows, query.floor).tolist()
+            for (fact, tokens), (_, kind, weight), reached in zip(shown(index, rows), stored, near, strict=True):
+                if reached:
+                    # The kind is the one that is seen from this fact already.
+                    yield id, fact, tokens, kind, True, weight
 
-    def _read_links(self, seq: int) -> Iterator[tuple[int, int, float]]:
-        bank = self.index.number
-        yield from fetch(self.connection, _ONWARD, bank, seq, LINKS)
-        backward: list[tuple[int, int, float]] = fetch(self.connection, _BACKWARD, bank, seq, LINKS)
-        for source, kind, weight in backward:
-            yield source, _OTHER_WAY.get(kind, kind), weight
+    def _read_links(self, seqs: Sequence[int], limit: int) -> dict[int, list[Link]]:
+        """Return the links of facts in both directions."""
+        found: dict[int, list[tuple[int, LinkKind, float]]] = {}
+        for seq in seqs:
+            onward: list[tuple[int, int, float]] = fetch(self.connection, _ONWARD, self.index.number, seq, limit)
+            backward: list[tuple[int, int, float]] = fetch(self.connection, _BACKWARD, self.index.number, seq, limit)
+            found[seq] = [(target, LINK_KINDS[kind], weight) for target, kind, weight in onward]
+            for source, number, weight in backward:
+                kind = LINK_KINDS[number]
+                found[seq].append((source, SEEN_FROM_TARGET.get(kind, kind), weight))
+        places = self.index.places(target for links in found.values() for target, _, _ in links)
+        return {
+            seq: [(places[other], kind, weight) for other, kind, weight in links if other in places and other != seq]
+            for seq, links in found.items()
+        }
 
-    def entities(self, seqs: Collection[int]) -> Mapping[int, Sequence[tuple[int, str]]]:
-        """Return the numbers and names of the entities that facts mention."""
-        known = self.cache.named
-        new: dict[int, list[tuple[int, str]]] = {seq: [] for seq in seqs if seq not in known}
-        for fact, seq, name in fetch(self.connection, _SHARED, self.index.number, listed(new)) if new else ():
-            new[fact].append((seq, name))
-        known.update(new)
-        return known
+    def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
+        ids, known, bank = self.index.numbers(query.facts), self.rows.entities, self.index.number
+        if new := {seq: list[tuple[int, str]]() for seq in ids if seq not in known}:
+            for fact, entity, name in fetch(self.connection, _ENTITIES, bank, listed(new)):
+                new[fact].append((entity, name))
+            known.update(new)
+        given = fetch(self.connection, _NAMES, bank, listed(query.entities)) if query.entities else []
+        mentioned = [(ids[seq], entity, name) for seq in sorted(ids) for entity, name in known[seq]]
+        for source, entity, name in (*given, *mentioned):
+            weight = 1.0 / math.sqrt(min(max(1, len(self._mentioning(entity))), query.common))
+            if weight >= query.least:
+                yield source, entity, name, weight
 
-    def revisions(self, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
-        """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
-        known, numbers = self.cache.revisions, self.index.numbers(ids)
-        if new := [seq for seq in numbers if seq not in known]:
-            known.update(self._read_revisions(new))
-        found: dict[RevisionKey, RevisionEdge] = {}
-        for seq in numbers:
-            found.update(known[seq])
-        if not found:
-            return []
-        keys = sorted(found)
-        newer, older, _ = np.array(keys).T
-        visible: list[bool] = (allowed[newer] & allowed[older]).tolist()
-        return [found[key] for key, both in zip(keys, visible, strict=True) if both]
-
-    def _read_revisions(self, seqs: Sequence[int]) -> dict[int, dict[RevisionKey, RevisionEdge]]:
-        index, read = self.index, dict[int, dict[RevisionKey, RevisionEdge]]({seq: {} for seq in seqs})
-        stored: list[tuple[int, int, int, float]] = fetch(self.connection, _REVISIONS, index.number, listed(seqs))
-        rows = index.at(sorted({seq for newer, older, _, _ in stored for seq in (newer, older)}))
-        ends = zip(rows.tolist(), shown(index, rows), strict=True)
-        seen = dict(zip(index.column("seq")[rows].tolist(), ends, strict=True))
-        mentioned: dict[int, int] = dict(fetch(self.connection, _MENTIONED, listed({newer for newer, *_ in stored})))
-        for newer, older, kind, weight in stored:
-            if newer in seen and older in seen:
-                (new_row, (new, new_tokens)), (old_row, (old, old_tokens)) = seen[newer], seen[older]
-                at = instant(mentioned[newer])
-                edge = RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at)
-                for seq in (newer, older):
-                    if seq in read:
-                        read[seq][new_row, old_row, kind] = edge
-        return read
-
-    def mentioning(self, entity: int) -> Rows:
-        """Return the facts that mention an entity. The index keeps them, unless it is newer than the transaction."""
+    def _mentioning(self, entity: int) -> Rows:
+        """Return the newest facts that mention an entity. The index keeps them, unless the transaction is older."""
         index = self.index
         if entity in index.mentions:
             return index.mentions[entity]
-        newest = [fact for (fact,) in fetch(self.connection, _MENTIONING, index.number, entity, COMPARED)]
+        newest = [fact for (fact,) in fetch(self.connection, _MENTIONING, index.number, entity, ALL_COMPARED)]
         rows = index.at(newest[::-1])
-        if self.cache.version == (index.revision, index.purges):
+        if self.rows.version == (index.revision, index.purges):
             index.mentions[entity] = rows
         return rows
 
-    def token_vectors(self, ids: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-        """Return the token vectors of facts in the order of the ids."""
-        numbers, known = self.index.numbers(ids), self.cache.tokens
-        if new := [seq for seq in numbers if seq not in known]:
-            known.update((seq, (width, packed)) for seq, width, packed in fetch(self.connection, _TOKENS, listed(new)))
-        stored = {id: known[seq] for seq, id in numbers.items() if seq in known}
-        return decode_tokens([stored.get(id) for id in ids])
-
-    def load(self, ids: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
-        """Return facts in the order of the ids, and the titles of their episodes."""
-        numbers, known, titles = self.index.numbers(ids), self.cache.facts, self.cache.titles
-        cached = [seq for seq in numbers if seq in known]
-        counts: dict[int, int] = dict(fetch(self.connection, _COUNTS, listed(cached))) if cached else {}
-        self._read_facts([seq for seq in numbers if seq not in known])
-        by_id = {id: _fact(known[seq], counts.get(seq)) for seq, id in numbers.items() if seq in known}
-        wanted = [by_id[id] for id in ids if id in by_id]
-        return wanted, {episode: titles[episode] for fact in wanted for episode in fact.episodes}
-
-    def outlines(self, ids: Sequence[FactId]) -> list[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
-        numbers, known = self.index.numbers(ids), self.cache.outlines
-        new = [seq for seq in numbers if seq not in known]
-        for row in fetch(self.connection, _OUTLINES, self.index.number, listed(new)) if new else ():
-            known[row[0]] = outline_of(numbers[row[0]], row[1:])
-        found = {id: known[seq] for seq, id in numbers.items() if seq in known}
-        return [found[id] for id in ids if id in found]
-
-    def _read_facts(self, seqs: Sequence[int]) -> None:
-        """Add the fields of facts to the cache."""
-        if not seqs:
-            return
-        wanted = listed(seqs)
-        mentioned, origins = self._mentions(wanted), self._sources(wanted)
-        for row in fetch(self.connection, _FACTS, wanted):
-            seq = row[0]
-            fields = fact_fields(row, self.bank, mentioned.get(seq, ()), origins.get(seq, _NONE))
-            self.cache.facts[seq] = fields
-
-    def _mentions(self, facts: str) -> Mapping[int, Sequence[Mention]]:
-        rows: list[tuple[int, int, str | None]] = fetch(self.connection, _MENTIONS, self.index.number, facts)
-        entities, mentions = self.cache.entities, self.cache.mentions
-        unknown = {entity for _, entity, _ in rows}.difference(entities)
-        if unknown:
-            entities.update((row[0], row[1:]) for row in fetch(self.connection, _ENTITIES, listed(unknown)))
-        found: dict[int, list[Mention]] = defaultdict(list)
-        for fact, entity, said in rows:
-            key = entity, said
-            if key not in mentions:
-                id, name, type = entities[entity]
-                mentions[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
-            found[fact].append(mentions[key])
-        return found
-
-    def _sources(self, facts: str) -> Mapping[int, tuple[list[str], ...]]:
-        """Return the ids of the sources of each fact by kind: messages, context, episodes, facts that it rests on."""
-        rows: list[tuple[int, int, int, str]] = fetch(self.connection, _SOURCES, self.index.number, facts)
-        episodes = self.cache.episodes
-        unknown = {source for _, kind, source, _ in rows if kind == EPISODE}.difference(episodes)
-        for seq, id, title in fetch(self.connection, _EPISODES, listed(unknown)) if unknown else ():
-            self.cache.titles[EpisodeId(id)] = title
-            episodes[seq] = EpisodeId(id)
-        found: dict[int, tuple[list[str], ...]] = {}
-        for fact, kind, source, id in rows:
-            if fact not in found:
-                found[fact] = ([], [], [], [])
-            found[fact][kind].append(episodes[source] if kind == EPISODE else id)
-        return found
-
-
-class Expander:
-    """Follows edges for queries that differ in their facts, entities, kinds and least weight alone."""
-
-    def __init__(self, rows: BankRows, allowed: Mask, compared: ComparedVectors) -> None:
-        self._rows = rows
-        self._index = rows.index
-        self._allowed = allowed
-        self._compared = compared
-        self._chosen: dict[int, tuple[float, Sequence[tuple[FactId, int]]]] = {}
-        """The weight of sharing each entity, and the facts that it leads to."""
-
-    def find(self, query: EdgeQuery) -> list[Edge]:
-        """Edges to facts that the scope lets through, in the order of their sources."""
-        ids = self._index.numbers(query.facts)
-        found = self._linked(ids, query) if ids else []
-        if not query.kinds or "entity" in query.kinds:
-            found += self._through_entities(ids, query)
-        return found
-
-    def _linked(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
-        """Stored links in both directions."""
-        links, wanted, least = self._rows.links(ids), query.kinds or _ALL, query.least
-        stored = [(id, *link) for seq, id in ids.items() for link in links[seq] if link[2] >= least]
-        rows = np.array([row for _, row, _, _ in stored], np.int64)
-        tokens: list[int] = self._index.column("tokens")[rows].tolist()
-        near = self._near_enough(rows, query.floor).tolist()
-        reached = [
-            (*link, count) for link, count, near in zip(stored, tokens, near, strict=True) if near and link[2] in wanted
-        ]
-        targets = self._index.ids.get([row for _, row, _, _, _ in reached])
-        return [
-            Edge(id, target, count, kind, weight)
-            for (id, _, kind, weight, count), target in zip(reached, targets, strict=True)
-        ]
-
-    def _through_entities(self, ids: Mapping[int, FactId], query: EdgeQuery) -> list[Edge]:
-        """Edges to the facts that share an entity with a fact, or that mention a given one."""
-        shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
-        connection, bank = self._rows.connection, self._index.number
-        for id, seq, name in fetch(connection, _NAMES, bank, listed(query.entities)) if query.entities else ():
-            shared[EntityId(id)].append((seq, name))
-        named = self._rows.entities(ids)
-        for seq in sorted(ids):
-            shared[ids[seq]] += named[seq]
-        self._choose({entity for joined in shared.values() for entity, _ in joined}, query)
-        return [
-            Edge(source, target, tokens, "entity", weight, name)
-            for source, joined in shared.items()
-            for entity, name in joined
-            for weight, reached in [self._chosen.get(entity, (0.0, ()))]
-            if weight >= query.least
-            for target, tokens in reached
-            if target != source
-        ]
-
-    def _choose(self, entities: Iterable[int], query: EdgeQuery) -> None:
-        """Note the weight of sharing each entity, the rarer, the more, and its facts, those most like the query."""
-        weights: list[float] = []
-        new: dict[int, Rows] = {}
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
+        """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
+        fan = query.fan
         for entity in entities:
-            if entity not in self._chosen:
-                rows = self._rows.mentioning(entity)
-                weight = 1.0 / math.sqrt(min(max(1, len(rows)), query.common))
-                if weight >= query.least:
-                    new[entity] = rows[-query.compared :]
-                    weights.append(weight)
-        if not new:
-            return
-        near = _divided(self._near_enough(np.concatenate([*new.values()]), query.floor), new.values())
-        chosen = [self._most_similar(rows[mask], query.fan) for rows, mask in zip(new.values(), near, strict=True)]
-        facts = _divided(shown(self._index, np.concatenate(chosen)), chosen)
-        self._chosen.update(zip(new, zip(weights, facts, strict=True), strict=True))
+            rows = self._mentioning(entity)[-query.compared :]
+            rows = rows[self._near_enough(rows, query.floor)]
+            if len(rows) > OVERSAMPLE * fan:
+                rows = rows[np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
+            if len(rows) > fan:
+                rows = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
+            for fact, tokens in shown(self.index, rows):
+                yield entity, fact, tokens
 
-    def _most_similar(self, rows: Rows, fan: int) -> Rows:
-        """Rows most similar to the query: sign bits choose some of them, whose cosines are compared."""
-        if len(rows) > OVERSAMPLE * fan:
-            rows = rows[np.argpartition(self._compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
-        if len(rows) > fan:
-            rows = rows[np.argpartition(-self._compared.cosines(rows), fan)[:fan]]
-        return rows
+    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
+        """Return nothing: the vectors that a search compares are compared once anyway."""
+        return ()
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
-        """True for rows that the scope allows and whose cosine reaches the floor."""
-        return self._allowed[rows] if floor <= -1.0 else self._allowed[rows] & (self._compared.cosines(rows) >= floor)
+        """Return True for rows that the scope allows and whose cosine reaches the floor."""
+        return self.allowed[rows] if floor <= -1.0 else self.allowed[rows] & (self.compared.cosines(rows) >= floor)
 
 
 def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
+    """Return the ids and tokens of facts."""
     return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))
 
 
-def _divided(joined: S, parts: Iterable[Rows]) -> list[S]:
-    """Return the parts of a sequence that are as long as these."""
-    ends = [*accumulate(map(len, parts), initial=0)]
-    return [joined[first:last] for first, last in pairwise(ends)]
+def _read_revisions(connection: Connection, index: BankIndex, seqs: Sequence[int]) -> dict[int, set[Revision]]:
+    """Return the links by which facts replace or outdate others, by the numbers of facts at either end."""
+    stored: list[tuple[int, int, int, float]] = fetch(connection, _REVISIONS, index.number, listed(seqs))
+    places = index.places(seq for newer, older, _, _ in stored for seq in (newer, older))
+    known = dict(zip(places, shown(index, np.array([*places.values()], np.int64)), strict=True))
+    mentioned: dict[int, int] = dict(fetch(connection, _MENTIONED, listed({newer for newer, *_ in stored})))
+    found: dict[int, set[Revision]] = {seq: set() for seq in seqs}
+    for newer, older, kind, weight in stored:
+        if newer in places and older in places:
+            (new, new_tokens), (old, old_tokens) = known[newer], known[older]
+            at = instant(mentioned[newer])
+            edge = RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at)
+            for seq in {newer, older} & found.keys():
+                found[seq].add((places[newer], places[older], edge))
+    return found
 
 
 def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
@@ -527,14 +346,6 @@ def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
         own["access_count"] = access_count
     own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
     return Fact.trusted(own)
-
-
-_NAMED = """
-SELECT entity_names.name, entities.id, entities.name, entities.type
-FROM entity_names JOIN entities ON entities.seq = entity_names.entity
-WHERE entity_names.bank = ? AND entity_names.name IN (SELECT value FROM json_each(?))
-ORDER BY entity_names.name, entity_names.entity
-"""
 
 
 class SqliteBankReader(BankSearch):
@@ -555,7 +366,7 @@ class SqliteBankReader(BankSearch):
         self._loaded: BankIndex | None = None
         self._filtered: list[tuple[Scope, Mask]] = []
         self._compared: list[tuple[Vector, ComparedVectors]] = []
-        self._expanders: list[tuple[EdgeQuery, Expander]] = []
+        self._edges = EdgeSearch()
 
     @property
     def _index(self) -> BankIndex:
@@ -566,15 +377,19 @@ class SqliteBankReader(BankSearch):
 
     @cached_property
     def _rows(self) -> BankRows:
-        cache = self._caches.get(self._connection, self._index)
-        return BankRows(self._connection, self._bank, self._index, cache)
+        return self._caches.get(self._connection, self._index)
+
+    def _fetch(self, statement: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement with two parameters, the bank and some ids."""
+        wanted = list(ids)
+        return fetch(self._connection, statement, self._index.number, listed(wanted)) if wanted else []
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
         for known, compared in self._compared:
             if known is vector:
                 return compared
-        self._compared.append((vector, self._index.compared(vector)))
+        self._compared.append((vector, ComparedVectors(self._index.vectors, vector)))
         return self._compared[-1][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
@@ -607,8 +422,7 @@ class SqliteBankReader(BankSearch):
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
     def named_entities(self, text: str) -> list[Mention]:
-        number = self._index.number
-        return entity_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, number, listed(names)))
+        return entity_rows.named_entities(self._connection, self._index.number, text)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         return rows.instructions(self._connection, self._index.number, scope, limit=limit)
@@ -616,20 +430,24 @@ class SqliteBankReader(BankSearch):
     def edges(self, query: EdgeQuery) -> list[Edge]:
         with self._reading():
             self.prepare(query.scope, query.space)
-            for known, expander in self._expanders:
-                if _leads_alike(known, query):
-                    return expander.find(query)
-            expander = Expander(self._rows, self.allowed(query.scope), self._compare(query.vector))
-            self._expanders.append((query, expander))
-            return expander.find(query)
+            allowed, compared = self.allowed(query.scope), self._compare(query.vector)
+            graph = SqliteGraph(self._connection, self._index, self._rows, allowed, compared)
+            return self._edges.find(graph, query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
         with self._reading():
-            return self._rows.token_vectors(facts)
+            known = self._rows.tokens
+            for id, width, packed in self._fetch(_TOKENS, (id for id in facts if id not in known)):
+                known[id] = width, packed
+            return decode_tokens([known.get(id) for id in facts])
 
     def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
         with self._reading():
-            return self._rows.revisions(self.allowed(scope), facts)
+            allowed, known, numbers = self.allowed(scope), self._rows.revisions, self._index.numbers(facts)
+            if new := [seq for seq in numbers if seq not in known]:
+                known.update(_read_revisions(self._connection, self._index, new))
+            found = sorted({revision for seq in numbers for revision in known[seq]})
+            return [edge for newer, older, edge in found if allowed[newer] and allowed[older]]
 
     def search(self, request: SearchRequest) -> SearchResult:
         with self._reading():
@@ -637,21 +455,20 @@ class SqliteBankReader(BankSearch):
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         with self._reading():
-            found, titles = self._rows.load(facts)
-            by_id = MessageSelect(ids=messages)
-            said = reads.messages_of(self._connection, self._index.number, by_id) if messages else []
-            return Loaded(facts=found, messages=said, titles=titles)
+            number, known, titles = self._index.number, self._rows.facts, self._rows.titles
+            counts: dict[FactId, int] = dict(self._fetch(_COUNTS, (id for id in facts if id in known)))
+            new = [id for id in facts if id not in known]
+            if new:
+                known.update(reads.fact_fields_by_id(self._connection, number, self._bank, new))
+            found = [_fact(known[id], counts.get(id)) for id in facts if id in known]
+            episodes = {episode for fact in found for episode in fact.episodes}
+            titles.update(self._fetch(_TITLES, episodes - titles.keys()))
+            said = reads.messages_of(self._connection, number, MessageSelect(ids=messages)) if messages else []
+            return Loaded(facts=found, messages=said, titles={episode: titles[episode] for episode in episodes})
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
         with self._reading():
-            return self._rows.outlines(facts)
-
-
-def _leads_alike(one: EdgeQuery, other: EdgeQuery) -> bool:
-    """Return True if both queries choose the same facts of an entity."""
-    numbers = one.fan, one.compared, one.common, one.floor
-    return (
-        one.scope is other.scope
-        and one.vector is other.vector
-        and numbers == (other.fan, other.compared, other.common, other.floor)
-    )
+            known = self._rows.outlines
+            for id, *row in self._fetch(_OUTLINES, (id for id in facts if id not in known)):
+                known[id] = outline_of(id, row)
+            return [known[id] for id in facts if id in known]

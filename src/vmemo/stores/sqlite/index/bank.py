@@ -415,9 +415,10 @@ class BankIndex:
         seqs = self.column("seq")[np.fromiter(known.values(), np.int64, len(known))]
         return dict(zip(seqs.tolist(), known, strict=True))
 
-    def compared(self, query: NDArray[np.float32]) -> ComparedVectors:
-        """The facts' vectors, to be compared with a query by the searches below."""
-        return ComparedVectors(self.vectors, query)
+    def places(self, seqs: Iterable[int]) -> dict[int, int]:
+        """Return the rows of facts by number, ascending; numbers that are not in this view are left out."""
+        rows = self.at(sorted(set(seqs)))
+        return dict(zip(self.column("seq")[rows].tolist(), rows.tolist(), strict=True))
 
     def nearest(self, compared: ComparedVectors, allowed: Mask, limit: int, floor: float) -> Ranking:
         rows, cosines = compared.nearest(allowed, limit)
