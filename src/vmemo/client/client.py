@@ -19,7 +19,7 @@ from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
 from vmemo.models.base import ALL_BANKS
-from vmemo.models.requests import LARGEST_PAGE, Request, Returns
+from vmemo.models.requests import LARGEST_PAGE, Request
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
 from vmemo.transfer.files import create_private
 
@@ -100,7 +100,7 @@ class Client(Verbs):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(host={self._connection.host!r}, bank={self._name!r})"
 
-    async def run(self, request: Returns[R]) -> R:
+    async def run(self, request: r.Returns[R]) -> R:
         """Send a request to the server and return its result."""
         if isinstance(request, r.BanksRequest):
             return cast("R", await self._banks())

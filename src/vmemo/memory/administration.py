@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
@@ -46,21 +45,17 @@ from vmemo.transfer.incoming import load_bank
 
 
 async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
-    """Delete a target with everything derived from it."""
-    await session.open()
-    target = ForgetTarget(
-        messages=[MessageId(id) for id in request.messages],
-        document=request.document,
-        bank=request.bank,
-    )
     if request.entity is not None:
         # Pending messages may mention the entity too.
         await _process_pending(session)
-        target = replace(target, entity=await entity_id(session, request.entity))
-    return await forget_target(session, target)
+    return await _forget(session, await _target(session, request))
 
 
-async def forget_target(session: MemorySession, target: ForgetTarget) -> Forgotten:
+async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
+    return await _forget(session, await _target(session, request))
+
+
+async def _forget(session: MemorySession, target: ForgetTarget) -> Forgotten:
     """Delete a target, and process again the messages that shared an episode with deleted ones."""
     forgetting.clear_cache(session.context.embedder)
     forgotten = await forgetting.forget(session.store, session.bank, target)
@@ -93,8 +88,6 @@ async def replace_messages(session: MemorySession, request: RetainRequest, remov
 
 
 async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) -> Merge:
-    """Merge two entities, and queue new observations of the one that remains."""
-    await session.open()
     keep, absorb = await entity_id(session, request.keep), await entity_id(session, request.absorb)
     reason, observe = request.reason or "requested by the caller", session.context.llm is not None
     merge = await entity_merges.merge_entities(session.store, session.bank, keep, absorb, reason, observe=observe)
@@ -102,15 +95,11 @@ async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) 
 
 
 async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> EntityId:
-    """Undo a merge and return the entity that is separate again."""
-    await session.open()
     observe = session.context.llm is not None
     return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
 
 
 async def maintain(session: MemorySession) -> Maintained:
-    """Run maintenance."""
-    await session.open()
     done = await maintenance.maintain(session.bank, session.context)
     if done.forgotten:
         await _process_pending(session)
@@ -172,20 +161,17 @@ async def left_to_reprocess(session: MemorySession) -> int:
 
 
 async def reembed(session: MemorySession) -> int:
-    """Embed all facts again and return their number."""
     await session.store.open()
     return await reembed_bank(session.bank, session.store, session.context.embedder)
 
 
 async def export(session: MemorySession, path: Path) -> int:
-    """Write the bank to a file and return the number of records."""
     await session.recheck()
     await session.runtime.access.flush()
     return await files.export(session.store, session.bank, path)
 
 
 async def import_bank(session: MemorySession, path: Path) -> int:
-    """Load an exported bank and return the number of its messages."""
     await session.store.open()
     source = files.read(path, session.bank, counter=session.context.counter)
     await load_bank(session.store, source.bank, source.records)
@@ -229,32 +215,19 @@ async def _target(session: MemorySession, request: ForgetRequest | DeleteFactReq
         return ForgetTarget(fact=found.id) if isinstance(found, Fact) else ForgetTarget(messages=[found.id])
     if request.entity is not None:
         return ForgetTarget(entity=await entity_id(session, request.entity))
-    return ForgetTarget(messages=[MessageId(id) for id in request.messages], document=request.document)
-
-
-async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
-    """Delete a fact, or a message that was recalled verbatim."""
-    await session.open()
-    found = await by_any_id(session, request.fact)
-    if isinstance(found, Fact):
-        return await forget_target(session, ForgetTarget(fact=found.id))
-    return await forget_target(session, ForgetTarget(messages=[found.id]))
-
-
-async def list_webhooks(session: MemorySession) -> list[Webhook]:
-    """Return the webhooks without their secrets."""
-    return [webhook.public() for webhook in await _stored_webhooks(session)]
+    return ForgetTarget(
+        messages=[MessageId(id) for id in request.messages], document=request.document, bank=request.bank
+    )
 
 
 async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> SignedWebhook:
-    """Add a webhook with a new secret."""
     host = split_webhook_url(request.url).hostname or ""
     if names_private_host(host) and not session.context.settings.webhook_private:
         raise InvalidInput(
             f"A webhook can't reach the private host {host!r}. Nothing was stored. Use a public one, or set "
             "VMEMO_WEBHOOK_PRIVATE=true (Settings(webhook_private=True)) where workers may call private addresses."
         )
-    stored = await _stored_webhooks(session)
+    stored = await stored_webhooks(session)
     if (known := next((each for each in stored if each.id == request.id), None)) is not None:
         return known
     if len(stored) >= MAX_WEBHOOKS:
@@ -267,8 +240,7 @@ async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> Sig
 
 
 async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) -> Webhook:
-    """Delete a webhook with its queued deliveries."""
-    found = next((each.public() for each in await _stored_webhooks(session) if each.id == request.webhook), None)
+    found = next((each.public() for each in await stored_webhooks(session) if each.id == request.webhook), None)
     if found is None:
         raise NotFound(f"There is no webhook {request.webhook!r} in bank {session.bank!r}.")
     queued = await session.store.jobs(session.bank, ["webhook"])
@@ -277,8 +249,8 @@ async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) 
     return found
 
 
-async def _stored_webhooks(session: MemorySession) -> list[SignedWebhook]:
-    await session.open()
+async def stored_webhooks(session: MemorySession) -> list[SignedWebhook]:
+    """Return the webhooks with their secrets."""
     if not isinstance(session.store, WebhookStore):
         raise Unsupported(
             f"{type(session.store).__name__} can't store webhooks: it does not implement the WebhookStore port."

@@ -17,7 +17,6 @@ from vmemo.memory.retain import import_from
 from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
-from vmemo.models.requests import Returns
 from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
@@ -73,12 +72,12 @@ class Memory(Verbs):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session.store!r}, bank={self._session.bank!r})"
 
-    async def run(self, request: Returns[R]) -> R:
+    async def run(self, request: r.Returns[R]) -> R:
         """Execute a request in this process."""
         async with self._turn(request):
             return await self._session.run(lambda: _execute(self._session, request))
 
-    def _turn(self, request: Returns[object]) -> AbstractAsyncContextManager[None]:
+    def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[None]:
         """Wait for other requests, if they are limited."""
         session, requests = self._session, self._session.runtime.requests
         return nullcontext() if requests is None else requests.turn(request, session.caller, session.bank)
@@ -227,8 +226,14 @@ class Memory(Verbs):
     reembed_sync = twin(reembed)
 
 
-async def _execute(session: MemorySession, request: Returns[object]) -> Any:  # noqa: C901 - one per verb
+async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  # noqa: C901 - one per verb
     """Call the function of a request. Its result is what the request `Returns`."""
+    if isinstance(request, r.BanksRequest):
+        return await inspect.banks(session)
+    if isinstance(request, r.ReprocessRequest):
+        # Also a bank of another embedder.
+        return await administration.reprocess(session)
+    await session.open()
     match request:
         case r.RetainRequest():
             return await retain.retain(session, request)
@@ -256,16 +261,14 @@ async def _execute(session: MemorySession, request: Returns[object]) -> Any:  # 
             return await inspect.pin_fact(session, request)
         case r.StatusRequest():
             return await inspect.status(session)
-        case r.BanksRequest():
-            return await inspect.banks(session)
         case r.ProfileRequest():
-            return await inspect.profile(session)
+            return await inspect.bank_profile(session)
         case r.CreateBankRequest():
             return await inspect.create_bank(session, request)
         case r.ProfileUpdate():
-            return await inspect.update_profile(session, request)
+            return await inspect.update_profile(session, request.profile)
         case r.FormerProfilesRequest():
-            return await inspect.former_profiles(session)
+            return await session.store.former_profiles(session.bank)
         case r.BackgroundRequest():
             return await reflect.add_background(session, request)
         case r.MessagesRequest():
@@ -277,28 +280,26 @@ async def _execute(session: MemorySession, request: Returns[object]) -> Any:  # 
         case r.EntitiesRequest():
             return await inspect.entities(session, request)
         case r.OpinionsRequest():
-            return await inspect.opinions(session)
+            return await inspect.current_facts(session, "opinion")
         case r.ObservationsRequest():
             return await inspect.observations(session, request)
         case r.TrajectoryRequest():
             return await inspect.trajectory(session, request)
         case r.MergesRequest():
-            return await inspect.merges(session)
+            return [merge.public() for merge in await session.reads.merges(session.bank)]
         case r.MergeEntitiesRequest():
             return await administration.merge_entities(session, request)
         case r.UndoMergeRequest():
             return await administration.undo_merge(session, request)
         case r.JobsRequest():
-            return await inspect.jobs(session)
+            return await session.store.jobs(session.bank)
         case r.WebhooksRequest():
-            return await administration.list_webhooks(session)
+            return [webhook.public() for webhook in await administration.stored_webhooks(session)]
         case r.AddWebhookRequest():
             return await administration.add_webhook(session, request)
         case r.DeleteWebhookRequest():
             return await administration.delete_webhook(session, request)
         case r.MaintainRequest():
             return await administration.maintain(session)
-        case r.ReprocessRequest():
-            return await administration.reprocess(session)
         case _:
             raise TypeError(f"There is no verb for {type(request).__name__}.")

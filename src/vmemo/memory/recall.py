@@ -30,12 +30,11 @@ async def recall(
     with_questions: bool = False,
 ) -> Recalled:
     """Return facts by relevance, and count them as accessed."""
-    await session.open()
     runtime = session.runtime
     found = await pipeline.recall(
         request, session.bank, runtime.reading, runtime.time_resolver, tense=tense, with_questions=with_questions
     )
-    session.runtime.access.add(session.bank, [hit.fact.id for hit in found.hits if not hit.verbatim])
+    runtime.access.add(session.bank, [hit.fact.id for hit in found.hits if not hit.verbatim])
     return found
 
 
@@ -64,23 +63,28 @@ class _User:
 
 async def context(session: MemorySession, request: ContextRequest) -> PromptContext:
     """Return the profile, instructions, pinned, recent and relevant facts that fit into the budget."""
-    await session.open()
-    found = await _relevant(session, request)
-    instructions = await _facts(
-        session, FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_INSTRUCTIONS)
+    bank, reads = session.bank, session.reads
+    found = None
+    if request.query is not None:
+        found = await recall(session, RecallRequest(query=request.query, max_tokens=request.max_tokens))
+    instructions = await reads.facts(
+        bank, FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_INSTRUCTIONS)
     )
     recent = await _recent(session)
-    sources = await _sources(session, [*instructions, *recent])
+    ids = list(dict.fromkeys(id for fact in (*instructions, *recent) for id in fact.messages))
+    sources = await reads.messages(bank, MessageSelect(ids=ids))
     user = await _user(session, request.user, sources)
     said = {message.id for message in sources if user.may_have_said(message)}
     own = [fact for fact in instructions if not fact.messages or said.intersection(fact.messages)]
     tokens = min(session.context.settings.instruction_tokens, request.max_tokens)
     relevant = {hit.id for hit in found.hits} if found else set[FactId]()
     chosen = choose_instructions(own, relevant, tokens, question=request.query or "")
+    about = [user.entity.id] if user.entity else []
+    observed = FactSelect(entities=about, current=True, networks=("observation",))
     candidates: dict[Section, Sequence[Hit]] = {
-        "profile": _as_hits(await _profile(session, user)),
+        "profile": _as_hits(await reads.facts(bank, observed) if user.entity else []),
         "instructions": _as_hits(chosen),
-        "pinned": _as_hits(await _facts(session, PINNED)),
+        "pinned": _as_hits(await reads.facts(bank, PINNED)),
         "recent": _as_hits(recent),
         "relevant": found.hits if found else (),
     }
@@ -91,25 +95,14 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     return await asyncio.to_thread(prompt.fit, request.max_tokens, session.context.counter)
 
 
-async def _relevant(session: MemorySession, request: ContextRequest) -> Recalled | None:
-    if request.query is None:
-        return None
-    return await recall(session, RecallRequest(query=request.query, max_tokens=request.max_tokens))
-
-
 async def _recent(session: MemorySession) -> list[Fact]:
     """Return the facts of the latest session, newest first: those without a pause that would begin a new episode."""
     select = FactSelect(current=True, networks=("world", "experience"), newest_first=True, limit=MAX_RECENT)
-    newest = await _facts(session, select)
+    newest = await session.reads.facts(session.bank, select)
     gaps = [later.mentioned_at - earlier.mentioned_at for later, earlier in pairwise(newest)]
     gap = session.context.settings.episode_gap
     last = next((n for n, pause in enumerate([*gaps, timedelta.max]) if pause > gap), 0)
     return newest[: last + 1]
-
-
-async def _sources(session: MemorySession, facts: Sequence[Fact]) -> list[Message]:
-    ids = list(dict.fromkeys(id for fact in facts for id in fact.messages))
-    return await session.reads.messages(session.bank, MessageSelect(ids=ids)) if ids else []
 
 
 async def _user(session: MemorySession, given: str | None, sources: Sequence[Message]) -> _User:
@@ -137,16 +130,6 @@ async def _user(session: MemorySession, given: str | None, sources: Sequence[Mes
 
 def _people(named: list[Entity]) -> list[Entity]:
     return [entity for entity in named if entity.type == "PERSON"] or named
-
-
-async def _profile(session: MemorySession, user: _User) -> list[Fact]:
-    if user.entity is None:
-        return []
-    return await _facts(session, FactSelect(entities=[user.entity.id], current=True, networks=("observation",)))
-
-
-async def _facts(session: MemorySession, select: FactSelect) -> list[Fact]:
-    return await session.reads.facts(session.bank, select)
 
 
 def _as_hits(facts: Sequence[Fact]) -> list[Hit]:

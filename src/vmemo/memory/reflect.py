@@ -35,7 +35,6 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
     llm = session.context.llm
     if llm is None and schema is not None:
         raise Unsupported("An answer in a schema needs a language model; pass llm= to Memory.")
-    await session.open()
     if llm is None:
         answer = await pipeline.quote_memory(
             request.query,
@@ -70,11 +69,9 @@ async def reflect_stream(session: MemorySession, request: ReflectRequest) -> Asy
 
 
 async def add_background(session: MemorySession, request: BackgroundRequest) -> Profile:
-    """Merge a statement into the profile's background."""
     llm = session.context.llm
     if llm is None:
         raise Unsupported("Merging a background needs a language model; without one, replace it with profile().")
-    await session.open()
     structured = StructuredLLM(llm)
     snippet = await redact_text(request.snippet, session.context.redactor)
     try:

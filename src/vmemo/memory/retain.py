@@ -22,8 +22,8 @@ from vmemo.errors import (
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
-from vmemo.models import BankId, Fact, FactId, Message, MessageId, utc_now
-from vmemo.models.changes import Changes, ExtractionResult, FactDraft, FoundName
+from vmemo.models import BankId, FactId, Message, MessageId, utc_now
+from vmemo.models.changes import ExtractionResult, FactDraft, FoundName, NewFact
 from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect
@@ -65,6 +65,7 @@ async def derive_stored(session: MemorySession, request: RetainRequest, stored: 
 
 async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
     """Derive facts from messages that were stored; a failure is reported as `problem`."""
+    pending = len(stored.stored)
     try:
         derived = await _process(session, stored.stored)
     except EmbedderMismatch as error:
@@ -76,7 +77,8 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
         raise
     except Exception as error:
         # Also an error of the caller's own extractor or model: the messages are stored all the same.
-        pending = await _pending(session, stored)
+        with suppress(StoreError):
+            pending = (await session.store.status(session.bank)).pending
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
     skipped = (*stored.skipped, *derived.skipped)
     return derived.model_copy(update={"stored": stored.stored, "skipped": skipped, "redacted": stored.redacted})
@@ -84,7 +86,6 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
 
 async def process(session: MemorySession, request: ProcessRequest) -> Retained:
     """Derive facts from all pending messages."""
-    await session.open()
     session.context.derived_messages.drop(session.bank, request.messages)
     try:
         return await _process(session, request.messages)
@@ -142,13 +143,6 @@ async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[Fa
     return tuple(fact.id for fact in facts if fact.episodes)
 
 
-async def _pending(session: MemorySession, stored: Retained) -> int:
-    """Return the bank's pending messages, or the stored ones if the database does not respond."""
-    with suppress(StoreError):
-        return (await session.store.status(session.bank)).pending
-    return len(stored.stored)
-
-
 PAGE = 500
 """Messages or facts that are committed together."""
 R = TypeVar("R")
@@ -163,12 +157,12 @@ async def import_from(session: MemorySession, path: Path, format: ForeignFormat 
     facts, superseded = _newest(found.facts)
     records, redacted = await _redacted(session, replace(found, facts=facts, skipped=(*found.skipped, *superseded)))
     await session.open()
+    messages = [*prepare(records.verbatim, infer=False), *prepare(records.messages, infer=True)]
     everything = Retained.combined(
         [
             Retained(skipped=tuple(records.skipped), redacted=redacted),
             *[await _store_facts(session, page, chosen) for page in _pages(records.facts)],
-            *[await _store(session, page) for page in _pages(prepare(records.verbatim, infer=False))],
-            *[await _store(session, page) for page in _pages(prepare(records.messages, infer=True))],
+            *[await store_messages(session.bank, page, session.store) for page in _pages(messages)],
         ]
     )
     if not records.messages:
@@ -202,10 +196,6 @@ async def _redacted(session: MemorySession, records: ForeignRecords) -> tuple[Fo
     return replace(records, messages=messages, verbatim=verbatim, facts=facts), one + two + three
 
 
-async def _store(session: MemorySession, messages: Sequence[Message]) -> Retained:
-    return await store_messages(session.bank, messages, session.store)
-
-
 async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], engine: str) -> Retained:
     """Store facts that the bank does not have, each with a message in its words that is not processed again."""
     context, bank = session.context, session.bank
@@ -224,23 +214,22 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         drafts = tuple([_draft(message, fact) for message, fact in new.values()])
         encoded = await encode_drafts(bank, revision, ExtractionResult(drafts=drafts, engine=engine), context)
         changes = await plan_stated(bank, revision, encoded, context)
-        facts = [replace(item, fact=_ended(item.fact, new[item.fact.messages[0]][1])) for item in changes.facts]
-        changes = replace(changes, facts=facts, messages=[message for message, _ in new.values()])
-        if await context.store.commit(_with_observations(changes, session)):
+        facts = [_with_ends(item, new[item.fact.messages[0]][1]) for item in changes.facts]
+        mentioned = dict.fromkeys(mention.id for item in facts for mention in item.fact.entities)
+        changes = replace(
+            changes,
+            facts=facts,
+            messages=[message for message, _ in new.values()],
+            jobs=[] if context.llm is None else [observation_job(id) for id in mentioned],
+        )
+        if await context.store.commit(changes):
             context.entity_cache.committed(bank, revision, changes)
             return Retained.combined([stored_of(messages, new.keys()), retained_by(changes, encoded.result.usage)])
 
 
-def _with_observations(changes: Changes, session: MemorySession) -> Changes:
-    """Return the changes with the jobs that describe the entities of the new facts, if there is a language model."""
-    if session.context.llm is None:
-        return changes
-    mentioned = dict.fromkeys(mention.id for item in changes.facts for mention in item.fact.entities)
-    return replace(changes, jobs=[observation_job(id) for id in mentioned])
-
-
-def _ended(fact: Fact, stated: StatedFact) -> Fact:
-    return fact.model_copy(update={"expired_at": stated.expired_at, "expires_at": stated.expires_at})
+def _with_ends(item: NewFact, stated: StatedFact) -> NewFact:
+    ends = {"expired_at": stated.expired_at, "expires_at": stated.expires_at}
+    return replace(item, fact=item.fact.model_copy(update=ends))
 
 
 def _draft(message: Message, stated: StatedFact) -> FactDraft:

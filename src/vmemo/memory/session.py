@@ -82,7 +82,7 @@ class AccessCounts:
         while taken:
             bank, buffer = taken.popitem()
             try:
-                await self._write(bank, buffer)
+                await self._store.commit(Changes(bank=bank, spending=buffer.spent, accesses=buffer.counts))
             except (NotFound, OutcomeUnknown):
                 # Do not count twice what may have been written.
                 continue
@@ -91,9 +91,6 @@ class AccessCounts:
                     for other, left in [(bank, buffer), *taken.items()]:
                         self._keep(other, left)
                 raise
-
-    async def _write(self, bank: BankId, buffer: _Buffer) -> None:
-        await self._store.commit(Changes(bank=bank, spending=buffer.spent, accesses=buffer.counts))
 
     async def close(self) -> None:
         """Write everything and stop."""
@@ -131,8 +128,13 @@ class MemoryRuntime:
     @staticmethod
     def of(context: RetainContext) -> MemoryRuntime:
         """Return the runtime of a context; nothing is opened yet."""
-        access = AccessCounts(context.store, ACCESS_DELAY)
-        return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access), _reading(context))
+        access, reading, time_resolver = AccessCounts(context.store, ACCESS_DELAY), context, None
+        if context.llm is not None and context.settings.question_timeout > 0:
+            time_resolver = LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
+        if isinstance(context.store, ReplicatedStore) and context.store.replica is not None:
+            reading = copy(context)
+            object.__setattr__(reading, "store", context.store.replica)
+        return MemoryRuntime(context, Worker(context), access, time_resolver, reading)
 
     def start_background_jobs(self, bank: BankId) -> None:
         """Run the bank's opinion and observation jobs in this process, unless the settings disable it."""
@@ -173,20 +175,6 @@ class MemoryRuntime:
             elif not task.get_loop().is_closed():
                 task.get_loop().call_soon_threadsafe(task.cancel)
         self._background.clear()
-
-
-def _reading(context: RetainContext) -> Context:
-    if not isinstance(context.store, ReplicatedStore) or context.store.replica is None:
-        return context
-    reading = copy(context)
-    object.__setattr__(reading, "store", context.store.replica)
-    return reading
-
-
-def _time_resolver(context: RetainContext, access: AccessCounts) -> LLMTimeResolver | None:
-    if context.llm is None or context.settings.question_timeout <= 0:
-        return None
-    return LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
 
 
 @runtime_checkable

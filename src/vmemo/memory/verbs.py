@@ -35,7 +35,6 @@ from vmemo.models.requests import (
     NewMessage,
     RecallOptions,
     ReflectOptions,
-    Returns,
     chat_values,
 )
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
@@ -160,7 +159,7 @@ class Verbs(Resource):
     """
 
     @abstractmethod
-    async def run(self, request: Returns[R]) -> R:
+    async def run(self, request: r.Returns[R]) -> R:
         """Execute a request of `vmemo.models.requests` and return its result.
 
         A retain whose facts could not be derived returns the reason as `problem` here, where `retain()` raises it.
