@@ -185,22 +185,11 @@ def _backlog_table(backlog: Sequence[Backlog]) -> Table:
 
 def _spending_table(spending: Sequence[Spending]) -> Table:
     rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
-    for each in (*spending, *([_total(spending)] if len(spending) > 1 else [])):
+    total = [sum(spending, Spending(step="all", model=""))] if len(spending) > 1 else []
+    for each in (*spending, *total):
         counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
         rows.add_row(each.step, Text(one_line(each.model)), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
     return rows
-
-
-def _total(spending: Sequence[Spending]) -> Spending:
-    return Spending(
-        step="all",
-        model="",
-        calls=sum(each.calls for each in spending),
-        failures=sum(each.failures for each in spending),
-        input_tokens=sum(each.input_tokens for each in spending),
-        output_tokens=sum(each.output_tokens for each in spending),
-        cost=sum(each.cost for each in spending),
-    )
 
 
 def _counts(status: Status) -> list[tuple[str, str]]:

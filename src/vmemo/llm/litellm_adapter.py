@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,8 +14,8 @@ from typing import Any
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, MissingExtra
 from vmemo.llm.connections import stream_whole
 from vmemo.llm.openai import (
+    ModelAdapter,
     Prices,
-    ResponseParser,
     error_for_status,
     response_schema,
     retry_after_seconds,
@@ -30,11 +31,10 @@ _IMPORT_ENVIRONMENT = {
 }
 
 
-class LiteLLM:
+class LiteLLM(ModelAdapter):
     """A model by its LiteLLM name, such as `bedrock/amazon.nova-lite-v1:0`; LiteLLM reads its own key variables.
 
-    One `complete` is one request without retries, within `timeout` seconds. Without `prices`, the cost is LiteLLM's
-    estimate.
+    Without `prices`, the cost is LiteLLM's estimate.
     """
 
     def __init__(
@@ -48,14 +48,12 @@ class LiteLLM:
         prices: Prices | None = None,
         temperature: float | None = 0.0,
     ) -> None:
+        super().__init__(name or model, timeout, prices)
         self._litellm = _import_litellm()
         self._openai_error: type[Exception] = import_module("openai").OpenAIError
         self._model = model
-        self._name = name or model
         options = {"api_key": api_key, "base_url": base_url, "temperature": temperature}
         self._options = {key: value for key, value in options.items() if value is not None}
-        self._timeout = timeout
-        self._prices = prices
         try:
             self._litellm.get_llm_provider(model=model, api_base=base_url)
             self._supports_schemas: bool = self._litellm.supports_response_schema(model=model)
@@ -64,33 +62,30 @@ class LiteLLM:
                 f"LiteLLM does not know the model {model!r}; use a name such as openai/gpt-5-mini"
             ) from error
 
-    @property
-    def name(self) -> str:
-        """The given name, or else the model's."""
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"LiteLLM({self._name!r})"
-
     async def complete(self, request: LLMRequest) -> Completion:
         """Return the model's answer."""
-        parser = ResponseParser(describe=self._describe, max_tokens=request.max_tokens, prices=self._prices)
-        try:
+        with self._errors(request):
             async with asyncio.timeout(self._timeout):
                 response = await self._litellm.acompletion(**self._arguments(request))
-        except (TimeoutError, self._litellm.Timeout) as error:
-            raise parser.timed_out(self._timeout) from error
-        except (self._openai_error, self._litellm.BudgetExceededError) as error:
-            # The message may quote the request.
-            raise self._error(error) from None
-        completion = parser.parse_body(response.model_dump_json(warnings=False).encode())
+        completion = self._parser(request).parse_body(response.model_dump_json(warnings=False).encode())
         cost = getattr(response, "_hidden_params", {}).get("response_cost")
         if self._prices or not isinstance(cost, float):
             return completion
         return replace(completion, usage=completion.usage.model_copy(update={"cost": cost}))
 
-    def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """Yield the whole answer as one delta: LiteLLM's streams drop refusals and report aborted answers as whole."""
+    @contextmanager
+    def _errors(self, request: LLMRequest) -> Generator[None]:
+        with super()._errors(request):
+            try:
+                yield
+            except self._litellm.Timeout as error:
+                raise TimeoutError from error
+            except (self._openai_error, self._litellm.BudgetExceededError) as error:
+                # The message may quote the request.
+                raise self._error(error) from None
+
+    def _deltas(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        # LiteLLM's streams drop refusals and report aborted answers as whole.
         return stream_whole(self, request)
 
     async def close(self) -> None:
@@ -127,9 +122,6 @@ class LiteLLM:
             problem = f"failed or can't be reached ({type(error).__name__})"
             return LLMUnavailable(self._describe(problem), retry_after=retry_after)
         return error_for_status(status, self._describe("answered with status"), retry_after=retry_after)
-
-    def _describe(self, event: str) -> str:
-        return f"The model {self._name} {event}"
 
 
 def _import_litellm() -> Any:

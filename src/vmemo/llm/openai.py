@@ -6,8 +6,8 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -109,32 +109,26 @@ def response_schema(request: LLMRequest) -> dict[str, JsonValue]:
     strict = not request.omit_empty
     return {
         "name": schema_name(request.step),
-        "schema": strict_schema(request.schema) if strict else _portable(request.schema),
+        "schema": strict_schema(request.schema, strict=strict),
         "strict": strict,
     }
 
 
-def _portable(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the schema without the keywords that not every server accepts; optional properties stay optional."""
-    node = {key: value for key, value in schema.items() if key not in _DROPPED}
-    for key in ("properties", "$defs"):
-        parts = node.get(key)
-        if isinstance(parts, dict):
-            node[key] = {name: _portable(part) if isinstance(part, dict) else part for name, part in parts.items()}
-    items = node.get("items")
-    return {**node, "items": _portable(items)} if isinstance(items, dict) else node
+def strict_schema(schema: Mapping[str, JsonValue], *, strict: bool = True) -> dict[str, JsonValue]:
+    """Return the schema without the keywords that not every server accepts.
 
-
-def strict_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the schema in the strict form: every property is required and additional properties are forbidden.
-
-    An optional property becomes nullable. Objects with free keys are kept as they are.
+    In the strict form every property is required, an optional one becomes nullable, and additional properties are
+    forbidden. Objects with free keys are kept as they are.
     """
-    if "$ref" in schema:
+    if strict and "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    node = {_RENAMED.get(key, key): _strict_part(key, value) for key, value in schema.items() if key not in _DROPPED}
+    node = {
+        _RENAMED.get(key, key) if strict else key: _part(key, value, strict=strict)
+        for key, value in schema.items()
+        if key not in _DROPPED
+    }
     properties = node.get("properties")
-    if isinstance(properties, dict):
+    if strict and isinstance(properties, dict):
         listed = schema.get("required")
         required = listed if isinstance(listed, list) else []
         node["properties"] = {
@@ -145,13 +139,16 @@ def strict_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return node
 
 
-def _strict_part(key: str, value: JsonValue) -> JsonValue:
+def _part(key: str, value: JsonValue, *, strict: bool) -> JsonValue:
     if isinstance(value, dict):
         if key in ("properties", "$defs", "definitions"):
-            return {name: strict_schema(part) if isinstance(part, dict) else part for name, part in value.items()}
-        return strict_schema(value) if key in ("items", "additionalProperties") else value
+            parts = value.items()
+            return {
+                name: strict_schema(part, strict=strict) if isinstance(part, dict) else part for name, part in parts
+            }
+        return strict_schema(value, strict=strict) if key in ("items", "additionalProperties") else value
     if isinstance(value, list) and key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        return [strict_schema(part) if isinstance(part, dict) else part for part in value]
+        return [strict_schema(part, strict=strict) if isinstance(part, dict) else part for part in value]
     return value
 
 
@@ -274,10 +271,6 @@ class ResponseParser:
         used = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, cost=cost)
         return Completion(text=text, usage=used)
 
-    def timed_out(self, seconds: float) -> LLMUnavailable:
-        """Return the exception for an answer that took longer than `seconds`."""
-        return LLMUnavailable(self.describe(f"did not finish its answer within {seconds:g} seconds"))
-
     def stream_error(self, error: JsonValue) -> LLMFailed:
         """Return the exception for an error that arrives inside a stream."""
         code, kind = (str(error.get("code")), str(error.get("type"))) if isinstance(error, dict) else ("", "")
@@ -355,6 +348,50 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
+class ModelAdapter:
+    """The name, the deadline and the prices of a model, for all adapters.
+
+    One `complete` or `stream` is one answer without retries, within `timeout` seconds. `prices` are dollars per million
+    tokens. Error messages never contain the key or the texts.
+    """
+
+    def __init__(self, name: str, timeout: float, prices: Prices | None, host: str = "") -> None:
+        if not 0 < timeout < float("inf"):
+            raise InvalidInput(f"timeout must be a positive, finite number of seconds, not {timeout}")
+        self.name = name
+        self._timeout = timeout
+        self._prices = prices
+        self._place = f"{name} at {host}" if host else name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._place!r})"
+
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        """Stream the model's answer; as one delta if the service does not stream."""
+        async with aclosing(with_deadline(self._deltas(request), self._timeout)) as deltas:
+            with self._errors(request):
+                async for delta in deltas:
+                    yield delta
+
+    def _deltas(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        raise NotImplementedError
+
+    @contextmanager
+    def _errors(self, request: LLMRequest) -> Generator[None]:
+        """Translate the errors of a call."""
+        try:
+            yield
+        except TimeoutError as error:
+            late = self._describe(f"did not finish its answer within {self._timeout:g} seconds")
+            raise LLMUnavailable(late) from error
+
+    def _parser(self, request: LLMRequest) -> ResponseParser:
+        return ResponseParser(describe=self._describe, max_tokens=request.max_tokens, prices=self._prices)
+
+    def _describe(self, event: str) -> str:
+        return f"The model {self._place} {event}"
+
+
 class ClientOptions(TypedDict, total=False):
     """Options of the HTTP client: certificates, proxy, and use of the environment's proxy settings."""
 
@@ -378,13 +415,11 @@ class _HTTPResponse:
         return b"".join([packet async for packet in self.packets])
 
 
-class OpenAICompatible:
+class OpenAICompatible(ModelAdapter):
     """A model on an OpenAI-compatible server; requests go to `base_url` + "/chat/completions".
 
-    One `complete` or `stream` is one answer without retries, within `timeout` seconds. If the server rejects schemas,
-    streaming, the temperature or a parameter name, the request is sent again without it, and later requests leave it
-    out from the start. Error messages name the host and the status, never the key or the texts. `prices` are dollars
-    per million tokens.
+    If the server rejects schemas, streaming, the temperature or a parameter name, the request is sent again without it,
+    and later requests leave it out from the start.
     """
 
     def __init__(
@@ -400,48 +435,24 @@ class OpenAICompatible:
         **options: Unpack[ClientOptions],
     ) -> None:
         parts = parse_url(base_url, "The model's base URL")
-        self._host = parts.netloc
+        super().__init__(name or model, timeout, prices, parts.netloc)
         self._url = parts._replace(path=parts.path.rstrip("/") + "/chat/completions").geturl()
         self._model = model
-        self._name = name or model
         self._headers = {"User-Agent": "vmemo", "Content-Type": "application/json"}
         if api_key:
             key = check_api_key(api_key, "The model's API key")
             self._headers["Authorization"] = f"Bearer {key}"
-        if not 0 < timeout < float("inf"):
-            raise InvalidInput(f"timeout must be a positive, finite number of seconds, not {timeout}")
-        self._timeout = timeout
-        self._prices = prices
         self._options = options
         self._format = RequestFormat(temperature=temperature)
         self._format_by_step: dict[str, ResponseFormat] = {}
         self._clients = PerEventLoop(self._create_client)
 
-    @property
-    def name(self) -> str:
-        """The given name, or else the model's."""
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"OpenAICompatible(model={self._model!r}, host={self._host!r})"
-
     async def complete(self, request: LLMRequest) -> Completion:
         """Return the model's answer."""
-        try:
+        with self._errors(request):
             async with asyncio.timeout(self._timeout), self._response(request) as response:
                 body = await response.body()
-        except TimeoutError as error:
-            raise self._parser(request).timed_out(self._timeout) from error
         return self._parser(request).parse_body(body)
-
-    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """Stream the model's answer; as one delta if the server does not stream."""
-        async with aclosing(with_deadline(self._deltas(request), self._timeout)) as deltas:
-            try:
-                async for delta in deltas:
-                    yield delta
-            except TimeoutError as error:
-                raise self._parser(request).timed_out(self._timeout) from error
 
     async def close(self) -> None:
         """Close the connections of every event loop; a later call opens new ones."""
@@ -527,7 +538,4 @@ class OpenAICompatible:
         return httpx2.AsyncClient(timeout=None, limits=limits, **options)
 
     def _parser(self, request: LLMRequest) -> ResponseParser:
-        return ResponseParser(describe=self._describe, max_tokens=self._format.max_tokens(request), prices=self._prices)
-
-    def _describe(self, event: str) -> str:
-        return f"The model {self._name} at {self._host} {event}"
+        return replace(super()._parser(request), max_tokens=self._format.max_tokens(request))

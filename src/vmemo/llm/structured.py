@@ -49,7 +49,9 @@ def parse_answer(text: str, schema: type[S]) -> S:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        raise InvalidAnswer(_problems(error)) from error
+        # The problems do not quote the answer, which may contain text that must not be logged.
+        problems = (f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()[:8])
+        raise InvalidAnswer("; ".join(problems)) from error
 
 
 def find_json(text: str) -> Any:
@@ -72,12 +74,6 @@ def _without_thinking(text: str) -> str:
         kept.append(text[at : start.start()])
         at = end.end()
     return "".join(kept) + text[at:]
-
-
-def _problems(error: ValidationError, limit: int = 8) -> str:
-    """Describe validation errors without quoting the answer, which may contain text that must not be logged."""
-    found = [f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()[:limit]]
-    return "; ".join(found)
 
 
 R = TypeVar("R")
@@ -121,7 +117,7 @@ class StructuredLLM:
     @property
     def usage(self) -> Usage:
         """The total of `spending`."""
-        return sum((_usage(step) for step in self._spending.values()), Usage())
+        return sum((step.usage for step in self._spending.values()), Usage())
 
     def take_usage(self) -> Usage:
         """Return `usage` and reset `spending`. Call it after the spending has been stored."""
@@ -164,7 +160,7 @@ class StructuredLLM:
 
     def reject(self, request: LLMRequest) -> None:
         """Count the answer to `request` as a failure, and drop it from the model's cache if it has one."""
-        self._count_failure(request.step)
+        self._count(request.step, failures=1)
         if isinstance(self.llm, CachingLLM):
             self.llm.forget(request)
 
@@ -172,28 +168,15 @@ class StructuredLLM:
         try:
             completion = await self.llm.complete(request)
         except LLMFailed:
-            self._count_failure(request.step)
+            self._count(request.step, failures=1)
             raise
-        self._add(request.step, completion.usage)
+        self._count(request.step, completion.usage)
         return completion
 
-    def _add(self, step: str, usage: Usage) -> None:
-        before = self._of(step)
-        self._spending[step] = before.model_copy(
-            update={
-                "calls": before.calls + usage.calls,
-                "input_tokens": before.input_tokens + usage.input_tokens,
-                "output_tokens": before.output_tokens + usage.output_tokens,
-                "cost": before.cost + usage.cost,
-            }
-        )
-
-    def _count_failure(self, step: str) -> None:
-        before = self._of(step)
-        self._spending[step] = before.model_copy(update={"failures": before.failures + 1})
-
-    def _of(self, step: str) -> Spending:
-        return self._spending.get(step) or Spending(step=step, model=self.name)
+    def _count(self, step: str, usage: Usage | None = None, *, failures: int = 0) -> None:
+        counts = {} if usage is None else usage.model_dump(exclude={"embedded_texts"})
+        new = Spending(step=step, model=self.name, failures=failures, **counts)
+        self._spending[step] = self._spending[step] + new if step in self._spending else new
 
 
 def _parse(text: str, schema: type[S], check: Check[S] | None) -> ParseResult[S]:
@@ -202,7 +185,3 @@ def _parse(text: str, schema: type[S], check: Check[S] | None) -> ParseResult[S]
     except InvalidAnswer as error:
         return str(error), None
     return (None if check is None else check(answer)), answer
-
-
-def _usage(step: Spending) -> Usage:
-    return Usage(calls=step.calls, input_tokens=step.input_tokens, output_tokens=step.output_tokens, cost=step.cost)

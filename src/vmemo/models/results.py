@@ -32,13 +32,7 @@ class Usage(Record):
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            embedded_texts=self.embedded_texts + other.embedded_texts,
-            cost=self.cost + other.cost,
-        )
+        return Usage.of({name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
 
 
 class Spending(Record):
@@ -51,6 +45,15 @@ class Spending(Record):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+
+    def __add__(self, other: Spending) -> Spending:
+        counts = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+        return self.model_copy(update={name: getattr(self, name) + getattr(other, name) for name in counts})
+
+    @property
+    def usage(self) -> Usage:
+        """The calls, tokens and cost."""
+        return Usage.of({name: getattr(self, name) for name in ("calls", "input_tokens", "output_tokens", "cost")})
 
 
 class Job(Record):

@@ -71,13 +71,7 @@ async def overview(page: ReadPage) -> Response:
     store, bank = page.store, page.bank
     latest = FactSelect(current=True, newest_first=True, limit=LATEST)
     status = await page.memory.status()
-    total = sum(
-        (
-            Usage(calls=each.calls, input_tokens=each.input_tokens, output_tokens=each.output_tokens, cost=each.cost)
-            for each in status.spending
-        ),
-        Usage(),
-    )
+    total = sum((each.usage for each in status.spending), Usage())
     growth = await store.daily_counts(bank)
     days = [each.day.timestamp() for each in growth]
     plot = [days, _sums([each.facts for each in growth]), _sums([each.messages for each in growth])]
