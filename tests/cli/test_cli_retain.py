@@ -149,8 +149,8 @@ def test_a_json_file_is_read_as_chat_messages(invoke: Run, tmp_path: Path, wrapp
     [
         ("{", "is not JSON"),
         ('{"theme": "dark"}', "must be a list of messages"),
-        ('[{"content": "fine"}, 5]', "message 2 must be an object"),
-        ('[{"content": "fine"}, {"content": ""}]', "message 2: "),
+        ('[{"content": "fine"}, 5]', "messages[1]: must be an object"),
+        ('[{"content": "fine"}, {"content": ""}]', "messages[1]: "),
     ],
 )
 def test_an_invalid_json_file_changes_nothing(invoke: Run, tmp_path: Path, content: str, complaint: str) -> None:

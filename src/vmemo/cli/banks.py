@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -36,29 +36,6 @@ _WHOLE = 2000
 """Maximum characters of a background or reason in the output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProfileOptions:
-    """New values of profile fields; None keeps a field."""
-
-    name: str | None = None
-    skepticism: int | None = None
-    literalism: int | None = None
-    empathy: int | None = None
-    bias: float | None = None
-    background: str | None = None
-
-    def applied(self, to: Profile) -> Profile:
-        """Return the profile with these values applied."""
-        traits = {"skepticism": self.skepticism, "literalism": self.literalism, "empathy": self.empathy}
-        own = {"name": self.name, "bias": self.bias, "background": self.background}
-        disposition = Disposition.of({**to.disposition.model_dump(), **_given(traits)})
-        return Profile.of({**to.model_dump(), **_given(own), "disposition": disposition})
-
-
-def _given(values: dict[str, int | None] | dict[str, str | float | None]) -> dict[str, str | float]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _trait(name: str, help: str) -> object:
     return Annotated[int | None, typer.Option(f"--{name}", min=1, max=5, help=help)]
 
@@ -77,10 +54,23 @@ _PROFILE_OPTIONS = {
         typer.Option("--background", metavar="TEXT", help="The background, in the first person; replaces the old one."),
     ],
 }
+
+
+def _given(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
 ProfileChanges = Annotated[
-    ProfileOptions,
-    OptionGroup({name: option(name, declared) for name, declared in _PROFILE_OPTIONS.items()}, ProfileOptions),
+    dict[str, object], OptionGroup({name: option(name, kind) for name, kind in _PROFILE_OPTIONS.items()}, _given)
 ]
+"""New values of profile fields, by name; a field that is not given stays."""
+
+
+def _changed(profile: Profile, changes: Mapping[str, object]) -> Profile:
+    traits = {name: value for name, value in changes.items() if name in Disposition.model_fields}
+    own = {name: value for name, value in changes.items() if name not in traits}
+    disposition = Disposition.of({**profile.disposition.model_dump(), **traits})
+    return Profile.of({**profile.model_dump(), **own, "disposition": disposition})
 
 
 @command(
@@ -127,15 +117,15 @@ def _profile_table(profile: Profile) -> Table:
 @command("vmemo bank create alice", "vmemo bank create tutor --name Ada --skepticism 5 --json", name="bank create")
 def create_bank(bank: BankArgument, *, changes: ProfileChanges, target: DatabaseWithEmbedder) -> Output:
     """Create an empty bank, and the database if it is missing; options left out have their defaults."""
-    given = None if changes == ProfileOptions() else changes.applied(Profile())
-    run(replace(target, bank=bank), lambda memory: _create(memory, bank, given), requires="nothing")
+    given = _changed(Profile(), changes) if changes else None
+
+    async def create(memory: Memory) -> Status:
+        if await memory.exists():
+            raise InvalidInput(f"Bank {bank!r} exists already. `vmemo bank set` changes its profile.")
+        return await memory.run(CreateBankRequest(profile=given))
+
+    run(replace(target, bank=bank), create, requires="nothing")
     return _bank_profile(bank, given or Profile(), f"Bank {one_line(bank)!r} created.")
-
-
-async def _create(memory: Memory, bank: str, profile: Profile | None) -> Status:
-    if await memory.exists():
-        raise InvalidInput(f"Bank {bank!r} exists already. `vmemo bank set` changes its profile.")
-    return await memory.run(CreateBankRequest(profile=profile))
 
 
 def _bank_profile(bank: str, profile: Profile, heading: str) -> Output:
@@ -161,19 +151,19 @@ def show_bank(bank: BankArgument, *, target: DatabaseWithModel) -> Output:
 )
 def set_profile(bank: BankArgument, *, changes: ProfileChanges, target: OnDatabase) -> Output:
     """Change fields of a bank's profile; the former profile stays in its history (`vmemo profile --history`)."""
-    if changes == ProfileOptions():
+    if not changes:
         raise typer.BadParameter("Give at least one field of the profile to change, such as --skepticism 5.")
     profile = run(replace(target, bank=bank), lambda memory: _change(memory, changes), embeds=False)
     return _bank_profile(bank, profile, f"Profile of bank {one_line(bank)!r}:")
 
 
-async def _change(memory: Memory, changes: ProfileOptions, more_background: str | None = None) -> Profile:
+async def _change(memory: Memory, changes: Mapping[str, object], more_background: str | None = None) -> Profile:
     """Apply the changes and return the new profile. If the model fails, nothing changes."""
     stored = await memory.profile()
-    changes.applied(stored)
+    _changed(stored, changes)
     if more_background is not None:
         stored = await memory.add_background(more_background)
-    new = changes.applied(stored)
+    new = _changed(stored, changes)
     return stored if new == stored else await memory.profile(new)
 
 
@@ -202,7 +192,7 @@ def profile(
     target: WithModel,
 ) -> Output:
     """Show the bank's name, disposition, bias and background, or change them."""
-    if changes.background is not None and add_background is not None:
+    if "background" in changes and add_background is not None:
         raise typer.BadParameter("Give either --background (replaces) or --add-background (merges), not both.")
 
     async def change(memory: Memory) -> tuple[Profile, list[FormerProfile]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ from vmemo.cli.inspect import tree
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import day, marked_hit, occurred, one_line, stderr, table, when
 from vmemo.cli.recall import summary
-from vmemo.cli.retain import parse_lines
 from vmemo.cli.target import Target, run
 from vmemo.errors import MissingExtra
 from vmemo.models.base import Record
@@ -106,7 +106,7 @@ async def _tour(memory: Memory) -> DemoResult:
 def conversation() -> list[Message]:
     """Return the built-in conversation."""
     text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
-    return parse_lines(text, "demo.jsonl")
+    return [Message.of(json.loads(line)) for line in text.splitlines()]
 
 
 def _sections(shown: DemoResult, where: str, first: Sequence[str]) -> Iterator[RenderableType]:
@@ -118,12 +118,14 @@ def _sections(shown: DemoResult, where: str, first: Sequence[str]) -> Iterator[R
         f"vmemo why {shown.why.fact.short_id} {where}",
         f'vmemo forget --entity "Priya" {where}',
     ]
+    answer = shown.answer
+    cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
     moments = Columns(map(_moment, (shown.then, shown.now)), equal=True, expand=True)
     parts: list[tuple[str, RenderableType]] = [
         ("Retain: messages become dated facts", _retained(shown)),
         ("Recall: the current value first", Group(*map(_recalled, shown.recalled))),
         ("Time travel: the same question at two points in time", moments),
-        ("Reflect: an answer with citations", _reflected(shown.answer)),
+        ("Reflect: an answer with citations", Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)),
         ("Why: the provenance of a fact", tree(shown.why)),
         ("Try next", Text("\n".join(suggestions), no_wrap=True, overflow="ignore")),
     ]
@@ -153,8 +155,3 @@ def _recalled(found: Recalled) -> RenderableType:
 def _moment(found: Recalled) -> Panel:
     lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", one_line(hit.text)) for hit in found.hits]
     return Panel(Group(*lines), title=f"at {day(found.at_time)}" if found.at_time else "now", width=48)
-
-
-def _reflected(answer: Answer) -> RenderableType:
-    cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
-    return Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)

@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import typer
@@ -21,12 +21,11 @@ from vmemo.errors import VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.records import reembed_command
 from vmemo.models.results import Backlog, Status
-from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore, Store, TokenCounter
+from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore
 from vmemo.stores.sqlite.connection import leftovers
 
 State = Literal["ok", "warn", "fail"]
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
-_OLDEST_PYTHON = (3, 11)
 _ASK = LLMRequest(
     step="check",
     system="You are being tested. Answer with JSON and nothing else.",
@@ -90,52 +89,31 @@ def doctor(
 
 async def _checks(target: Target, *, llm_check: bool, embedder_check: bool) -> list[Check]:
     configured, context = _models(target)
+    counted_tokens = context.counter(_SENTENCE)
+    tokens: State = "ok" if counted_tokens == _SENTENCE_TOKENS else "fail"
+    installed = [
+        Check("python", "ok", f"{platform.python_version()} at {sys.executable}"),
+        Check("sqlite", "ok", sqlite3.sqlite_version),
+        Check("tokens", tokens, f"cl100k works offline: counted {counted_tokens} tokens, expected {_SENTENCE_TOKENS}"),
+    ]
     answering = [await _model_answers(context.llm)] if llm_check and context.llm is not None else []
-    if embedder_check and context.owns_embedder:
-        answering.append(await _embedder_answers(context.embedder))
-    # The packaged model is checked where it is used; loading it verifies the hash of each of its files.
-    packaged = [] if context.owns_embedder else [await _packaged_model(context.embedder)]
-    installed = [_python(), _sqlite(), *packaged, _tokens(context.counter)]
+    if not context.owns_embedder:
+        # Loading the packaged model verifies the hash of each of its files.
+        installed.append(await _embeds("model", context.embedder, "files as released"))
+    elif embedder_check:
+        answering.append(await _embeds("embedder", context.embedder, "answers"))
     return [*installed, *configured, *answering, *await _database(target, context)]
 
 
-def _python() -> Check:
-    recent = sys.version_info >= _OLDEST_PYTHON
-    return Check("python", "ok" if recent else "fail", f"{platform.python_version()} at {sys.executable}")
-
-
-def _sqlite() -> Check:
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
-    except sqlite3.OperationalError as error:
-        return Check("sqlite", "fail", f"{sqlite3.sqlite_version} without FTS5: {error}")
-    finally:
-        connection.close()
-    return Check("sqlite", "ok", f"{sqlite3.sqlite_version} with FTS5")
-
-
-async def _packaged_model(embedder: Embedder) -> Check:
-    check = await _embedder_answers(embedder)
-    return replace(check, name="model", detail=check.detail.replace("answers", "files as released"))
-
-
-async def _embedder_answers(embedder: Embedder) -> Check:
-    """Embed one sentence."""
+async def _embeds(name: str, embedder: Embedder, success: str) -> Check:
     try:
         vectors = await embedder.embed([_SENTENCE], "document")
     except VmemoError as error:
-        return Check("embedder", "fail", str(error))
+        return Check(name, "fail", str(error))
     finally:
         if isinstance(embedder, _Closable):
             await embedder.close()
-    return Check("embedder", "ok", f"{embedder.name} answers, {vectors.shape[1]} dimensions")
-
-
-def _tokens(counter: TokenCounter) -> Check:
-    count = counter(_SENTENCE)
-    state: State = "ok" if count == _SENTENCE_TOKENS else "fail"
-    return Check("tokens", state, f"cl100k works offline: counted {count} tokens, expected {_SENTENCE_TOKENS}")
+    return Check(name, "ok", f"{embedder.name} {success}, {vectors.shape[1]} dimensions")
 
 
 def _models(target: Target) -> tuple[list[Check], Context]:
@@ -149,7 +127,10 @@ def _models(target: Target) -> tuple[list[Check], Context]:
             failed[name] = Check(name, "fail", str(error))
     without = {"llm" if name == "engine" else name: None for name in failed}
     context = target.context(settings.model_copy(update=without))
-    checks = [failed.get("engine") or _engine(context.llm)]
+    engine = "local (no language model; set --llm or VMEMO_LLM to use one)"
+    if context.llm is not None:
+        engine = f"{context.llm.name}, installed; --llm-check sends one request"
+    checks = [failed.get("engine") or Check("engine", "ok", engine)]
     if "embedder" in failed:
         checks.append(failed["embedder"])
     elif context.owns_embedder:
@@ -157,14 +138,7 @@ def _models(target: Target) -> tuple[list[Check], Context]:
     return checks, context
 
 
-def _engine(llm: LLM | None) -> Check:
-    if llm is None:
-        return Check("engine", "ok", "local (no language model; set --llm or VMEMO_LLM to use one)")
-    return Check("engine", "ok", f"{llm.name}, installed; --llm-check sends one request")
-
-
 async def _model_answers(llm: LLM) -> Check:
-    """Send one small request to the model."""
     try:
         usage = (await llm.complete(_ASK)).usage
     except VmemoError as error:
@@ -178,34 +152,34 @@ async def _model_answers(llm: LLM) -> Check:
 
 async def _database(target: Target, context: Context) -> list[Check]:
     """Check the database and its banks; a missing file is not created."""
-    if target.file is not None and not target.file.exists():
-        return [Check("database", "warn", f"{target.file} does not exist yet; vmemo retain creates it")]
+    file, settings = target.file, target.settings()
+    if file is not None and not file.exists():
+        return [Check("database", "warn", f"{file} does not exist yet; vmemo retain creates it")]
+    encrypted = file is not None and bool(settings.encryption_key or settings.encryption_key_file)
+    opens = f"{target.safe_url} opens{', encrypted with SQLCipher' if encrypted else ''}"
+    left = [] if file is None else leftovers(file)
     try:
         await context.store.open()
-        checks = [Check("database", "ok", _opens(target)), *_interrupted_rekey(target)]
-        return [*checks, *[check async for check in _opened(context)]]
+        return [
+            Check("database", "ok", opens),
+            *(Check("rekey", "warn", f"{each} is left by an interrupted rekey; run it again") for each in left),
+            *[check async for check in _opened(context)],
+        ]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:
         await context.store.close()
 
 
-def _opens(target: Target) -> str:
-    settings = target.settings()
-    encrypted = target.file is not None and bool(settings.encryption_key or settings.encryption_key_file)
-    return f"{target.safe_url} opens{', encrypted with SQLCipher' if encrypted else ''}"
-
-
-def _interrupted_rekey(target: Target) -> list[Check]:
-    left = [] if target.file is None else leftovers(target.file)
-    return [Check("rekey", "warn", f"{file} is left by an interrupted rekey; run it again") for file in left]
-
-
 async def _opened(context: Context) -> AsyncIterator[Check]:
     store = context.store
     if isinstance(store, _Checkable):
         yield Check("schema", "ok", f"version {await store.schema_version()}")
-        yield _integrity(await store.damage())
+        if damage := await store.damage():
+            found = f"The database reports {counted(len(damage), 'error')}: {damage[0]}. Restore a backup."
+            yield Check("integrity", "fail", found)
+        else:
+            yield Check("integrity", "ok", "no errors found")
     if isinstance(store, ReplicatedStore) and store.replica is not None:
         await store.replica.banks()
         yield Check("replica", "ok", "answers")
@@ -213,19 +187,16 @@ async def _opened(context: Context) -> AsyncIterator[Check]:
     statuses = [await store.status(BankId(bank.id)) for bank in banks]
     for bank, status in zip(banks, statuses, strict=True):
         yield _bank(bank, status, context.embedder)
-    yield await _scrub(store, any(status.scrub_pending for status in statuses))
+    if not isinstance(store, _Checkable) or not any(status.scrub_pending for status in statuses):
+        yield Check("scrub", "ok", "no deleted text is left in the file")
+    elif await store.scrub(patient=True):
+        yield Check("scrub", "ok", "deleted text was left in the file and is removed now")
+    else:
+        yield Check("scrub", "warn", "deleted text is left in the file: close its other readers, then run this again")
     used = max((status.bytes for status in statuses), default=0)
-    # Neo4j does not tell clients how large its files are.
+    # Neo4j does not report how large its files are.
     if used:
         yield Check("size", "ok", size(used))
-
-
-def _integrity(damage: list[str]) -> Check:
-    if damage:
-        return Check(
-            "integrity", "fail", f"The database reports {counted(len(damage), 'error')}: {damage[0]}. Restore a backup."
-        )
-    return Check("integrity", "ok", "no errors found")
 
 
 def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
@@ -246,11 +217,3 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
 def _failed(work: Backlog) -> str:
     again = "" if work.next_at is None else f", next attempt {timestamp(work.next_at)}"
     return f"{counted(work.failed, f'{work.kind} job')} failed, last error: {work.error}{again}"
-
-
-async def _scrub(store: Store, pending: bool) -> Check:
-    if not (pending and isinstance(store, _Checkable)):
-        return Check("scrub", "ok", "no deleted text is left in the file")
-    if not await store.scrub(patient=True):
-        return Check("scrub", "warn", "deleted text is left in the file: close its other readers, then run this again")
-    return Check("scrub", "ok", "deleted text was left in the file and is removed now")

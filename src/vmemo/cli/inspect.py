@@ -14,7 +14,7 @@ from rich.tree import Tree
 
 from vmemo import Fact, Memory, Provenance
 from vmemo.cli.command import CommandGroup, Output, command
-from vmemo.cli.options import OnBank, WithModel, Yes, parse_time
+from vmemo.cli.options import OnBank, WithModel, Yes, time_option
 from vmemo.cli.output import day, occurred, one_line, page, plain, status_table, table, with_id
 from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import Target, run
@@ -74,13 +74,24 @@ async def _read(
             return facts, fact_table(facts)
         case "episodes":
             episodes = await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
-            return episodes, episode_table(episodes)
+            rows = table("started", "messages>", "title and id")
+            for episode in episodes:
+                rows.add_row(day(episode.started_at), str(len(episode.messages)), with_id(episode.title, episode.id))
+            return episodes, rows
         case "entities":
             entities = await memory.entities(after=EntityId(after) if after else None, limit=limit)
-            return entities, entity_table(entities)
+            rows = table("type", "mentions>", "last seen", "name, aliases and id")
+            for entity in entities:
+                names = ", ".join((entity.name, *(alias for alias in entity.aliases if alias != entity.name)))
+                rows.add_row(entity.type, str(entity.mentions), day(entity.last_seen), with_id(names, entity.id))
+            return entities, rows
         case "messages":
             messages = await memory.messages(document=document, after=MessageId(after) if after else None, limit=limit)
-            return messages, message_table(messages)
+            rows = table("timestamp", "state", "document", "message and id")
+            for message in messages:
+                said = with_id(f"{message.voice}: {message.content}", message.id)
+                rows.add_row(day(message.timestamp), message.state, Text(one_line(message.document or "")), said)
+            return messages, rows
         case _:
             assert_never(what)
 
@@ -89,39 +100,9 @@ def fact_table(facts: Sequence[Fact]) -> Table:
     """Return a table of facts with their mention and occurrence dates."""
     rows = table("mentioned", "occurred", "network", "fact and id")
     for fact in facts:
-        rows.add_row(day(fact.mentioned_at), occurred(fact), fact.network, with_id(_marked(fact), fact.id))
-    return rows
-
-
-def _marked(fact: Fact) -> str:
-    if fact.invalid_at is not None:
-        return f"(until {day(fact.invalid_at)}) {fact.text}"
-    return f"(no longer believed) {fact.text}" if fact.expired_at is not None else fact.text
-
-
-def episode_table(episodes: Sequence[Episode]) -> Table:
-    """Return a table of episodes."""
-    rows = table("started", "messages>", "title and id")
-    for episode in episodes:
-        rows.add_row(day(episode.started_at), str(len(episode.messages)), with_id(episode.title, episode.id))
-    return rows
-
-
-def entity_table(entities: Sequence[Entity]) -> Table:
-    """Return a table of entities with their aliases."""
-    rows = table("type", "mentions>", "last seen", "name, aliases and id")
-    for entity in entities:
-        names = ", ".join((entity.name, *(alias for alias in entity.aliases if alias != entity.name)))
-        rows.add_row(entity.type, str(entity.mentions), day(entity.last_seen), with_id(names, entity.id))
-    return rows
-
-
-def message_table(messages: Sequence[Message]) -> Table:
-    """Return a table of messages."""
-    rows = table("timestamp", "state", "document", "message and id")
-    for message in messages:
-        said = with_id(f"{message.voice}: {message.content}", message.id)
-        rows.add_row(day(message.timestamp), message.state, Text(one_line(message.document or "")), said)
+        mark = "(no longer believed) " if fact.expired_at is not None else ""
+        mark = mark if fact.invalid_at is None else f"(until {day(fact.invalid_at)}) "
+        rows.add_row(day(fact.mentioned_at), occurred(fact), fact.network, with_id(mark + fact.text, fact.id))
     return rows
 
 
@@ -244,12 +225,7 @@ def update_fact(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which `vmemo why` shows.")] = "",
     valid_at: Annotated[
-        datetime | None,
-        typer.Option(
-            parser=parse_time,
-            metavar="TIME",
-            help="Since when it is true: a date, or a time with a time zone. Default: now.",
-        ),
+        datetime | None, time_option("Since when it is true: a date, or a time with a time zone. Default: now.")
     ] = None,
     *,
     target: OnBank,

@@ -34,6 +34,11 @@ def parse_time(text: str) -> datetime:
     return time
 
 
+def time_option(help: str, *flags: str) -> Any:
+    """Return an option that is a time."""
+    return typer.Option(*flags, parser=parse_time, metavar="TIME", help=help)
+
+
 def parse_metadata(given: Sequence[str]) -> dict[str, JsonValue]:
     """Parse metadata from KEY=VALUE; a value that is not valid JSON is taken as text."""
     read: dict[str, JsonValue] = {}

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from vmemo import Answer, Hit, Memory, MemoryLookup, Recalled, Retracted, TextDelta
 from vmemo.cli.command import Output, command
-from vmemo.cli.options import AsJson, Budgeted, Filters, OnBank, WithEmbedder, WithModels, parse_budget, parse_time
+from vmemo.cli.options import AsJson, Budgeted, Filters, OnBank, WithEmbedder, WithModels, parse_budget, time_option
 from vmemo.cli.output import counted, marked_hit, one_line, plain, print_json, stderr, table, when
 from vmemo.cli.target import run
 from vmemo.models.recalled import Explanation
@@ -47,10 +47,7 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the result formatted for an LLM prompt.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each fact was found.")] = False,
     now: Annotated[
-        datetime | None,
-        typer.Option(
-            "--now", parser=parse_time, metavar="TIME", help='The reference time for "last week" etc. Default: now.'
-        ),
+        datetime | None, time_option('The reference time for "last week" etc. Default: now.', "--now")
     ] = None,
     *,
     target: WithEmbedder,
@@ -178,10 +175,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     ] = True,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = 8192,
     budget: Budgeted = "mid",
-    now: Annotated[
-        datetime | None,
-        typer.Option("--now", parser=parse_time, metavar="TIME", help="The date of the question. Default: now."),
-    ] = None,
+    now: Annotated[datetime | None, time_option("The date of the question. Default: now.", "--now")] = None,
     *,
     target: WithModels,
     filters: Filters,

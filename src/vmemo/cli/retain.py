@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
-from pydantic import JsonValue
 from rich.prompt import Confirm
 from rich.text import Text
 
-from vmemo import Memory, Message, Retained
+from vmemo import Memory, Retained
 from vmemo.cli.command import Output, command
-from vmemo.cli.options import AsJson, WithModel, WithModels, Yes, parse_metadata, parse_time
+from vmemo.cli.options import AsJson, WithModel, WithModels, Yes, parse_metadata, time_option
 from vmemo.cli.output import counted, one_line, stderr, with_progress
 from vmemo.cli.target import run
 from vmemo.errors import InvalidInput
 from vmemo.models import Role
-from vmemo.models.requests import ChatMessage, MessageOptions, chat_values
+from vmemo.models.requests import ChatMessage, MessageOptions
 from vmemo.models.results import Forgotten, Job
+from vmemo.transfer.importers.chats import chat_fields, chat_items
+from vmemo.transfer.importers.foreign import read_file
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""
@@ -56,12 +56,7 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         ),
     ] = None,
     timestamp: Annotated[
-        datetime | None,
-        typer.Option(
-            parser=parse_time,
-            metavar="TIME",
-            help="When it was said: a date, or a time with a time zone. Default: now.",
-        ),
+        datetime | None, time_option("When it was said: a date, or a time with a time zone. Default: now.")
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
@@ -69,22 +64,21 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
         str | None,
         typer.Option(metavar="DURATION", help="Forget it after this time: seconds, or an ISO 8601 duration (P30D)."),
     ] = None,
-    expires_at: Annotated[
-        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Forget it after this time.")
-    ] = None,
+    expires_at: Annotated[datetime | None, time_option("Forget it after this time.")] = None,
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Store the words without deriving facts.")] = False,
     *,
     target: WithModels,
     as_json: AsJson = False,
 ) -> Output:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
-    said: dict[str, object] = {"speaker": speaker}
-    if role is not None:
-        said["role"] = role
-    if timestamp is not None:
-        said["timestamp"] = timestamp
-    content = _content(text, file, said)
+    content = _content(text, file)
     options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
+    if speaker is not None:
+        options["speaker"] = speaker
+    if role is not None:
+        options["role"] = role
+    if timestamp is not None:
+        options["timestamp"] = timestamp
     if ttl is not None:
         options["ttl"] = float(ttl) if ttl.replace(".", "", 1).isdigit() else ttl
     if expires_at is not None:
@@ -99,11 +93,23 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     return Output(done, retained_text(done))
 
 
-def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message | ChatMessage]:
+def _content(text: str | None, file: Path | None) -> Sequence[str | ChatMessage]:
+    """Return the chunks of a text, or the messages of a JSON or JSON Lines file; errors name the place of one."""
     if (text is None) == (file is None):
         raise typer.BadParameter("Give either a text, or - for standard input, or --file.", param_hint="TEXT")
-    given = _from_stdin() if text == "-" else [text] if text is not None else _from_file(Path(file or ""), said)
-    return [Message.of({**said, "content": item}) if isinstance(item, str) else item for item in given]
+    if text is not None and text != "-":
+        return [text]
+    if file is None:
+        return list(split_text(_decoded(sys.stdin.buffer.read(), "standard input")))
+    if file.suffix not in (".json", ".jsonl"):
+        return list(split_text(_decoded(file.read_bytes(), str(file))))
+    messages: list[ChatMessage] = []
+    for place, value in chat_items(read_file(file)):
+        fields = chat_fields(place, value)
+        if fields is not None:
+            place.message(fields)
+        messages.append(cast("ChatMessage", value))
+    return messages
 
 
 async def _pending(memory: Memory) -> int:
@@ -130,79 +136,6 @@ def _summary(retained: Retained, stored: bool) -> Iterator[str]:
         yield f"{retained.redacted:,} redacted"
     if retained.usage.calls:
         yield f"{counted(retained.usage.calls, 'model call')}"
-
-
-def _from_stdin() -> list[str]:
-    """Return the text of standard input, in chunks."""
-    return list(split_text(_decoded(sys.stdin.buffer.read(), "standard input")))
-
-
-def _from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Message | ChatMessage]:
-    """Return the messages of a JSON or JSON Lines file, or the chunks of a text file.
-
-    `defaults` fills missing fields of messages. Messages without text, such as tool calls, are returned as they are.
-    """
-    text = _decoded(path.read_bytes(), str(path))
-    if path.suffix not in (".json", ".jsonl"):
-        return list(split_text(text))
-    items = _lines(text, str(path)) if path.suffix == ".jsonl" else _listed(text, str(path))
-    return list(_messages(items, defaults))
-
-
-def parse_lines(text: str, source: str) -> list[Message]:
-    """Return the messages of JSON Lines."""
-    return [message for message in _messages(_lines(text, source), {}) if isinstance(message, Message)]
-
-
-def _lines(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            location = f"{source}: line {number}"
-            yield location, _parsed(line, location)
-
-
-def _listed(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
-    """Yield the items of a JSON list, or of the list `messages` of a JSON object."""
-    parsed = _parsed(text, source)
-    messages = parsed.get("messages") if isinstance(parsed, dict) else parsed
-    if not isinstance(messages, list):
-        raise InvalidInput(
-            f'{source} must be a list of messages, or an object with one as "messages". Nothing was retained. To '
-            "retain JSON as text, pass it on standard input."
-        )
-    for number, values in enumerate(messages, start=1):
-        yield f"{source}: message {number}", values
-
-
-def _parsed(text: str, location: str) -> JsonValue:
-    try:
-        parsed: JsonValue = json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"{location} is not JSON. Nothing was retained.") from error
-    return parsed
-
-
-def _messages(
-    items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, object]
-) -> Iterator[Message | ChatMessage]:
-    for location, values in items:
-        if not isinstance(values, dict):
-            raise InvalidInput(
-                f"{location} must be an object with role, speaker, content and timestamp. Nothing was retained."
-            )
-        try:
-            given = chat_values(values)
-            yield values if given is None else _message(given, defaults)
-        except InvalidInput as error:
-            raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
-
-
-def _message(given: Mapping[str, object], defaults: Mapping[str, object]) -> Message:
-    values = {**defaults, **given}
-    if values.get("role", "user") != defaults.get("role", "user"):
-        # The speaker that the command names is not that of the other side.
-        values["speaker"] = given.get("speaker")
-    return Message.of(values)
 
 
 def split_text(text: str) -> Iterator[str]:

@@ -253,7 +253,7 @@ def _claude_branch(place: Place, conversation: ClaudeConversation) -> Sequence[i
 
 def read_chat(file: ForeignFile) -> ForeignRecords:
     """Return the messages of a file. They belong to a document of its name, so that they are imported once."""
-    found = [(place, _chat_values_at(place, value)) for place, value in _chat_items(file)]
+    found = [(place, chat_fields(place, value)) for place, value in chat_items(file)]
     document = {"document": f"chat/{file.path.name}"}
     return ForeignRecords(
         messages=[place.message({**document, **values}) for place, values in found if values is not None],
@@ -263,18 +263,21 @@ def read_chat(file: ForeignFile) -> ForeignRecords:
     )
 
 
-def _chat_items(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
+def chat_items(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
+    """Yield the messages of a file in the form of chat APIs, with their places."""
     if file.lines:
         yield from file.values
         return
     value = file.value
-    messages = value.get("messages") if isinstance(value, dict) else value
-    if not isinstance(messages, list):
+    if isinstance(value, dict):
+        value = [value] if "content" in value else value.get("messages")
+    if not isinstance(value, list):
         raise file.place.error('must be a list of messages, or an object with one as "messages"')
-    yield from (((file.place / "messages")[number], each) for number, each in enumerate(messages))
+    yield from (((file.place / "messages")[number], each) for number, each in enumerate(value))
 
 
-def _chat_values_at(place: Place, value: JsonValue) -> dict[str, object] | None:
+def chat_fields(place: Place, value: JsonValue) -> dict[str, object] | None:
+    """Return the fields of a message; None if it has no text, such as a tool call."""
     if not isinstance(value, dict):
         raise place.error("must be an object with role and content")
     try:
