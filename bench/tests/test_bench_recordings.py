@@ -188,7 +188,7 @@ def test_recordings_exist_for_locomo_only(data: Path) -> None:
 @pytest.mark.parametrize("content", ["{}", '{"session": 1', "plain words"])
 def test_a_recording_in_another_format_is_rejected(data: Path, content: str) -> None:
     (data / "locomo" / "extractions" / "conv-x.jsonl").write_text(content)
-    with pytest.raises(InvalidInput, match="cannot be parsed as a recording"):
+    with pytest.raises(InvalidInput, match=r"conv-x\.jsonl, line 1: "):
         run(options(data))
 
 

@@ -56,7 +56,7 @@ def test_every_metric_is_measured_over_the_scenarios_that_define_it(tmp_path: Pa
 
 
 def test_a_missing_or_unusable_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="does not hold update scenarios"):
+    with pytest.raises(InvalidInput, match=r"scenarios\.jsonl, line 1: kind: Field required"):
         measure(tmp_path, {"id": "x"})
-    with pytest.raises(InvalidInput, match="No scenarios at"):
+    with pytest.raises(InvalidInput, match="No such file"):
         run(BenchOptions(benchmark="updates", file=tmp_path / "none.jsonl", work=tmp_path, cache=tmp_path))

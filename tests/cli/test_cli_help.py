@@ -28,7 +28,8 @@ WEBHOOK = ("webhook add", "webhook list", "webhook delete")
 BENCHMARK = {
     f"benchmark {name}"
     for name in (
-        "sample locomo longmemeval beam ours engines ablation compare speed scale retain load updates dates".split()
+        "sample locomo longmemeval beam ours engines ablation compare speed scale retain load updates dates "
+        "languages lives".split()
     )
 }
 

@@ -19,7 +19,6 @@ Invalid options, missing files and files in another format raise `InvalidInput`.
 from __future__ import annotations
 
 from vmemo_bench.options import (
-    BENCHMARKS,
     BenchmarkName,
     BenchOptions,
     DatasetName,
@@ -37,7 +36,6 @@ from vmemo_bench.run import run_benchmark, write_report
 from vmemo_bench.vector_exchange import export_texts, import_vectors
 
 __all__ = [
-    "BENCHMARKS",
     "BenchOptions",
     "BenchmarkName",
     "DatasetName",

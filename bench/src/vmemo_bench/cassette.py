@@ -19,15 +19,15 @@ from difflib import SequenceMatcher
 from importlib import metadata
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models.results import Usage
 from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.providers import count_tokens
 from vmemo_bench.checkpoint import Checkpoint
-from vmemo_bench.datasets import read_file
 from vmemo_bench.environment import make_folder, prompt_versions
+from vmemo_bench.json_files import parse_record, read_texts
 
 SUFFIXES = (".jsonl", ".jsonl.xz")
 _SHOWN = 160
@@ -91,12 +91,9 @@ class Cassette:
     def _read(self, file: Path) -> None:
         if not file.exists():
             return
-        try:
-            first, *lines = (line for line in read_file(file).decode("utf-8").split("\n") if line.strip())
-            header = CassetteHeader.model_validate_json(first)
-            answers = [RecordedAnswer.model_validate_json(line) for line in lines]
-        except (ValueError, ValidationError, lzma.LZMAError) as error:
-            raise InvalidInput(f"{file} cannot be parsed as a cassette: {error}") from error
+        (place, first), *lines = [*read_texts(file)] or [(str(file), "")]
+        header = parse_record(first, CassetteHeader, place)
+        answers = [parse_record(line, RecordedAnswer, place) for place, line in lines]
         self.header = self.header or header
         self._answers |= {answer.key: answer for answer in answers}
 

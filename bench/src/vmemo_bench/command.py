@@ -19,6 +19,8 @@ from vmemo_bench.command_options import (
     DatasetCommandOptions,
     DatesCommandOptions,
     EnginesCommandOptions,
+    LanguagesCommandOptions,
+    LivesCommandOptions,
     LoadCommandOptions,
     LongMemEvalCommandOptions,
     ModelCommandOptions,
@@ -33,7 +35,7 @@ from vmemo_bench.command_options import (
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
-from vmemo_bench.options import BenchmarkName, BenchOptions, DatasetName, LoadOptions
+from vmemo_bench.options import BenchmarkName, BenchModelOptions, BenchOptions, DatasetName, LoadOptions
 from vmemo_bench.qa.prompt_export import dump_prompts
 from vmemo_bench.report import Report
 from vmemo_bench.run import run_benchmark, write_report
@@ -167,6 +169,28 @@ def dates(options: DatesCommandOptions) -> None:
     _run(_bench_options("dates", options), options)
 
 
+@command(
+    "vmemo benchmark languages",
+    "vmemo benchmark languages conversations --json languages.json",
+    name="benchmark languages",
+)
+@takes_options(LanguagesCommandOptions)
+def languages(options: LanguagesCommandOptions) -> None:
+    """Measure recall from conversations in other languages than English, by language."""
+    _run_annotated("languages", options)
+
+
+@command(
+    "vmemo benchmark lives",
+    "vmemo benchmark lives conversations --part retrieval --json lives.json",
+    name="benchmark lives",
+)
+@takes_options(LivesCommandOptions)
+def lives(options: LivesCommandOptions) -> None:
+    """Measure questions, changes, instructions, noise, dates and people of annotated conversations."""
+    _run_annotated("lives", options)
+
+
 @command("vmemo benchmark load --clients 64 --seconds 120", name="benchmark load")
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
@@ -194,7 +218,24 @@ def scale(options: ScaleCommandOptions) -> None:
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, beam, ours, engines, ablation, compare, speed, retain, load, scale, updates, dates),
+    (
+        sample,
+        locomo,
+        longmemeval,
+        beam,
+        ours,
+        engines,
+        ablation,
+        compare,
+        speed,
+        retain,
+        load,
+        scale,
+        updates,
+        dates,
+        languages,
+        lives,
+    ),
 )
 
 
@@ -224,6 +265,12 @@ def _run_dataset(name: DatasetName, options: SampleCommandOptions) -> None:
         _exchange_vectors(bench, options)
     else:
         _run(bench, options)
+
+
+def _run_annotated(benchmark: BenchmarkName, options: LanguagesCommandOptions) -> None:
+    llm = BenchModelOptions(model=options.llm, timeout=options.llm_timeout)
+    bench = replace(_bench_options(benchmark, options), files=tuple(options.files or ()), llm=llm)
+    _run(replace(bench, engine="llm" if options.llm else "local"), options)
 
 
 def _exchange_vectors(bench: BenchOptions, options: SampleCommandOptions) -> None:

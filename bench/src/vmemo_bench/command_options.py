@@ -22,6 +22,7 @@ from vmemo_bench.options import (
     BenchModelOptions,
     DatasetName,
     EngineName,
+    LivesPart,
     LoadOptions,
     Mode,
     QaOptions,
@@ -54,6 +55,19 @@ KeptBanks = Annotated[
 ]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that a recall returns at most.")]
 
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Model that retains, such as openai:gpt-5-mini; --engine llm takes VMEMO_LLM by default.",
+        rich_help_panel=_MODEL,
+    ),
+]
+LlmTimeout = Annotated[
+    float | None, typer.Option(min=1, help="Seconds that a call of a model may take.", rich_help_panel=_MODEL)
+]
+Concurrency = Annotated[int, typer.Option(min=1, help="Conversations retained concurrently.", rich_help_panel=_MODEL)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
@@ -77,14 +91,7 @@ class CachedOptions(OutputOptions):
 class ModelCommandOptions(CachedOptions):
     """Options of benchmarks that can retain and answer with a language model."""
 
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Model of --engine llm, such as openai:gpt-5-mini; by default VMEMO_LLM.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None
+    llm: Llm = None
     record: Annotated[
         Path | None,
         typer.Option(
@@ -96,12 +103,8 @@ class ModelCommandOptions(CachedOptions):
         Path | None,
         typer.Option(help="Answer all requests from this cassette, or folder of them.", rich_help_panel=_MODEL),
     ] = None
-    llm_timeout: Annotated[
-        float | None, typer.Option(min=1, help="Seconds that a call of a model may take.", rich_help_panel=_MODEL)
-    ] = None
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Conversations retained concurrently.", rich_help_panel=_MODEL)
-    ] = 1
+    llm_timeout: LlmTimeout = None
+    concurrency: Concurrency = 1
     conversations: Annotated[str | None, typer.Option(metavar="ID,ID,…", help="Only these conversations.")] = None
     keep_banks: KeptBanks = None
     max_lookups: Annotated[
@@ -261,6 +264,32 @@ class DatesCommandOptions(OutputOptions):
 
     data: Data = None
     file: DataFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguagesCommandOptions(OutputOptions):
+    """Options of `languages`."""
+
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER]...",
+            help="Annotated conversations: .json, .jsonl or .jsonl.xz; by default a few packaged ones.",
+        ),
+    ] = None
+    embedder: EmbedderName = None
+    store: Store = "sqlite"
+    limit: Limit = None
+    llm: Llm = None
+    llm_timeout: LlmTimeout = None
+    concurrency: Concurrency = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivesCommandOptions(LanguagesCommandOptions):
+    """Options of `lives`."""
+
+    part: Annotated[LivesPart, typer.Option(help="Measure everything, or the questions alone.")] = "all"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from vmemo import Message
 from vmemo.errors import InvalidInput
@@ -23,8 +23,9 @@ from vmemo.models import Role
 from vmemo.ports import Embedder
 from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings
-from vmemo_bench.datasets import beam, locomo, longmemeval, read_file
+from vmemo_bench.datasets import beam, locomo, longmemeval
 from vmemo_bench.datasets.cases import ParsedDataset, Turn
+from vmemo_bench.json_files import read_file, read_records
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
@@ -58,7 +59,10 @@ class JudgedDate(BaseModel):
 
 async def measure_dates(options: BenchOptions, _: Embedder, settings: Settings, sink: ProgressSink) -> Report:
     """Process every judged turn whose dataset is present, and compare its dates with the judged ones."""
-    rows = _load(options.file or FILE)
+    file = options.file or FILE
+    if not file.is_file():
+        raise InvalidInput(f"No judged dates at {file}. Run in the repository's folder, or pass --file.")
+    rows = read_records(file, JudgedDate)
     turns = _turns(options.data_folder, {row.key for row in rows})
     judged: defaultdict[TurnKey, list[JudgedDate]] = defaultdict(list)
     for row in rows:
@@ -77,16 +81,6 @@ async def measure_dates(options: BenchOptions, _: Embedder, settings: Settings, 
     config = {"turns": len(judged), "judged": sum(map(len, judged.values())), "absent": len(rows)}
     config["absent"] -= config["judged"]
     return Report(benchmark="dates", metrics=_score(counts["all"]), tables={"dates": tables}, config=config)
-
-
-def _load(file: Path) -> list[JudgedDate]:
-    if not file.is_file():
-        raise InvalidInput(f"No judged dates at {file}. Run in the repository's folder, or pass --file.")
-    parse = TypeAdapter(JudgedDate).validate_json
-    try:
-        return [parse(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except ValidationError as error:
-        raise InvalidInput(f"{file} does not hold judged dates: {error}") from error
 
 
 def _turns(folder: Path, wanted: set[TurnKey]) -> dict[TurnKey, tuple[datetime, Turn]]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from vmemo.models import Budget
 from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "beam", "ours", "sample"]
-BenchmarkName = Literal[
-    DatasetName, "engines", "speed", "ablation", "retain", "load", "scale", "updates", "dates", "compare"
-]
-BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
+BenchmarkName = (
+    DatasetName
+    | Literal["engines", "ablation", "compare", "speed", "retain", "load", "scale"]
+    | Literal["updates", "dates", "languages", "lives"]
+)
+LivesPart = Literal["all", "retrieval"]
 EngineName = Literal["local", "llm", "recorded"]
 BeamSize = Literal["100k", "500k", "1m"]
 Mode = Literal["retrieval", "qa"]
@@ -138,6 +140,10 @@ class BenchOptions:
     """Store of the banks: sqlite, postgres (a server started for the run), neo4j (that of NEO4J_URL) or a URL."""
     data: Path | None = None
     file: Path | None = None
+    files: tuple[Path, ...] = ()
+    """Files and folders of `languages` and `lives`; empty for the packaged conversations."""
+    part: LivesPart = "all"
+    """The measured part of `lives`: everything, or its questions alone."""
     sample: int | None = None
     limit: int | None = None
     conversations: tuple[str, ...] = ()

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Annotated
 
 from dateutil.relativedelta import relativedelta
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from vmemo.errors import InvalidInput
 from vmemo.models import CauseKind, EntityType, Message, Network
 from vmemo.models.changes import DraftCause, ExtractionResult, FactDraft, FoundName
 from vmemo.ports import LLM, Extractor
 from vmemo_bench.datasets import Case, Dataset
+from vmemo_bench.json_files import read_records
 from vmemo_bench.options import BenchOptions, EngineName
 from vmemo_bench.report import Setting
 
@@ -209,11 +210,7 @@ def _folder(options: BenchOptions) -> Path:
 def _recording(case: Case, path: Path) -> Recording:
     if not path.exists():
         raise InvalidInput(f"{path} does not exist: pass --data FOLDER with the folder that contains {_FOLDER}.")
-    try:
-        facts = [RecordedFact.model_validate_json(line) for line in path.read_bytes().splitlines() if line.strip()]
-    except ValidationError as error:
-        raise InvalidInput(f"{path} cannot be parsed as a recording: {error}") from error
-    return Recording(case, facts)
+    return Recording(case, read_records(path, RecordedFact))
 
 
 def _digest(folder: Path) -> str:

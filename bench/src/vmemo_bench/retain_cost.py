@@ -91,7 +91,7 @@ class BankCost(BaseModel):
 async def bank_cost(memory: Memory, case: Case) -> BankCost:
     """Return the cost and the size of a filled bank."""
     status = await memory.status()
-    current = [fact for fact in await _facts(memory) if fact.invalid_at is None and fact.expired_at is None]
+    current = [fact for fact in await all_facts(memory) if fact.invalid_at is None and fact.expired_at is None]
     facts = [fact for fact in current if fact.network in ("world", "experience")]
     observations = [fact for fact in current if fact.network == "observation"]
     return BankCost(
@@ -103,7 +103,8 @@ async def bank_cost(memory: Memory, case: Case) -> BankCost:
     )
 
 
-async def _facts(memory: Memory) -> list[Fact]:
+async def all_facts(memory: Memory) -> list[Fact]:
+    """Return all facts of a bank, also closed ones."""
     found: list[Fact] = []
     while page := await memory.facts(after=found[-1].id if found else None, limit=1000):
         found += page

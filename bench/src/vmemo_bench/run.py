@@ -12,6 +12,8 @@ from vmemo_bench.dates import measure_dates
 from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.engines import measure_engines
 from vmemo_bench.environment import embedder_of, embedding_cache, make_folder
+from vmemo_bench.languages import measure_languages
+from vmemo_bench.lives import measure_lives
 from vmemo_bench.llms import open_llms
 from vmemo_bench.load import measure_load
 from vmemo_bench.options import BenchOptions, QaOptions
@@ -25,7 +27,14 @@ from vmemo_bench.scale import measure_scale
 from vmemo_bench.speed import measure_speed
 from vmemo_bench.updates import measure_updates
 
-_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "scale": measure_scale, "dates": measure_dates}
+_WITHOUT_CACHE = {
+    "speed": measure_speed,
+    "load": measure_load,
+    "scale": measure_scale,
+    "dates": measure_dates,
+    "languages": measure_languages,
+    "lives": measure_lives,
+}
 _WITH_CACHE = {
     "ablation": measure_ablation,
     "compare": measure_compare,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,10 +18,13 @@ import numpy as np
 RANKS = (1, 5, 10, 20, 50)
 TOKENS = (500, 1000, 2000, 4000, 8000)
 NDCG_DEPTH = 10
+BOOTSTRAP_DRAWS = 2_000
 
 Metrics = dict[str, float]
 Timings = dict[str, dict[str, float]]
 """`p50_p95` of each stage, by its name."""
+Outcome = tuple[str, bool]
+"""A metric that one annotation counts towards, and its result."""
 T = TypeVar("T")
 
 
@@ -86,6 +90,23 @@ def means(scores: Sequence[Mapping[str, float]]) -> Metrics:
     """Return the mean of each metric over the questions that have it."""
     names = sorted({name for score in scores for name in score})
     return {name: float(np.mean([score[name] for score in scores if name in score])) for name in names}
+
+
+def shares(outcomes: Iterable[Outcome]) -> Metrics:
+    """Return the share of true results of each metric, in the order in which the metrics appear."""
+    results: defaultdict[str, list[bool]] = defaultdict(list)
+    for name, result in outcomes:
+        results[name].append(result)
+    return {name: sum(each) / len(each) for name, each in results.items()}
+
+
+def bootstrap_interval(groups: Sequence[Sequence[bool]]) -> tuple[float, float]:
+    """Return the 95 % interval of the share of true results, by drawing whole groups with replacement."""
+    counts = np.array([(sum(group), len(group)) for group in groups if group])
+    chosen = np.random.default_rng(0).integers(len(counts), size=(BOOTSTRAP_DRAWS, len(counts)))
+    drawn = counts[chosen].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    return float(low), float(high)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -9,29 +9,30 @@ about the former value that have its turn among the first three hits.
 from __future__ import annotations
 
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from vmemo import Memory, Message
-from vmemo.errors import InvalidInput
-from vmemo.models import MessageId
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
+from vmemo_bench.annotated import first_ranks, retain_days
+from vmemo_bench.datasets import data_path
 from vmemo_bench.environment import describe, make_folder, sqlite_url
+from vmemo_bench.json_files import read_records
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
+from vmemo_bench.retain_cost import all_facts
+from vmemo_bench.statistics import Outcome, shares
 
 FILE = "updates/updates_dev.jsonl"
 MAX_TOKENS = 4_000
 FORMER_RANKS = 3
-METRICS = ("newest_first", "on_top", "closed", "wrongly_closed", "former_found")
 _UNRANKED = 10**6
 
 
@@ -76,7 +77,7 @@ class ScenarioResult:
 
 async def measure_updates(options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink) -> Report:
     """Retain every scenario, ask its questions, and score the ranks and the closed facts."""
-    scenarios = _load(options.file or options.data_folder / FILE)[: options.limit]
+    scenarios = read_records(data_path(FILE, options), UpdateScenario)[: options.limit]
     steps, results = StepCounter(sink, "scenarios", len(scenarios)), list[ScenarioResult]()
     with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
         for scenario in scenarios:
@@ -95,46 +96,24 @@ async def measure_updates(options: BenchOptions, embedder: Embedder, settings: S
     )
 
 
-def _load(file: Path) -> list[UpdateScenario]:
-    if not file.is_file():
-        raise InvalidInput(f"No scenarios at {file}. Pass --file, or --data with a folder that holds {FILE}.")
-    parse = TypeAdapter(UpdateScenario).validate_json
-    try:
-        return [parse(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except ValidationError as error:
-        raise InvalidInput(f"{file} does not hold update scenarios: {error}") from error
-
-
 async def _measure(memory: Memory, scenario: UpdateScenario) -> ScenarioResult:
-    turns = dict[MessageId, str]()
-    for day, said in groupby(sorted(scenario.turns, key=_day), _day):
-        messages = {turn.id: _message(turn, document=day) for turn in said}
-        await memory.retain(list(messages.values()))
-        turns |= {message.id: turn for turn, message in messages.items()}
-    facts = await memory.facts(limit=10 * len(turns))
+    turns = await retain_days(memory, {turn.id: _message(turn) for turn in scenario.turns})
+    facts = await all_facts(memory)
     closed = {turns[message] for fact in facts if fact.expired_at or fact.invalid_at for message in fact.messages}
 
     async def ranks(question: str | None) -> dict[str, int]:
         if not question:
             return {}
         recalled = await memory.recall(question, max_tokens=MAX_TOKENS, now=_utc(scenario.asked_at))
-        found = dict[str, int]()
-        for rank, hit in enumerate(recalled.hits):
-            for message in hit.fact.messages:
-                found.setdefault(turns[message], rank)
-        return found
+        return first_ranks(recalled.hits, turns)
 
     now, before = await ranks(scenario.question_now), await ranks(scenario.question_before)
     return ScenarioResult(scenario=scenario, closed=closed, now=now, before=before)
 
 
-def _day(turn: UpdateTurn) -> str:
-    return turn.date.date().isoformat()
-
-
-def _message(turn: UpdateTurn, *, document: str) -> Message:
-    role = "assistant" if turn.speaker == "Assistant" else "user"
-    return Message(role=role, speaker=turn.speaker, content=turn.text, timestamp=_utc(turn.date), document=document)
+def _message(turn: UpdateTurn) -> Message:
+    role, day = "assistant" if turn.speaker == "Assistant" else "user", turn.date.date().isoformat()
+    return Message(role=role, speaker=turn.speaker, content=turn.text, timestamp=_utc(turn.date), document=day)
 
 
 def _utc(time: datetime) -> datetime:
@@ -143,15 +122,10 @@ def _utc(time: datetime) -> datetime:
 
 def _score(results: Sequence[ScenarioResult]) -> dict[str, float]:
     """Return the metrics that are defined for these scenarios."""
-    tries, successes = Counter[str](), Counter[str]()
-    for result in results:
-        for name, success in _judge(result):
-            tries[name] += 1
-            successes[name] += success
-    return {name: successes[name] / tries[name] for name in METRICS if tries[name]}
+    return shares(outcome for result in results for outcome in _judge(result))
 
 
-def _judge(result: ScenarioResult) -> Iterator[tuple[str, bool]]:
+def _judge(result: ScenarioResult) -> Iterator[Outcome]:
     """Yield each metric that one scenario counts towards, with its outcome."""
     scenario, outdated = result.scenario, result.scenario.outdated
     for turn in set(scenario.still_true) - outdated:

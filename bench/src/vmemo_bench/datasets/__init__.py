@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Literal
 from vmemo.errors import InvalidInput
 from vmemo_bench.datasets import beam, locomo, longmemeval, ours
 from vmemo_bench.datasets.cases import Case, ChatSession, Dataset, DatasetQuestion, ParsedDataset, RankedUnit, Turn
+from vmemo_bench.json_files import read_file
 from vmemo_bench.options import BeamSize, BenchOptions, DatasetName
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "ParsedDataset",
     "RankedUnit",
     "Turn",
+    "data_path",
     "load",
-    "read_file",
 ]
 
 FileDataset = Literal["locomo", "longmemeval", "ours", "sample"]
@@ -49,7 +49,7 @@ def load(options: BenchOptions) -> Dataset:
         raise InvalidInput("sample needs the question types of longmemeval; for other datasets use limit.")
     try:
         dataset = _beam(options) if name == "beam" else _parse(name, options, _contents(name, options))
-    except (ValueError, KeyError, lzma.LZMAError, OSError) as error:
+    except (ValueError, KeyError, OSError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"The file cannot be parsed as {name} data: {error}") from error
@@ -74,7 +74,7 @@ def _require_known(option: str, given: Sequence[str], known: Set[str]) -> None:
 
 
 def _name(options: BenchOptions) -> DatasetName:
-    if options.benchmark in ("speed", "load", "scale", "updates", "dates"):
+    if options.benchmark in ("speed", "load", "scale", "updates", "dates", "languages", "lives"):
         raise InvalidInput(f"{options.benchmark} has no conversations with questions and evidence.")
     if options.benchmark in ("ablation", "retain", "engines", "compare"):
         return options.dataset
@@ -83,7 +83,7 @@ def _name(options: BenchOptions) -> DatasetName:
 
 def _beam(options: BenchOptions) -> Dataset:
     """Read the requested conversations of BEAM: a chat of a million tokens takes seconds to parse."""
-    folder = _path(_BEAM_FOLDERS[options.size], options)
+    folder = data_path(_BEAM_FOLDERS[options.size], options)
     names = sorted((each.name for each in folder.iterdir() if each.is_dir()), key=lambda name: (len(name), name))
     _require_known("conversations", options.conversations, set(names))
     files = [
@@ -140,13 +140,14 @@ def _contents(name: FileDataset, options: BenchOptions) -> list[bytes]:
         folder = resources.files("vmemo_bench") / "sample"
         files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda file: file.name)
         return [file.read_bytes() for file in files]
-    path = _path(_PATHS[name], options)
+    path = data_path(_PATHS[name], options)
     if path.is_dir():
         return [read_file(file) for file in sorted(path.glob("*.json"))]
     return [read_file(path)]
 
 
-def _path(default: str, options: BenchOptions) -> Path:
+def data_path(default: str, options: BenchOptions) -> Path:
+    """Return the file of the options, or the default one in the data folder. Raise InvalidInput if there is none."""
     if options.file is not None:
         if not options.file.exists():
             raise InvalidInput(f"No such file: {options.file}")
@@ -158,9 +159,3 @@ def _path(default: str, options: BenchOptions) -> Path:
             f"{default}, or --file with the dataset's file. `vmemo benchmark sample` needs no data."
         )
     return path
-
-
-def read_file(path: Path) -> bytes:
-    """Return the content of a file, decompressed if its name ends in .xz."""
-    content = path.read_bytes()
-    return lzma.decompress(content) if path.suffix == ".xz" else content

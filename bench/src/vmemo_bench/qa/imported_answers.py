@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo_bench.datasets import DatasetQuestion
+from vmemo_bench.json_files import read_records
 from vmemo_bench.qa.judging import judges_of, rubric_verdict
 from vmemo_bench.qa.model_json import InvalidModelAnswer, parse
 from vmemo_bench.qa.records import GivenAnswer, Judge, JudgeVerdict
@@ -91,7 +92,7 @@ class ImportedAnswers:
 
 def read_answers(file: Path, questions: Mapping[str, DatasetQuestion]) -> ImportedAnswers:
     """Read a file. Raise InvalidInput for unknown questions, duplicates, and verdicts without an answer."""
-    lines = list(_lines(file))
+    lines = read_records(file, _Line)
     if unknown := sorted({line.id for line in lines} - questions.keys()):
         raise InvalidInput(f"{file} contains questions that are not in the dataset: {_listed(unknown)}")
     answers = _answers(file, lines)
@@ -123,22 +124,6 @@ def _verdicts(
                 f"{file} scores {len(scored.criteria)} criteria of {line.id}, which has {len(question.rubric)}."
             )
         yield "rubric", rubric_verdict(answer, scored)
-
-
-def _lines(file: Path) -> Iterable[_Line]:
-    if not file.is_file():
-        raise InvalidInput(f"No such file: {file}")
-    try:
-        texts = file.read_text(encoding="utf-8").split("\n")
-    except ValueError as error:
-        raise InvalidInput(f"{file} is not UTF-8 text: {error}") from error
-    for number, text in enumerate(texts, start=1):
-        if text.strip():
-            try:
-                yield _Line.model_validate_json(text)
-            except ValidationError as error:
-                problem = error.errors()[0]["msg"]
-                raise InvalidInput(f"line {number} of {file} is neither an answer nor a verdict: {problem}") from error
 
 
 def _answers(file: Path, lines: Iterable[_Line]) -> dict[str, GivenAnswer]:
