@@ -31,7 +31,7 @@ from vmemo_bench.options import (
 )
 from vmemo_bench.progress import Progress, ProgressSink, silent
 from vmemo_bench.qa.prompt_export import dump_prompts
-from vmemo_bench.report import Report, VariantScores
+from vmemo_bench.report import Report
 from vmemo_bench.run import run_benchmark, write_report
 from vmemo_bench.vector_exchange import export_texts, import_vectors
 
@@ -48,7 +48,6 @@ __all__ = [
     "Report",
     "ScaleOptions",
     "SpeedOptions",
-    "VariantScores",
     "dump_prompts",
     "export_texts",
     "import_vectors",

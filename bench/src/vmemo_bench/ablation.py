@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from vmemo.models import Channel, Message
 from vmemo.models.changes import ExtractionResult, FactDraft
-from vmemo.ports import Embedder, Extractor, TextKind
+from vmemo.ports import Embedder, TextKind
 from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import BenchStore, open_store
@@ -22,7 +22,7 @@ from vmemo_bench.embedders import WrappedEmbedder
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.recordings import BenchEngine
-from vmemo_bench.report import Report, Setting, VariantScores
+from vmemo_bench.report import Report, Setting, Table
 from vmemo_bench.retrieval import case_checkpoint, config_of, setup_of, summarise
 
 CHANNELS: tuple[Channel, ...] = ("semantic", "keyword", "graph", "temporal", "verbatim")
@@ -37,21 +37,23 @@ _INSERTED_DATE = re.compile(r" \(= [^()]*\)")
 """An absolute date that the local engine inserts after a relative one."""
 
 
-class UndatedExtractor:
-    """The local engine without absolute dates after relative ones ("yesterday")."""
+@dataclass(frozen=True)
+class ChangedExtractor:
+    """The local engine with a change to each draft, which gets the content of its message as well."""
 
+    change: Callable[[FactDraft, str], FactDraft]
     name = LocalExtractor.name
     keeps_words = LocalExtractor.keeps_words
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return the local engine's drafts in the words of the turns."""
+        """Return the changed drafts of the local engine."""
         result = await LocalExtractor().read(messages, before)
         contents = {message.id: message.content for message in messages}
-        return _with_drafts(result, lambda draft: _undated(draft, contents[draft.messages[0]]))
+        return replace(result, drafts=tuple(self.change(each, contents[each.messages[0]]) for each in result.drafts))
 
 
-def _undated(draft: FactDraft, content: str) -> FactDraft:
-    """Remove the dates that the message itself does not contain."""
+def without_dates(draft: FactDraft, content: str) -> FactDraft:
+    """Remove the absolute dates after relative ones ("yesterday") that the message itself does not contain."""
 
     def original(match: re.Match[str]) -> str:
         return match[0] if match[0] in content else ""
@@ -59,32 +61,14 @@ def _undated(draft: FactDraft, content: str) -> FactDraft:
     return replace(draft, text=_INSERTED_DATE.sub(original, draft.text))
 
 
-class ContextFreeExtractor:
-    """The local engine without the turn before as context."""
-
-    name = LocalExtractor.name
-    keeps_words = LocalExtractor.keeps_words
-
-    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return the local engine's drafts without context."""
-        result = await LocalExtractor().read(messages, before)
-        return _with_drafts(result, lambda draft: replace(draft, context="", context_from=None))
+def without_context(draft: FactDraft, _: str) -> FactDraft:
+    """Remove the turn before."""
+    return replace(draft, context="", context_from=None)
 
 
-class NamelessExtractor:
-    """The local engine without entities."""
-
-    name = LocalExtractor.name
-    keeps_words = LocalExtractor.keeps_words
-
-    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return the local engine's drafts without entities."""
-        result = await LocalExtractor().read(messages, before)
-        return _with_drafts(result, lambda draft: replace(draft, entities=()))
-
-
-def _with_drafts(result: ExtractionResult, change: Callable[[FactDraft], FactDraft]) -> ExtractionResult:
-    return replace(result, drafts=tuple(map(change, result.drafts)))
+def without_entities(draft: FactDraft, _: str) -> FactDraft:
+    """Remove the entities."""
+    return replace(draft, entities=())
 
 
 class DaylessEmbedder(WrappedEmbedder):
@@ -97,48 +81,36 @@ class DaylessEmbedder(WrappedEmbedder):
         return [text[match.end() :] if (match := _DAY.match(text)) else text for text in texts]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AblationVariant:
-    """A name, and the setup of its recalls."""
-
-    name: str
-    setup: RunSetup
+VariantGroup = Mapping[str, RunSetup]
+"""Variants that share one bank, which is filled with the setup of the first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class VariantGroup:
-    """Variants that share one bank, which is filled with the setup of the first."""
-
-    variants: tuple[AblationVariant, ...]
-
-    def steps(self, case: Case) -> int:
-        """Return the number of steps to fill the bank of a case and to ask every variant."""
-        return len(case.sessions) + len(case.questions) * len(self.variants)
+def _steps(group: VariantGroup, case: Case) -> int:
+    """Return the number of steps to fill the bank of a case and to ask every variant."""
+    return len(case.sessions) + len(case.questions) * len(group)
 
 
-def variant_groups(full: RunSetup, dataset: Dataset) -> tuple[VariantGroup, ...]:
+def variant_groups(full: RunSetup, dataset: Dataset) -> list[VariantGroup]:
     """Return one group for all variants of recall, and one for each disabled step of retain.
 
     Steps of retain belong to the local engine: a recording contains neither inserted dates nor context.
     """
-    recall = VariantGroup(variants=(AblationVariant(name="full", setup=full), *_recall_variants(full)))
-    return (recall, *(_retain_variants(full, dataset) if full.engine.name == "local" else ()))
+    retain = _retain_variants(full, dataset) if full.engine.name == "local" else {}
+    return [_recall_variants(full), *({name: setup} for name, setup in retain.items())]
 
 
-def _recall_variants(full: RunSetup) -> list[AblationVariant]:
+def _recall_variants(full: RunSetup) -> dict[str, RunSetup]:
     settings = full.settings
     changed = {
         **{f"without {channel}": {"channels": settings.channels - {channel}} for channel in CHANNELS},
         "without analysis": {"analysis": False},
         "ranks instead of sums": {"fusion": "rank"},
     }
-    return [
-        *(
-            AblationVariant(name=name, setup=replace(full, settings=settings.model_copy(update=each)))
-            for name, each in changed.items()
-        ),
-        AblationVariant(name="without reranking", setup=replace(full, reranker="none")),
-    ]
+    return {
+        "full": full,
+        **{name: replace(full, settings=settings.model_copy(update=each)) for name, each in changed.items()},
+        "without reranking": replace(full, reranker="none"),
+    }
 
 
 def retain_settings(settings: Settings) -> dict[str, Settings]:
@@ -152,18 +124,18 @@ def retain_settings(settings: Settings) -> dict[str, Settings]:
     return {name: settings.model_copy(update=change) for name, change in changes.items()}
 
 
-def _retain_variants(full: RunSetup, dataset: Dataset) -> list[VariantGroup]:
-    def extracted_by(extractor: Extractor) -> RunSetup:
+def _retain_variants(full: RunSetup, dataset: Dataset) -> dict[str, RunSetup]:
+    def changed(change: Callable[[FactDraft, str], FactDraft]) -> RunSetup:
+        extractor = ChangedExtractor(change)
         return replace(full, engine=BenchEngine(extractors={case.id: extractor for case in dataset.cases}))
 
-    setups = {
-        "without dates": extracted_by(UndatedExtractor()),
+    return {
+        "without dates": changed(without_dates),
         "without day": replace(full, embedder=DaylessEmbedder(full.embedder)),
-        "without context": extracted_by(ContextFreeExtractor()),
-        "without entities": extracted_by(NamelessExtractor()),
+        "without context": changed(without_context),
+        "without entities": changed(without_entities),
         **{name: replace(full, settings=each) for name, each in retain_settings(full.settings).items()},
     }
-    return [VariantGroup(variants=(AblationVariant(name=name, setup=setup),)) for name, setup in setups.items()]
 
 
 async def measure_ablation(options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink) -> Report:
@@ -173,11 +145,15 @@ async def measure_ablation(options: BenchOptions, embedder: Embedder, settings: 
     groups = variant_groups(full, dataset)
     async with open_store(options, embedder, settings) as store:
         checkpoints = {
-            variant.name: _checkpoint(options, dataset, variant, store.config)
+            name: case_checkpoint(
+                options.work_folder,
+                f"ablation-{dataset.name}",
+                {**config_of(dataset, setup), **store.config, "variant": name},
+            )
             for group in groups
-            for variant in group.variants
+            for name, setup in group.items()
         }
-        total = sum(group.steps(case) for case in dataset.cases for group in groups)
+        total = sum(_steps(group, case) for case in dataset.cases for group in groups)
         steps = StepCounter(sink, f"ablation of {dataset.name}", total)
         for case in dataset.cases:
             for group in groups:
@@ -189,13 +165,6 @@ async def measure_ablation(options: BenchOptions, embedder: Embedder, settings: 
     return report
 
 
-def _checkpoint(
-    options: BenchOptions, dataset: Dataset, variant: AblationVariant, store: Mapping[str, Setting]
-) -> Checkpoint[CaseResult]:
-    config = {**config_of(dataset, variant.setup), **store, "variant": variant.name}
-    return case_checkpoint(options.work_folder, f"ablation-{dataset.name}", config)
-
-
 async def _run_group(
     case: Case,
     group: VariantGroup,
@@ -204,18 +173,17 @@ async def _run_group(
     steps: StepCounter,
 ) -> None:
     """Fill the bank once and ask every variant that is not finished."""
-    missing = [variant for variant in group.variants if case.id not in checkpoints[variant.name]]
+    missing = {name: setup for name, setup in group.items() if case.id not in checkpoints[name]}
     if not missing:
-        steps.advance(group.steps(case))
+        steps.advance(_steps(group, case))
         return
-    steps.advance(len(case.questions) * (len(group.variants) - len(missing)))
+    steps.advance(len(case.questions) * (len(group) - len(missing)))
     async with store.bank(case.id) as location:
-        async with group.variants[0].setup.memory(case, location) as memory:
+        async with next(iter(group.values())).memory(case, location) as memory:
             filled = await fill_bank(memory, case, steps.advance)
-        for variant in missing:
-            async with variant.setup.memory(case, location) as memory:
-                result = await ask_questions(memory, case, filled, variant.setup, steps.advance)
-            checkpoints[variant.name].append(result)
+        for name, setup in missing.items():
+            async with setup.memory(case, location) as memory:
+                checkpoints[name].append(await ask_questions(memory, case, filled, setup, steps.advance))
 
 
 def _report(
@@ -224,19 +192,22 @@ def _report(
     checkpoints: Mapping[str, Checkpoint[CaseResult]],
     config: Mapping[str, Setting],
 ) -> Report:
-    """Return the report of the full variant, with the scores of every variant."""
+    """Return the report of the full variant, with tables of the scores of every variant and of the differences."""
     reports = {
         name: summarise(options, dataset, [each for case in dataset.cases if (each := checkpoint.get(case.id))], config)
         for name, checkpoint in checkpoints.items()
     }
-    compared = COMPARED_METRICS[dataset.unit]
-    variants = {name: _scores(report, compared) for name, report in reports.items()}
-    return replace(reports["full"], variants=variants)
-
-
-def _scores(report: Report, compared: tuple[str, ...]) -> VariantScores:
-    def select(metrics: Mapping[str, float]) -> dict[str, float]:
-        return {name: metrics[name] for name in compared if name in metrics}
-
-    categories = {name: select(metrics) for name, metrics in report.categories.items()}
-    return VariantScores(metrics=select(report.metrics), categories=categories)
+    full = reports["full"]
+    compared = [metric for metric in COMPARED_METRICS[dataset.unit] if metric in full.metrics]
+    scores = {name: {metric: report.metrics[metric] for metric in compared} for name, report in reports.items()}
+    by_category: dict[str, Table] = {
+        f"{metric} by category": {
+            name: {category: own[metric] for category, own in report.categories.items() if metric in own}
+            for name, report in reports.items()
+        }
+        for metric in compared
+    }
+    differences = {
+        name: {metric: value - scores["full"][metric] for metric, value in own.items()} for name, own in scores.items()
+    }
+    return replace(full, tables={"variants": scores, "difference to full": differences, **by_category})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.progress import Progress as RichProgress, TaskID
 from rich.table import Table
-from rich.text import Text
 
 from vmemo.cli.output import one_line, table
 from vmemo_bench.pages.plots import format_amount
@@ -17,8 +16,6 @@ _RETRIEVAL = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "nd
 _QA = ("score", "accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
 """Metrics in the table of categories; the JSON has all of them."""
 _SMALL, _LARGE = 0.001, 100.0
-_VISIBLE = 0.0005
-"""Smallest difference that is visible with three digits."""
 
 
 class ProgressBars:
@@ -36,57 +33,14 @@ class ProgressBars:
 
 
 def tables_of(report: Report) -> Iterator[Table]:
-    """Yield the tables of a report: metrics, categories and timings, or the variants of an ablation, then its own."""
-    if report.variants:
-        yield _variants(report)
-        yield _variants_by_category(report)
-    else:
-        yield from _scores(report)
-    yield from _report_tables(report)
-
-
-def _scores(report: Report) -> Iterator[Table]:
+    """Yield the tables of a report: metrics, categories and timings, then its own."""
     if report.metrics:
         yield _metrics(report)
     if report.categories:
         yield _categories(report.categories, _QA if report.questions else _RETRIEVAL)
     if report.timings:
         yield _timings(report.timings)
-
-
-def _variants(report: Report) -> Table:
-    """Return the scores of the full variant, and the differences of the others."""
-    made = _variant_table(report.full.metrics, f"ablation of {report.config.get('ablation_of')}")
-    made.add_row("full", *(f"{value:.3f}" for value in report.full.metrics.values()))
-    for name, scores in report.variants.items():
-        if name != "full":
-            made.add_row(name, *map(_difference, scores.minus(report.full).metrics.values()))
-    return made
-
-
-def _variants_by_category(report: Report) -> Table:
-    """Return the same for the first metric, with a column per category."""
-    metric = next(iter(report.full.metrics), "")
-    categories = report.full.categories
-    made = _variant_table(map(one_line, categories), f"{metric} by category")
-    made.add_row("full", *(f"{categories[name].get(metric, 0.0):.3f}" for name in categories))
-    for name, scores in report.variants.items():
-        if name != "full":
-            changes = scores.minus(report.full).categories
-            made.add_row(name, *(_difference(changes[category].get(metric, 0.0)) for category in categories))
-    return made
-
-
-def _variant_table(columns: Iterable[str], title: str) -> Table:
-    made = table("variant", *(f"{name}>" for name in columns), title=title)
-    made.columns[0].no_wrap = True
-    return made
-
-
-def _difference(value: float) -> Text:
-    if abs(value) < _VISIBLE:
-        return Text("·", style="dim")
-    return Text(f"{value:+.3f}", style="green" if value > 0 else "red")
+    yield from _report_tables(report)
 
 
 def _metrics(report: Report) -> Table:

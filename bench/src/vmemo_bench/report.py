@@ -25,28 +25,6 @@ def format_cell(value: Setting) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantScores:
-    """Metrics of one ablation variant, over all questions and per category."""
-
-    metrics: Mapping[str, float]
-    categories: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-
-    @property
-    def groups(self) -> dict[str, Mapping[str, float]]:
-        """Metrics over all questions, then of each category."""
-        return {"all": self.metrics, **self.categories}
-
-    def minus(self, other: VariantScores) -> VariantScores:
-        """Return the difference of each metric to the other's."""
-        categories = {name: _minus(self.categories[name], other.categories.get(name, {})) for name in self.categories}
-        return VariantScores(metrics=_minus(self.metrics, other.metrics), categories=categories)
-
-
-def _minus(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one[name] - other[name] for name in one if name in other}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Report:
     """Metrics over all questions and per category, milliseconds per stage, and the configuration of the run."""
 
@@ -55,8 +33,6 @@ class Report:
     categories: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     timings: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     config: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    variants: Mapping[str, VariantScores] = field(default_factory=dict[str, VariantScores])
-    """Scores of an ablation's variants, `full` first; empty for every other benchmark."""
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     """Further results, by title."""
     questions: tuple[JudgedQuestion, ...] = ()
@@ -73,23 +49,6 @@ class Report:
         }
         if self.tables:
             body["tables"] = {title: {row: dict(cells) for row, cells in t.items()} for title, t in self.tables.items()}
-        if self.variants:
-            body["variants"] = {name: self._variant_body(scores) for name, scores in self.variants.items()}
         if self.questions:
             body["questions"] = [question.model_dump(mode="json") for question in self.questions]
         return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-    @property
-    def full(self) -> VariantScores:
-        """The complete variant, which the others are compared with."""
-        return next(iter(self.variants.values()))
-
-    def _variant_body(self, scores: VariantScores) -> dict[str, object]:
-        return {**_body(scores), "difference": _body(scores.minus(self.full))}
-
-
-def _body(scores: VariantScores) -> dict[str, object]:
-    return {
-        "metrics": dict(scores.metrics),
-        "categories": {name: dict(metrics) for name, metrics in scores.categories.items()},
-    }

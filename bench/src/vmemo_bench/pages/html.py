@@ -8,20 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib import resources
-from typing import NamedTuple
 
 
 @cache
 def asset(name: str) -> str:
     """Return the text of a style sheet or script of this package."""
     return (resources.files("vmemo_bench.pages") / name).read_text(encoding="utf-8")
-
-
-class StyledCell(NamedTuple):
-    """A table cell with a CSS class."""
-
-    text: str
-    css: str
 
 
 def page(title: str, subtitle: str, body: str, *, style: str = "", script: str = "") -> str:
@@ -60,17 +52,11 @@ def card(title: str, plot: str, series: Sequence[str] = ()) -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{plot}{legend}</section>'
 
 
-def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str | StyledCell]], *, css: str = "numbers") -> str:
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, css: str = "numbers") -> str:
     """Return a table in a card as wide as the page."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return (
         f'<section class="card wide"><h2>{escape(title)}</h2>'
         f'<table class="{css}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
     )
-
-
-def _cell(cell: str | StyledCell) -> str:
-    if isinstance(cell, StyledCell):
-        return f'<td class="{cell.css}">{escape(cell.text)}</td>'
-    return f"<td>{escape(cell)}</td>"

@@ -42,46 +42,22 @@ def bars(rows: Sequence[BarRow], *, top: float | None = None, label: Format = fo
     values = [value for row in rows for value in row.values if value is not None]
     highest = top or max(values, default=0.0) or 1.0
     scale = (WIDTH - _LABEL - _VALUE) / highest
-
-    def bar(y: float, series: int, value: float) -> str:
-        return _bar(y, series, _LABEL, min(highest, value) * scale, label(value))
-
-    height, parts = _rows(rows, bar)
-    return _svg(height, parts)
-
-
-def _rows(rows: Sequence[BarRow], bar: Callable[[float, int, float], str]) -> tuple[float, list[str]]:
-    """Draw the labels and bars of all rows; return the total height and the parts."""
     parts: list[str] = []
     y = 4.0
     for row in rows:
         height = _BAR * len(row.values)
         parts.append(_text(_LABEL - 10, y + height / 2 + 4, row.label, anchor="end"))
-        parts += [bar(y + n * _BAR, n, value) for n, value in enumerate(row.values) if value is not None]
+        for series, value in enumerate(row.values):
+            if value is not None:
+                parts.append(_bar(y + series * _BAR, series, min(highest, value) * scale, label(value)))
         y += height + _GAP
-    return y, parts
+    return _svg(y, parts)
 
 
-def _bar(y: float, series: int, start: float, length: float, label: str) -> str:
-    """Draw one bar from `start`, to the left if its length is negative, with the label at its end."""
-    x, width = min(start, start + length), abs(length)
-    bar = f'<rect class="s{series}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_BAR - 2}" rx="2"/>'
-    end, anchor = (x - 6, "end") if length < 0 else (x + width + 6, "start")
-    return bar + _text(end, y + _BAR - 3, label, anchor=anchor, css="value")
-
-
-def differences(rows: Sequence[BarRow]) -> str:
-    """Draw bars to the left of a middle line for losses and to the right for gains."""
-    largest = max((abs(value) for row in rows for value in row.values if value is not None), default=0.0) or 1.0
-    reach = (WIDTH - _LABEL) / 2 - _VALUE
-    middle = _LABEL + _VALUE + reach
-
-    def bar(y: float, series: int, value: float) -> str:
-        return _bar(y, series, middle, value / largest * reach, f"{value:+.3f}")
-
-    height, parts = _rows(rows, bar)
-    parts.append(f'<line class="rule" x1="{middle:.1f}" x2="{middle:.1f}" y1="0" y2="{height}"/>')
-    return _svg(height, parts)
+def _bar(y: float, series: int, length: float, label: str) -> str:
+    """Draw one bar with its label at the end."""
+    bar = f'<rect class="s{series}" x="{_LABEL}" y="{y:.1f}" width="{length:.1f}" height="{_BAR - 2}" rx="2"/>'
+    return bar + _text(_LABEL + length + 6, y + _BAR - 3, label, css="value")
 
 
 @dataclass(frozen=True, kw_only=True)

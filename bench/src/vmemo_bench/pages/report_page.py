@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vmemo_bench.pages.html import StyledCell, asset, card, cards, page, table, tiles
-from vmemo_bench.pages.plots import Axes, BarRow, bars, differences, format_amount, format_share, lines
+from vmemo_bench.pages.html import asset, card, cards, page, table, tiles
+from vmemo_bench.pages.plots import Axes, BarRow, bars, format_amount, format_share, lines
 from vmemo_bench.pages.question_list import question_list
-from vmemo_bench.report import Report, Setting, Table, VariantScores, format_cell
+from vmemo_bench.report import Report, Setting, Table, format_cell
 from vmemo_bench.statistics import TOKENS
 
 _RETRIEVAL_TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
@@ -22,16 +22,13 @@ _SUBTITLE = ("vmemo", "ablation_of", "engine", "embedder", "answerer", "judge", 
 _RETRIEVAL_BARS = ("recall@10", "evidence@1000")
 _QA_BARS = ("accuracy_strict", "accuracy_lenient")
 _RUBRIC_BARS = ("score", "all_met")
-_VARIANT_BARS = ("recall@10", "recall_all@10", "evidence@1000")
-_VISIBLE = 0.0005
-"""Smallest difference that is visible with three digits."""
 _TINY = 0.001
 """Values below it need more than three digits."""
 
 
 def render(report: Report) -> str:
     """Return the whole page."""
-    body = _variants(report) if report.variants else f"{tiles(_tiles(report))}\n{cards(_plots(report))}"
+    body = f"{tiles(_tiles(report))}\n{cards(_plots(report))}"
     title = f"vmemo benchmark {report.benchmark}"
     subtitle = " · ".join(f"{key} {report.config[key]}" for key in _SUBTITLE if key in report.config)
     if not report.questions:
@@ -143,41 +140,6 @@ def _by_size(metrics: Mapping[str, float], name: str) -> list[tuple[float, float
 def _stage_bars(timings: Mapping[str, Mapping[str, float]]) -> str:
     rows = [BarRow(label=stage, values=[times["p50_ms"], times["p95_ms"]]) for stage, times in timings.items()]
     return bars(rows, label=format_amount)
-
-
-def _variants(report: Report) -> str:
-    """Plot the variants of an ablation, and show them in one table over all questions and one per metric."""
-    metrics, groups = tuple(report.full.metrics), tuple(report.full.groups)
-    overall = [[name, *(_variant_cell(report, name, "all", metric) for metric in metrics)] for name in report.variants]
-    tables = [table("Every variant, and its difference to full", ["variant", *metrics], overall)]
-    for metric in metrics:
-        rows = [[name, *(_variant_cell(report, name, group, metric) for group in groups)] for name in report.variants]
-        tables.append(table(f"{metric} by category", ["variant", *groups], rows))
-    return cards(_variant_cards(report)) + "".join(tables)
-
-
-def _variant_cards(report: Report) -> list[str]:
-    metrics = [metric for metric in _VARIANT_BARS if metric in report.full.metrics]
-
-    def rows(variants: Mapping[str, VariantScores]) -> list[BarRow]:
-        return [BarRow(label=name, values=[v.metrics.get(m) for m in metrics]) for name, v in variants.items()]
-
-    changes = {name: scores.minus(report.full) for name, scores in report.variants.items() if name != "full"}
-    return [
-        card("Difference without each component", differences(rows(changes)), metrics),
-        card("Every variant", bars(rows(report.variants), top=1.0), metrics),
-    ]
-
-
-def _variant_cell(report: Report, name: str, group: str, metric: str) -> str | StyledCell:
-    scores = report.variants[name]
-    value = scores.groups.get(group, {}).get(metric)
-    if value is None:
-        return ""
-    change = scores.minus(report.full).groups[group].get(metric, 0.0)
-    if abs(change) < _VISIBLE:
-        return f"{value:.3f}"
-    return StyledCell(f"{value:.3f} {change:+.3f}", "up" if change > 0 else "down")
 
 
 def _tables(report: Report) -> str:
