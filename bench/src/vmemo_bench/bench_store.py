@@ -7,9 +7,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -83,15 +82,22 @@ def kept_banks(options: BenchOptions, dataset: Dataset) -> BankFolder | None:
     return BankFolder(options.keep_banks / f"{dataset.name}-{dataset.digest[:8]}-{options.engine}", keep=True)
 
 
-class BenchStore(ABC):
-    """Creates locations for temporary banks, and removes the banks afterwards."""
+@dataclass(frozen=True, kw_only=True)
+class BenchStore:
+    """Creates locations for temporary banks, and removes the banks afterwards.
 
-    config: Mapping[str, Setting]
+    Without a `memory` the banks are SQLite files in the folder. With one they are in its database at `url`; those in a
+    user's database are deleted after use.
+    """
+
+    folder: Path
+    config: Mapping[str, Setting] = field(default_factory=lambda: {"store": "sqlite"})
     """Description of the store for the report."""
-
-    @abstractmethod
-    def banks(self, names: Sequence[str]) -> AbstractAsyncContextManager[Sequence[BankLocation]]:
-        """Yield locations in one store for banks that do not exist yet; remove the banks on exit."""
+    memory: Memory | None = None
+    url: str = field(default="", repr=False)
+    database: PostgresDatabase | None = None
+    """The PostgreSQL database of the banks, if this is one."""
+    _numbers: count[int] = field(default_factory=count)
 
     @asynccontextmanager
     async def bank(self, name: str) -> AsyncGenerator[BankLocation]:
@@ -99,137 +105,74 @@ class BenchStore(ABC):
         async with self.banks((name,)) as (location,):
             yield location
 
-    @property
-    @abstractmethod
-    def files(self) -> SqliteBenchStore:
-        """Store of the banks that are prepared before they are measured here."""
-
-    @property
-    def database(self) -> PostgresDatabase | None:
-        """The PostgreSQL database, if this is one."""
-        return None
-
-
-@dataclass(frozen=True)
-class SqliteBenchStore(BenchStore):
-    """SQLite files in a temporary folder."""
-
-    folder: Path
-    config: Mapping[str, Setting] = field(default_factory=lambda: {"store": "sqlite"})
-    _numbers: count[int] = field(default_factory=count)
-
     @asynccontextmanager
     async def banks(self, names: Sequence[str]) -> AsyncGenerator[Sequence[BankLocation]]:
-        """Yield locations in one new file."""
-        database = self.folder / f"{next(self._numbers)}.db"
-        try:
-            yield [location_in_file(database, name) for name in names]
-        finally:
-            remove_database(database)
+        """Yield locations in one store for banks that do not exist yet; remove the banks on exit.
 
-    @property
-    def files(self) -> SqliteBenchStore:
-        """This store."""
-        return self
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerBenchStore(BenchStore):
-    """One database of a server; banks in a user's database are deleted after use."""
-
-    folder: Path
-    memory: Memory
-    url: str = field(repr=False)
-    postgres: PostgresDatabase | None = None
-    config: Mapping[str, Setting]
-    _numbers: count[int] = field(default_factory=count)
-
-    @asynccontextmanager
-    async def banks(self, names: Sequence[str]) -> AsyncGenerator[Sequence[BankLocation]]:
-        """Yield locations whose bank names are not used in the database. Raise InvalidInput if one is."""
+        Raise InvalidInput if the database of a server already contains a bank of such a name.
+        """
+        file = self.folder / f"{next(self._numbers)}.db"
+        if self.memory is None:
+            try:
+                yield [location_in_file(file, name) for name in names]
+            finally:
+                remove_database(file)
+            return
         ours = [PREFIX + name for name in names]
         if taken := set(ours).intersection(await self.memory.banks()):
             raise InvalidInput(
                 f"The database already contains a bank {min(taken)!r}, perhaps of a run that was killed. It was not "
                 "changed. Delete it (vmemo forget --all --bank NAME), or pass another database."
             )
-        export_file = self.folder / f"{next(self._numbers)}.jsonl"
         try:
-            yield [BankLocation(url=self.url, bank=bank, export_file=export_file) for bank in ours]
+            yield [BankLocation(url=self.url, bank=bank, export_file=file.with_suffix(".jsonl")) for bank in ours]
         finally:
-            if self.postgres is None or not self.postgres.local:
-                await self._forget(ours)
-
-    async def _forget(self, banks: Sequence[str]) -> None:
-        for bank in set(banks).intersection(await self.memory.banks()):
-            await self.memory.bank(bank).forget(bank=True)
+            if self.database is None or not self.database.local:
+                for bank in set(ours).intersection(await self.memory.banks()):
+                    await self.memory.bank(bank).forget(bank=True)
 
     @property
-    def files(self) -> SqliteBenchStore:
-        """SQLite files in this store's folder."""
-        return SqliteBenchStore(make_folder(self.folder / "prepared"))
-
-    @property
-    def database(self) -> PostgresDatabase | None:
-        """The PostgreSQL database of the banks, if this is one."""
-        return self.postgres
+    def files(self) -> BenchStore:
+        """Store of the banks that are prepared before they are measured here."""
+        return self if self.memory is None else BenchStore(folder=make_folder(self.folder / "prepared"))
 
 
 @asynccontextmanager
 async def open_store(options: BenchOptions, embedder: Embedder, settings: Settings) -> AsyncGenerator[BenchStore]:
     """Open the store of the options, in a temporary folder and, for `postgres`, on a temporary server."""
-    with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as name:
-        folder = Path(name)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=make_folder(options.work_folder))))
         if options.store == "sqlite":
-            yield SqliteBenchStore(folder)
-        elif options.store == "postgres":
-            with EmbeddedPostgres(settings=durable_settings()) as server:
-                database = PostgresDatabase(await asyncio.to_thread(server.create, "benchmark"), local=True)
-                memory = Memory(database.url, embedder=embedder, settings=settings)
-                async with _open_postgres(memory, database, folder) as store:
-                    yield store
+            yield BenchStore(folder=folder)
+            return
+        url, database = options.store, None
+        if options.store == "postgres":
+            server = stack.enter_context(EmbeddedPostgres(settings=durable_settings()))
+            url = await asyncio.to_thread(server.create, "benchmark")
+            database = PostgresDatabase(url, local=True)
         elif options.store.startswith("postgresql://"):
-            memory = Memory(options.store, embedder=embedder, settings=settings)
-            async with _open_postgres(memory, PostgresDatabase(options.store), folder) as store:
-                yield store
-        elif options.store == "neo4j" or options.store.startswith(NEO4J):
-            url = _neo4j_url() if options.store == "neo4j" else options.store
-            async with _open_server(Memory(url, embedder=embedder, settings=settings), url, folder) as store:
-                yield store
-        else:
+            database = PostgresDatabase(url)
+        elif options.store == "neo4j":
+            url = os.environ.get("NEO4J_URL", "")
+            if not url:
+                raise InvalidInput("--store neo4j measures the server that NEO4J_URL names. Set it, or pass the URL.")
+        elif not options.store.startswith(NEO4J):
             # The text after the first colon may contain a password.
             scheme = options.store.partition(":")[0][:40]
             raise InvalidInput(
                 "The store of a benchmark is sqlite, postgres, neo4j, or a postgresql:// or neo4j:// URL, not "
                 f"{scheme!r}."
             )
-
-
-@asynccontextmanager
-async def _open_postgres(memory: Memory, database: PostgresDatabase, folder: Path) -> AsyncGenerator[ServerBenchStore]:
-    try:
+        memory = Memory(url, embedder=embedder, settings=settings)
+        stack.push_async_callback(memory.close)
         # Creates the schema, and no bank.
         await memory.banks()
-        config: dict[str, Setting] = {"store": "postgres", "embedded": database.local, **await database.describe()}
-        yield ServerBenchStore(folder=folder, memory=memory, url=database.url, postgres=database, config=config)
-    finally:
-        await memory.close()
+        config = await _describe(database, url)
+        yield BenchStore(folder=folder, memory=memory, url=url, database=database, config=config)
 
 
-def _neo4j_url() -> str:
-    url = os.environ.get("NEO4J_URL")
-    if not url:
-        raise InvalidInput("--store neo4j measures the server that NEO4J_URL names. Set it, or pass the URL.")
-    return url
-
-
-@asynccontextmanager
-async def _open_server(memory: Memory, url: str, folder: Path) -> AsyncGenerator[ServerBenchStore]:
-    try:
-        # Creates the schema, and no bank.
-        await memory.banks()
-        # Identifies the database, so that the checkpoint of one is not used for another.
-        identity = hashlib.sha256(url.encode()).hexdigest()[:12]
-        yield ServerBenchStore(folder=folder, memory=memory, url=url, config={"store": "neo4j", "database": identity})
-    finally:
-        await memory.close()
+async def _describe(database: PostgresDatabase | None, url: str) -> dict[str, Setting]:
+    if database is not None:
+        return {"store": "postgres", "embedded": database.local, **await database.describe()}
+    # Identifies the database, so that the checkpoint of one is not used for another.
+    return {"store": "neo4j", "database": hashlib.sha256(url.encode()).hexdigest()[:12]}
