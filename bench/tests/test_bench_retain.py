@@ -105,23 +105,22 @@ def options(data: Path) -> BenchOptions:
     return BenchOptions(benchmark="retain", data=data, cache=data.parent / "cache", embedder=CountingEmbedder())
 
 
-def test_the_report_contains_the_share_of_each_step(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_contains_the_cost_of_each_step(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "PERSON_FACTS", 3)
     monkeypatch.setattr(profiles, "LEAST_NEW_FACTS", 3)
     report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
-    steps = report.tables["steps"]
+    steps = report.tables["retain by step"]
     assert set(steps) >= {"extract", "all"}
     assert "observe" not in steps
-    assert report.tables["steps with observations"]["observe"]["calls / 100 messages"] == 100 * 1 / 40
-    shares = [float(row["share of tokens, %"] or 0) for name, row in steps.items() if name != "all"]
-    assert sum(shares) == pytest.approx(100)
-    assert report.tables["conversations"]["conv-x"]["messages"] == 40
+    assert report.tables["retain by step, with observations"]["observe"]["calls"] == 1
+    tokens = [float(row["tokens / message"] or 0) for name, row in steps.items() if name != "all"]
+    assert sum(tokens) == pytest.approx(report.metrics["retain_tokens_per_message"])
+    assert report.tables["retained"]["conv-x"]["messages"] == 40
     assert report.tables["banks"]["all"]["facts"] == 4
-    assert report.tables["speakers"] == {"conv-x Ada": {"entities": 1, "names": "Ada"}}
-    assert report.metrics["calls_per_100_messages_observed"] > report.metrics["calls_per_100_messages"]
+    assert report.metrics["retain_calls_per_episode_observed"] > report.metrics["retain_calls_per_episode"]
     file = data.parent / "report.html"
     write_report(report, html=file)
-    assert "Steps with observations" in file.read_text()
+    assert "Retain by step, with observations" in file.read_text()
 
 
 def test_retain_needs_recordings_of_locomo(data: Path) -> None:

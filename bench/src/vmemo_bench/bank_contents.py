@@ -1,15 +1,18 @@
-"""The cost of retaining messages with a language model, and the size of the memory that it derives."""
+"""Contents of a bank after a run: counts and merged names, and what a language model spent to derive them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
 from vmemo import Memory
-from vmemo.models import Fact
+from vmemo.models import Entity, Fact, LinkKind
 from vmemo.models.results import Spending
 from vmemo.providers import count_tokens
 from vmemo_bench.datasets import Case
@@ -17,6 +20,64 @@ from vmemo_bench.report import Table
 from vmemo_bench.statistics import Metrics
 
 STEPS = ("segment", "predict", "extract", "extract_small", "judge", "identify", "opinions", "observe")
+STORED_LINKS = tuple(kind for kind in get_args(LinkKind) if kind != "entity")
+"""Kinds of links that are stored; links through entities are computed."""
+
+
+class BankAudit(BaseModel):
+    """Counts of one bank, and the names that became aliases with the name of their entity."""
+
+    model_config = ConfigDict(frozen=True)
+
+    counts: Mapping[str, int]
+    merged: Mapping[str, str]
+
+
+async def audit_bank(memory: Memory, file: Path) -> BankAudit:
+    """Audit a bank; its export is written to `file` to count links, and deleted."""
+    await memory.export(file)
+    links = _count_links(file)
+    status = await memory.status()
+    merges = [merge for merge in await memory.merges() if merge.undone_at is None]
+    entities: list[Entity] = []
+    while page := await memory.entities(after=entities[-1].id if entities else None, limit=1000):
+        entities += page
+    names = {entity.id: entity.name for entity in entities}
+    return BankAudit(
+        counts={
+            "episodes": status.episodes,
+            "facts": status.facts,
+            "closed": status.closed_facts,
+            "entities": status.entities,
+            "merges": len(merges),
+            **{kind: links[kind] for kind in STORED_LINKS},
+        },
+        merged={", ".join(merge.names): names[merge.entity] for merge in merges if merge.entity in names},
+    )
+
+
+def _count_links(file: Path) -> Counter[str]:
+    with file.open(encoding="utf-8") as lines:
+        kinds = Counter(str(json.loads(line)["kind"]) for line in lines if '"record": "link"' in line)
+    file.unlink()
+    return kinds
+
+
+def audit_tables(audits: Mapping[str, BankAudit]) -> dict[str, Table]:
+    """Return the audits of all cases as tables of the report."""
+    if not audits:
+        return {}
+    total = Counter[str]()
+    for audit in audits.values():
+        total.update(audit.counts)
+    return {
+        "banks": {case: audit.counts for case, audit in audits.items()} | {"all": dict(total)},
+        "merged names": {
+            f"{case} {name}": {"entity": entity}
+            for case, audit in audits.items()
+            for name, entity in audit.merged.items()
+        },
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,23 +90,15 @@ class RetainCost:
     spending: tuple[Spending, ...] = ()
 
     def __add__(self, other: RetainCost) -> RetainCost:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: RetainCost) -> RetainCost:
-        return self._combined(other, -1)
-
-    def _combined(self, other: RetainCost, sign: int) -> RetainCost:
-        by_step: defaultdict[str, list[tuple[Spending, int]]] = defaultdict(list)
-        for each in self.spending:
-            by_step[each.step].append((each, 1))
+        steps = {each.step: each for each in self.spending}
         for each in other.spending:
-            by_step[each.step].append((each, sign))
-        order = [*(step for step in STEPS if step in by_step), *sorted(by_step.keys() - set(STEPS))]
+            steps[each.step] = _sum(steps[each.step], each) if each.step in steps else each
+        order = [*(step for step in STEPS if step in steps), *sorted(steps.keys() - set(STEPS))]
         return RetainCost(
-            messages=self.messages + sign * other.messages,
-            episodes=self.episodes + sign * other.episodes,
-            facts=self.facts + sign * other.facts,
-            spending=tuple(_sum(by_step[step]) for step in order),
+            messages=self.messages + other.messages,
+            episodes=self.episodes + other.episodes,
+            facts=self.facts + other.facts,
+            spending=tuple(steps[step] for step in order),
         )
 
     @property
@@ -54,26 +107,14 @@ class RetainCost:
         return sum(each.calls for each in self.spending)
 
     @property
-    def extraction_calls(self) -> int:
-        """Calls of all steps except observations."""
-        return sum(each.calls for each in self.spending if each.step != "observe")
-
-    @property
     def tokens(self) -> int:
         """Input and output tokens of all steps."""
         return sum(each.input_tokens + each.output_tokens for each in self.spending)
 
 
-def _sum(signed: Sequence[tuple[Spending, int]]) -> Spending:
-    first, _ = signed[0]
-    return Spending(
-        step=first.step,
-        model=first.model,
-        calls=sum(sign * each.calls for each, sign in signed),
-        failures=sum(sign * each.failures for each, sign in signed),
-        input_tokens=sum(sign * each.input_tokens for each, sign in signed),
-        output_tokens=sum(sign * each.output_tokens for each, sign in signed),
-    )
+def _sum(one: Spending, other: Spending) -> Spending:
+    names = ("calls", "failures", "input_tokens", "output_tokens")
+    return one.model_copy(update={name: getattr(one, name) + getattr(other, name) for name in names})
 
 
 class BankCost(BaseModel):

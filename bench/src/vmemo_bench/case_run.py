@@ -15,11 +15,10 @@ from vmemo.errors import VmemoError
 from vmemo.models import Budget, Hit, MessageId
 from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
-from vmemo_bench.bank_audit import BankAudit, audit_bank
+from vmemo_bench.bank_contents import BankAudit, BankCost, audit_bank, bank_cost
 from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.datasets import Case, ChatSession, DatasetQuestion, RankedUnit
 from vmemo_bench.recordings import BenchEngine
-from vmemo_bench.retain_cost import BankCost, bank_cost
 from vmemo_bench.statistics import Metrics, RankedItem, rank_metrics, timed, token_metrics
 
 TURN_GAP = timedelta(seconds=20)
@@ -109,7 +108,7 @@ async def run_case(case: Case, setup: RunSetup, location: BankLocation, advance:
         filled = await fill_bank(memory, case, advance)
         result = await ask_questions(memory, case, filled, setup, advance)
         cost = await bank_cost(memory, case) if setup.engine.llm is not None else None
-        audit = await audit_bank(memory, case, location.export_file) if setup.engine.extractors else None
+        audit = await audit_bank(memory, location.export_file) if setup.engine.extractors else None
         return result.model_copy(update={"audit": audit, "cost": cost})
 
 

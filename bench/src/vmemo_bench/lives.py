@@ -28,10 +28,10 @@ from vmemo_bench.annotated import (
     measure_conversations,
     retain_conversation,
 )
+from vmemo_bench.bank_contents import all_facts
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink
 from vmemo_bench.report import Report
-from vmemo_bench.retain_cost import all_facts
 from vmemo_bench.statistics import Outcome, shares
 
 MAX_TOKENS = 300

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
-from vmemo_bench.bank_audit import audit_tables
+from vmemo_bench.bank_contents import audit_tables, bank_metrics, bank_tables
 from vmemo_bench.bench_store import BenchStore, kept_banks, open_store
 from vmemo_bench.case_run import CaseResult, QuestionScore, RunSetup, run_case
 from vmemo_bench.checkpoint import Checkpoint
@@ -19,7 +19,6 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.recordings import engine_of
 from vmemo_bench.report import Report, Setting, Table
-from vmemo_bench.retain_cost import bank_metrics, bank_tables
 from vmemo_bench.statistics import means, p50_p95
 
 COMPARED = ("recall@10", "evidence@500", "evidence@1000", "evidence@2000", "mrr")

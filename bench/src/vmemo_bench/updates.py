@@ -21,13 +21,13 @@ from vmemo import Memory, Message
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
 from vmemo_bench.annotated import first_ranks, retain_days
+from vmemo_bench.bank_contents import all_facts
 from vmemo_bench.datasets import data_path
 from vmemo_bench.environment import describe, make_folder, sqlite_url
 from vmemo_bench.json_files import read_records
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
-from vmemo_bench.retain_cost import all_facts
 from vmemo_bench.statistics import Outcome, shares
 
 FILE = "updates/updates_dev.jsonl"
