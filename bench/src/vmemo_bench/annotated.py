@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, TypeVar, cast
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationInfo
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ValidationInfo
 
 from vmemo import Memory, Message
 from vmemo.errors import InvalidInput
@@ -23,7 +23,7 @@ from vmemo_bench.bench_store import open_store
 from vmemo_bench.checkpoint import Checkpoint
 from vmemo_bench.concurrency import run_limited
 from vmemo_bench.environment import describe, fingerprint
-from vmemo_bench.json_files import parse_record, read_texts
+from vmemo_bench.json_files import FileRecord, parse_record, read_texts
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Setting, Table
@@ -65,10 +65,8 @@ class AnnotatedConversation(BaseModel):
 ConversationT = TypeVar("ConversationT", bound=AnnotatedConversation)
 
 
-class ConversationResult(BaseModel):
+class ConversationResult(FileRecord):
     """The outcomes of one finished conversation."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     outcomes: tuple[Outcome, ...]

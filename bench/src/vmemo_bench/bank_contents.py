@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from vmemo import Memory
 from vmemo.models import Entity, Fact, LinkKind
 from vmemo.models.results import Spending
 from vmemo.providers import count_tokens
 from vmemo_bench.datasets import Case
+from vmemo_bench.json_files import FileRecord
 from vmemo_bench.report import Table
 from vmemo_bench.statistics import Metrics
 
@@ -24,10 +23,8 @@ STORED_LINKS = tuple(kind for kind in get_args(LinkKind) if kind != "entity")
 """Kinds of links that are stored; links through entities are computed."""
 
 
-class BankAudit(BaseModel):
+class BankAudit(FileRecord):
     """Counts of one bank, and the names that became aliases with the name of their entity."""
-
-    model_config = ConfigDict(frozen=True)
 
     counts: Mapping[str, int]
     merged: Mapping[str, str]
@@ -117,10 +114,8 @@ def _sum(one: Spending, other: Spending) -> Spending:
     return one.model_copy(update={name: getattr(one, name) + getattr(other, name) for name in names})
 
 
-class BankCost(BaseModel):
+class BankCost(FileRecord):
     """The cost of one bank, and the tokens of its messages and of the current facts and observations."""
-
-    model_config = ConfigDict(frozen=True)
 
     cost: RetainCost
     source_tokens: int

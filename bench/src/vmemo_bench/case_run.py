@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from vmemo import Memory, Message
 from vmemo.errors import VmemoError
 from vmemo.models import Budget, Hit, MessageId
@@ -18,6 +16,7 @@ from vmemo.settings import Settings
 from vmemo_bench.bank_contents import BankAudit, BankCost, audit_bank, bank_cost
 from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.datasets import Case, ChatSession, DatasetQuestion, RankedUnit
+from vmemo_bench.json_files import FileRecord
 from vmemo_bench.recordings import BenchEngine
 from vmemo_bench.statistics import Metrics, RankedItem, rank_metrics, timed, token_metrics
 
@@ -28,10 +27,8 @@ Advance = Callable[[], None]
 """Reports one finished step."""
 
 
-class QuestionScore(BaseModel):
+class QuestionScore(FileRecord):
     """Metrics of one question, and milliseconds per stage of its recall."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     category: str
@@ -39,10 +36,8 @@ class QuestionScore(BaseModel):
     timings: Mapping[str, float]
 
 
-class CaseResult(BaseModel):
+class CaseResult(FileRecord):
     """Result of one case."""
-
-    model_config = ConfigDict(frozen=True)
 
     case: str
     messages: int

@@ -19,25 +19,21 @@ from difflib import SequenceMatcher
 from importlib import metadata
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models.results import Usage
 from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.providers import count_tokens
 from vmemo_bench.checkpoint import Checkpoint
 from vmemo_bench.environment import make_folder, prompt_versions
-from vmemo_bench.json_files import parse_record, read_texts
+from vmemo_bench.json_files import FileRecord, parse_record, read_texts
 
 SUFFIXES = (".jsonl", ".jsonl.xz")
 _SHOWN = 160
 """Characters of a prompt's line that an error quotes."""
 
 
-class CassetteHeader(BaseModel):
+class CassetteHeader(FileRecord):
     """The first line of a cassette."""
-
-    model_config = ConfigDict(frozen=True)
 
     cassette: int = 1
     vmemo: str
@@ -45,10 +41,8 @@ class CassetteHeader(BaseModel):
     recorded: str
 
 
-class RecordedAnswer(BaseModel):
+class RecordedAnswer(FileRecord):
     """A request with its answer; system message and schema are named by digest, because they are in the program."""
-
-    model_config = ConfigDict(frozen=True)
 
     key: str
     step: str

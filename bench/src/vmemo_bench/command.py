@@ -35,7 +35,7 @@ from vmemo_bench.command_options import (
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
-from vmemo_bench.options import BenchmarkName, BenchModelOptions, BenchOptions, DatasetName, LoadOptions
+from vmemo_bench.options import BenchmarkName, BenchModelOptions, BenchOptions, DatasetName, LoadOptions, ScaleOptions
 from vmemo_bench.qa.prompt_export import dump_prompts
 from vmemo_bench.report import Report
 from vmemo_bench.run import run_benchmark, write_report
@@ -212,7 +212,8 @@ def load(options: LoadCommandOptions) -> None:
 @takes_options(ScaleCommandOptions)
 def scale(options: ScaleCommandOptions) -> None:
     """Measure a bank of a million facts, ten thousand banks, and a haystack of ten million tokens."""
-    _run(replace(_bench_options("scale", options), scale=options.scale()), options)
+    parts = ScaleOptions(**{part.name: getattr(options, part.name) for part in fields(ScaleOptions)})
+    _run(replace(_bench_options("scale", options), scale=parts), options)
 
 
 benchmark = CommandGroup(

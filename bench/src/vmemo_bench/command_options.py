@@ -348,32 +348,13 @@ class LoadCommandOptions(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleCommandOptions(OutputOptions):
+class ScaleCommandOptions(OutputOptions, ScaleOptions):
     """Options of `scale`."""
 
     embedder: EmbedderName = None
     store: Store = "sqlite"
     data: Data = None
-    facts: Annotated[int, typer.Option(min=0, help="Facts of one large bank; 0 for none.")] = ScaleOptions.facts
-    banks: Annotated[int, typer.Option(min=0, help="Small banks in one store; 0 for none.")] = ScaleOptions.banks
-    facts_per_bank: Annotated[int, typer.Option(min=1, help="Facts in each small bank.")] = ScaleOptions.facts_per_bank
-    keep_banks: Annotated[
-        Path | None, typer.Option(help="Keep the filled large bank in this folder, and use one that it contains.")
-    ] = None
-    tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens of joined LongMemEval conversations in one bank; 0 for none.")
-    ] = ScaleOptions.tokens
-    queries: Annotated[int, typer.Option(min=1, help="Queries of the banks.")] = ScaleOptions.queries
-
-    def scale(self) -> ScaleOptions:
-        """Return the options of the scale benchmark."""
-        return ScaleOptions(
-            facts=self.facts,
-            banks=self.banks,
-            facts_per_bank=self.facts_per_bank,
-            tokens=self.tokens,
-            queries=self.queries,
-        )
+    keep_banks: KeptBanks = None
 
 
 def takes_options(options: type[OptionsT]) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:

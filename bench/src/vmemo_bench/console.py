@@ -8,14 +8,12 @@ from rich.progress import Progress as RichProgress, TaskID
 from rich.table import Table
 
 from vmemo.cli.output import one_line, table
-from vmemo_bench.pages.plots import format_amount
 from vmemo_bench.progress import Progress
 from vmemo_bench.report import Report, format_cell
 
 _RETRIEVAL = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
 _QA = ("score", "accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
 """Metrics in the table of categories; the JSON has all of them."""
-_SMALL, _LARGE = 0.001, 100.0
 
 
 class ProgressBars:
@@ -46,15 +44,11 @@ def tables_of(report: Report) -> Iterator[Table]:
 def _metrics(report: Report) -> Table:
     """Return all metrics in two columns of names and values."""
     made = table("metric", "value>", "metric", "value>", title=report.benchmark)
-    rows = [(name, _value(report.metrics[name])) for name in sorted(report.metrics, key=_by_number)]
+    rows = [(name, format_cell(report.metrics[name])) for name in sorted(report.metrics, key=_by_number)]
     half = (len(rows) + 1) // 2
     for left, right in zip(rows[:half], [*rows[half:], ("", "")], strict=False):
         made.add_row(*left, *right)
     return made
-
-
-def _value(value: float) -> str:
-    return f"{value:.3f}" if value == 0 or _SMALL <= abs(value) < _LARGE else format_amount(value)
 
 
 def _by_number(metric: str) -> tuple[str, int]:

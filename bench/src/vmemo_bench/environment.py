@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import resource
 import sys
@@ -106,6 +107,14 @@ def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
 def sqlite_url(path: Path) -> str:
     """Return the URL of a database file."""
     return f"sqlite:///{path.absolute()}"
+
+
+def cpu_seconds(pid: int) -> tuple[int, float, float]:
+    """Return the parent of a process, its processor time, and that of its children that have ended; OSError without."""
+    # The second field, the program's name, may contain blanks.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    own, ended = (sum(map(int, fields[first : first + 2])) / os.sysconf("SC_CLK_TCK") for first in (11, 13))
+    return int(fields[1]), own, ended
 
 
 def peak_mb() -> float:

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput
 
 R = TypeVar("R", bound=BaseModel)
+
+
+class FileRecord(BaseModel):
+    """A frozen record of a file."""
+
+    model_config = ConfigDict(frozen=True)
 
 
 def read_file(path: Path) -> bytes:

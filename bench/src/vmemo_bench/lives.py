@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import combinations
-from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel
 
@@ -44,7 +43,6 @@ BY_CONVERSATION = ("first", "current", "closed", "wrongly_closed", "noise_kept",
 """Metrics that the report has for each conversation as well."""
 _INSERTED = re.compile(r"\(= [^)]*\)")
 _WORD = re.compile(r"\w+")
-ClaimState = Literal["absent", "closed", "marked", "current"]
 
 
 class Passage(BaseModel):
@@ -170,20 +168,13 @@ class LifeBank:
         """Yield the outcomes of claims that change and of claims that stay true."""
         for prefix, claims in (("", life.changes), ("wrongly_", life.still_true)):
             for claim in claims:
-                state = self._state(claim)
-                yield f"{prefix}closed", state == "closed"
-                yield f"{prefix}marked", state == "marked"
-                if state == "closed":
+                holders = self._holders(claim)
+                current = [fact for fact in holders if not _is_closed(fact)]
+                closed = bool(holders) and not current
+                yield f"{prefix}closed", closed
+                yield f"{prefix}marked", bool(current) and all(fact.id in self.marked for fact in current)
+                if closed:
                     yield "closing_precision", not prefix
-
-    def _state(self, claim: Passage) -> ClaimState:
-        holders = self._holders(claim)
-        if not holders:
-            return "absent"
-        current = [fact for fact in holders if not _is_closed(fact)]
-        if not current:
-            return "closed"
-        return "marked" if all(fact.id in self.marked for fact in current) else "current"
 
     def _holders(self, passage: Passage) -> list[Fact]:
         """Return the facts of the message that have the words of the passage."""

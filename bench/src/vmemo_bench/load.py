@@ -26,7 +26,7 @@ from vmemo.client import RetryPolicy
 from vmemo.errors import InvalidInput, VmemoError, public_name
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
-from vmemo_bench.environment import describe, make_folder, sqlite_url
+from vmemo_bench.environment import cpu_seconds, describe, make_folder, sqlite_url
 from vmemo_bench.load_client import LoadClient
 from vmemo_bench.options import BenchOptions, LoadOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
@@ -318,7 +318,6 @@ def _memory_mb(pid: int) -> float:
 def _cpu_seconds(pid: int) -> float:
     """Return the processor time of a process, or 0 where the system has no /proc."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return cpu_seconds(pid)[1]
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from typer import Option
 
 from vmemo.models import Budget
 from vmemo.ports import LLM, Embedder
@@ -24,8 +26,6 @@ Mode = Literal["retrieval", "qa"]
 Prices = tuple[float, float]
 """Dollars per million input tokens and per million output tokens."""
 
-DEFAULT_DATA = Path("../shared/data")
-DEFAULT_SIZES = (1_000, 10_000, 100_000)
 DEFAULT_BANKS = (10, 10_000)
 DEFAULT_BULK = 5_000
 
@@ -38,7 +38,7 @@ class SpeedOptions:
     `bulk` is the default of the store: both are measured on PostgreSQL, neither on SQLite.
     """
 
-    sizes: tuple[int, ...] = DEFAULT_SIZES
+    sizes: tuple[int, ...] = (1_000, 10_000, 100_000)
     """Facts to grow a bank to."""
     queries: int = 100
     """Queries at each size."""
@@ -74,17 +74,16 @@ class LoadOptions:
 class ScaleOptions:
     """Options of the scale benchmark; a part of size zero is left out."""
 
-    facts: int = 1_000_000
-    """Facts of the large bank."""
-    banks: int = 10_000
-    """Small banks in one store."""
-    facts_per_bank: int = 100
-    tokens: int = 10_000_000
-    """Tokens of the joined conversations of LongMemEval."""
-    queries: int = 100
-    """Queries of the large bank and of the small banks."""
-    base_sentences: int = 500
-    """Embedded sentences that synthetic vectors are mixed from."""
+    facts: Annotated[int, Option(min=0, help="Facts of one large bank; 0 for none.")] = 1_000_000
+    banks: Annotated[int, Option(min=0, help="Small banks in one store; 0 for none.")] = 10_000
+    facts_per_bank: Annotated[int, Option(min=1, help="Facts in each small bank.")] = 100
+    tokens: Annotated[
+        int, Option(min=0, help="Tokens of joined LongMemEval conversations in one bank; 0 for none.")
+    ] = 10_000_000
+    queries: Annotated[int, Option(min=1, help="Queries of the banks.")] = 100
+    base_sentences: Annotated[int, Option(min=2, help="Embedded sentences that synthetic vectors are mixed from.")] = (
+        500
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +186,7 @@ class BenchOptions:
     @property
     def data_folder(self) -> Path:
         """Folder of the datasets."""
-        return self.data or DEFAULT_DATA
+        return self.data or Path("../shared/data")
 
     @property
     def cache_folder(self) -> Path:

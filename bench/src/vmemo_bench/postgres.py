@@ -8,17 +8,16 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
+from vmemo_bench.environment import cpu_seconds
 from vmemo_bench.report import Setting, Table
 
 _REPORTED_SETTINGS = (
     *("server_version", "fsync", "full_page_writes", "synchronous_commit", "wal_level", "autovacuum"),
     *("shared_buffers", "maintenance_work_mem", "work_mem"),
 )
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _TABLE_SIZES = """
 SELECT relname AS name, pg_relation_size(oid) AS rows, pg_indexes_size(oid) AS indexes,
     coalesce(pg_total_relation_size(nullif(reltoastrelid, 0)), 0) AS toast
@@ -194,7 +193,7 @@ class PostgresDatabase:
             return None
         async with self.connection() as connection:
             rows = await connection.fetch("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-        return _cpu_seconds([cast("int", row["pid"]) for row in rows])
+        return _server_seconds([cast("int", row["pid"]) for row in rows])
 
 
 async def bank_tables(connection: SqlConnection) -> list[str]:
@@ -206,25 +205,11 @@ async def _columns(connection: SqlConnection, table: str, *omitted: str) -> str:
     return str(await connection.fetchval(_COLUMNS, table, omitted))
 
 
-def _cpu_seconds(pids: Sequence[int]) -> float | None:
+def _server_seconds(pids: Sequence[int]) -> float | None:
     """Return the time of these processes, of their parent, and of the parent's children that have ended."""
     try:
-        processes = [_ProcessTimes.of(pid) for pid in pids]
-        parent = _ProcessTimes.of(processes[0].parent)
+        processes = [cpu_seconds(pid) for pid in pids]
+        _, own, ended = cpu_seconds(processes[0][0])
     except (OSError, ValueError, IndexError):
         return None
-    return sum(process.own for process in processes) + parent.own + parent.ended_children
-
-
-@dataclass(frozen=True)
-class _ProcessTimes:
-    parent: int
-    own: float
-    ended_children: float
-
-    @classmethod
-    def of(cls, pid: int) -> _ProcessTimes:
-        # The second field, the program's name, may contain blanks.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        numbers = [int(value) for value in fields[1:15]]
-        return cls(numbers[0], sum(numbers[10:12]) / _CLOCK_TICKS, sum(numbers[12:14]) / _CLOCK_TICKS)
+    return sum(each for _, each, _ in processes) + own + ended

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Annotated
 
 from dateutil.relativedelta import relativedelta
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from vmemo.errors import InvalidInput
 from vmemo.models import CauseKind, EntityType, Message, Network
 from vmemo.models.changes import DraftCause, ExtractionResult, FactDraft, FoundName
 from vmemo.ports import LLM, Extractor
 from vmemo_bench.datasets import Case, Dataset
-from vmemo_bench.json_files import read_records
+from vmemo_bench.json_files import FileRecord, read_records
 from vmemo_bench.options import BenchOptions, EngineName
 from vmemo_bench.report import Setting
 
@@ -40,29 +40,23 @@ def parse_period(text: str) -> tuple[datetime, datetime]:
 Period = Annotated[tuple[datetime, datetime], BeforeValidator(parse_period)]
 
 
-class RecordedCause(BaseModel):
+class RecordedCause(FileRecord):
     """A relation to another fact of the session, by that fact's position in it."""
-
-    model_config = ConfigDict(frozen=True)
 
     target: int
     type: CauseKind
     strength: float
 
 
-class RecordedEntity(BaseModel):
+class RecordedEntity(FileRecord):
     """An entity of a recorded fact."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     type: EntityType = "OTHER"
 
 
-class RecordedFact(BaseModel):
+class RecordedFact(FileRecord):
     """One line of a recording; times may be a day, a month or a year."""
-
-    model_config = ConfigDict(frozen=True)
 
     session: int
     text: str

@@ -12,15 +12,15 @@ from vmemo_bench.qa.records import JudgedQuestion
 Setting = str | int | float | bool | None
 Table = Mapping[str, Mapping[str, Setting]]
 """Rows by name, each with its values by column."""
-_TINY = 0.01
+_TINY, _SMALL, _LARGE = 0.001, 10, 1000
 
 
 def format_cell(value: Setting) -> str:
-    """Format a table's value: large numbers without decimals, small ones with two digits."""
+    """Format a value: numbers below ten with three decimals, large ones without, and tiny ones with two digits."""
     if isinstance(value, float):
-        if 0 < abs(value) < _TINY:
-            return f"{value:.2g}"
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+        size = abs(value)
+        digits = ".2g" if 0 < size < _TINY else ".3f" if size < _SMALL else ",.1f" if size < _LARGE else ",.0f"
+        return f"{value:{digits}}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 

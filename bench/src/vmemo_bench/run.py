@@ -66,10 +66,8 @@ async def _run(options: BenchOptions, progress: ProgressSink) -> Report:
 
 
 def _check(options: BenchOptions) -> None:
-    if options.store != "sqlite" and (
-        options.mode == "qa" or options.benchmark in ("retain", "load", "updates", "compare")
-    ):
-        raise InvalidInput("QA mode, retain, load, updates and compare are measured on sqlite only; omit --store.")
+    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in _SQLITE_ONLY):
+        raise InvalidInput(f"QA mode, {', '.join(_SQLITE_ONLY)} are measured on sqlite only; omit --store.")
     if options.mode == "qa" and options.benchmark not in _ANSWERABLE:
         raise InvalidInput(f"QA mode is for {', '.join(_ANSWERABLE)}, not for {options.benchmark}.")
     if options.mode != "qa" and options.qa != QaOptions() and options.benchmark != "engines":

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import InvalidInput
 from vmemo.models.search import TokenVectors, Vector
@@ -29,6 +29,7 @@ from vmemo_bench.case_run import retain_sessions
 from vmemo_bench.datasets import load
 from vmemo_bench.embedders import PlaceholderEmbedder, RecordingEmbedder
 from vmemo_bench.environment import embedder_of, embedding_cache, make_folder
+from vmemo_bench.json_files import parse_record
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
 from vmemo_bench.retrieval import setup_of
@@ -87,22 +88,21 @@ def _import(cache: EmbeddingCache, embedder: Embedder, file: Path) -> int:
     """Store the vectors of a file. A fault stops the import at its line; the lines before it may be stored."""
     count, number = 0, 1
     try:
-        with file.open("rb") as lines:
-            header = _Header.model_validate_json(next(lines, b""))
+        with file.open(encoding="utf-8") as lines:
+            header = parse_record(next(lines, ""), _Header, f"{file}, line 1")
             if (header.embedder, header.dimension) != (embedder.name, embedder.dimension):
                 raise ValueError(f"made for the embedder {header.embedder!r} of {header.dimension} dimensions")
             while batch := list(islice(lines, _BATCH_SIZE)):
                 parsed: list[_VectorLine] = []
                 for line in batch:
                     number += 1
-                    parsed.append(_VectorLine.model_validate_json(line))
+                    parsed.append(parse_record(line, _VectorLine, f"{file}, line {number}"))
                 cache.put_many({bytes.fromhex(each.key): _vector(each, header.dimension) for each in parsed})
                 cache.put_tokens({bytes.fromhex(each.key): _tokens(each) for each in parsed if each.tokens is not None})
                 count += len(parsed)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidInput(f"{file}, line {number}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error
     except (OSError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
         raise InvalidInput(f"{file}, at line {number}: {error}") from error
     return count
 

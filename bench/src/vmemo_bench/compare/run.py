@@ -21,12 +21,11 @@ from vmemo_bench.environment import describe, make_folder
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
-from vmemo_bench.retrieval import setup_of
+from vmemo_bench.retrieval import COMPARED, setup_of
 from vmemo_bench.statistics import Metrics, RankedItem, means, p50_p95, rank_metrics, timed, token_metrics
 
 LIMIT = 50
 """Turns that each system returns: those of ten results, and of 2,000 tokens."""
-COLUMNS = ("recall@10", "evidence@500", "evidence@1000", "evidence@2000", "mrr")
 PLAIN = ("vector", "keyword", "hybrid")
 
 
@@ -42,7 +41,7 @@ class SystemScores:
         """The row of the report's table."""
         scores = means(self.metrics)
         return {
-            **{name: scores[name] for name in COLUMNS if name in scores},
+            **{name: scores[name] for name in COMPARED if name in scores},
             "search p50 ms": p50_p95(self.searches)["p50_ms"],
         }
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from vmemo_bench.report import format_cell
+
 Points = Sequence[tuple[float, float]]
-Format = Callable[[float], str]
 
 WIDTH = 640
 _LABEL = 170
@@ -19,16 +20,6 @@ _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 24, 24, 44
 _HEIGHT = 280
 
 
-def format_share(value: float) -> str:
-    """Format a share of one with three digits: `.642`."""
-    return f"{value:.3f}".removeprefix("0") if value < 1 else f"{value:.3f}"
-
-
-def format_amount(value: float) -> str:
-    """Format a number with three significant digits, or without decimals from 100."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class BarRow:
     """One label of a bar plot with a value per series; None omits the bar."""
@@ -37,7 +28,7 @@ class BarRow:
     values: Sequence[float | None]
 
 
-def bars(rows: Sequence[BarRow], *, top: float | None = None, label: Format = format_share) -> str:
+def bars(rows: Sequence[BarRow], *, top: float | None = None) -> str:
     """Draw horizontal bars, grouped by label, one colour per series."""
     values = [value for row in rows for value in row.values if value is not None]
     highest = top or max(values, default=0.0) or 1.0
@@ -49,7 +40,7 @@ def bars(rows: Sequence[BarRow], *, top: float | None = None, label: Format = fo
         parts.append(_text(_LABEL - 10, y + height / 2 + 4, row.label, anchor="end"))
         for series, value in enumerate(row.values):
             if value is not None:
-                parts.append(_bar(y + series * _BAR, series, min(highest, value) * scale, label(value)))
+                parts.append(_bar(y + series * _BAR, series, min(highest, value) * scale, format_cell(value)))
         y += height + _GAP
     return _svg(y, parts)
 
@@ -67,7 +58,6 @@ class Axes:
     x_label: str
     log_x: bool = False
     top: float | None = None
-    label: Format = format_share
 
 
 def lines(series: Mapping[str, Points], axes: Axes) -> str:
@@ -82,13 +72,13 @@ def lines(series: Mapping[str, Points], axes: Axes) -> str:
     def to_y(y: float) -> float:
         return _MARGIN_TOP + plot_height * (1 - min(1.0, y / highest))
 
-    parts = [_rule(to_y(highest * step / 4), axes.label(highest * step / 4)) for step in range(5)]
-    parts += [_text(to_x(x), _HEIGHT - _MARGIN_BOTTOM + 18, format_amount(x), anchor="middle") for x in ticks]
+    parts = [_rule(to_y(highest * step / 4), format_cell(highest * step / 4)) for step in range(5)]
+    parts += [_text(to_x(x), _HEIGHT - _MARGIN_BOTTOM + 18, f"{x:,.0f}", anchor="middle") for x in ticks]
     parts.append(_text(WIDTH / 2, _HEIGHT - 6, axes.x_label, anchor="middle"))
     for number, points in enumerate(series.values()):
         # Labels of the first of several lines are below it, so that close lines stay readable.
         offset = 18 if number == 0 and len(series) > 1 else -9
-        parts.append(_line(number, [(to_x(x), to_y(y), axes.label(y)) for x, y in points], offset))
+        parts.append(_line(number, [(to_x(x), to_y(y), format_cell(y)) for x, y in points], offset))
     return _svg(_HEIGHT, parts)
 
 

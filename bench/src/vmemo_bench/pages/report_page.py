@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vmemo_bench.pages.html import asset, card, cards, page, table, tiles
-from vmemo_bench.pages.plots import Axes, BarRow, bars, format_amount, format_share, lines
+from vmemo_bench.pages.plots import Axes, BarRow, bars, lines
 from vmemo_bench.pages.question_list import question_list
 from vmemo_bench.report import Report, Setting, Table, format_cell
 from vmemo_bench.statistics import TOKENS
@@ -22,8 +22,6 @@ _SUBTITLE = ("vmemo", "ablation_of", "engine", "embedder", "answerer", "judge", 
 _RETRIEVAL_BARS = ("recall@10", "evidence@1000")
 _QA_BARS = ("accuracy_strict", "accuracy_lenient")
 _RUBRIC_BARS = ("score", "all_met")
-_TINY = 0.001
-"""Values below it need more than three digits."""
 
 
 def render(report: Report) -> str:
@@ -40,15 +38,14 @@ def render(report: Report) -> str:
 def _tiles(report: Report) -> list[tuple[str, str]]:
     """Return the formatted value and the name of each tile."""
     metrics = report.metrics
-    if report.benchmark in ("engines", "retain", "load"):
-        return [(format_amount(value), name) for name, value in metrics.items()]
     if report.questions:
-        return [(_number(metrics[name]), name) for name in _QA_TILES if name in metrics]
-    if report.benchmark != "speed":
-        return [(format_share(metrics[name]), name) for name in _RETRIEVAL_TILES if name in metrics]
-    ratios = [f"{name}_p50_over_embed" for name in _recall_names(metrics)]
-    names = [key for name in (*ratios, *_SPEED_TILES) for key in _keys(metrics, name)]
-    return [(format_amount(metrics[name]), name) for name in names if name in metrics]
+        names = _QA_TILES
+    elif report.benchmark == "speed":
+        ratios = [f"{name}_p50_over_embed" for name in _recall_names(metrics)]
+        names = [key for name in (*ratios, *_SPEED_TILES) for key in _keys(metrics, name)]
+    else:
+        names = _RETRIEVAL_TILES if _RETRIEVAL_TILES[0] in metrics else metrics
+    return [(format_cell(metrics[name]), name) for name in names if name in metrics]
 
 
 def _keys(metrics: Mapping[str, float], name: str) -> list[str]:
@@ -57,15 +54,11 @@ def _keys(metrics: Mapping[str, float], name: str) -> list[str]:
 
 
 def _plots(report: Report) -> list[str]:
-    match report.benchmark:
-        case "speed":
-            return _speed_cards(report)
-        case "engines" | "retain" | "load":
-            return []
-        case _ if report.questions:
-            return _qa_cards(report)
-        case _:
-            return _retrieval_cards(report)
+    if report.benchmark == "speed":
+        return _speed_cards(report)
+    if report.questions:
+        return _qa_cards(report)
+    return _retrieval_cards(report) if _RETRIEVAL_TILES[0] in report.metrics else []
 
 
 def _qa_cards(report: Report) -> list[str]:
@@ -93,7 +86,7 @@ def _retrieval_cards(report: Report) -> list[str]:
 
 
 def _speed_cards(report: Report) -> list[str]:
-    axes = Axes(x_label="facts in the bank", log_x=True, label=format_amount)
+    axes = Axes(x_label="facts in the bank", log_x=True)
     names = _recall_names(report.metrics)
     return [
         *(_ratio_card(report, name, axes) for name in names),
@@ -139,15 +132,15 @@ def _by_size(metrics: Mapping[str, float], name: str) -> list[tuple[float, float
 
 def _stage_bars(timings: Mapping[str, Mapping[str, float]]) -> str:
     rows = [BarRow(label=stage, values=[times["p50_ms"], times["p95_ms"]]) for stage, times in timings.items()]
-    return bars(rows, label=format_amount)
+    return bars(rows)
 
 
 def _tables(report: Report) -> str:
     groups = {"all": report.metrics, **report.categories}
     names = sorted(report.metrics, key=_natural)
-    metrics = [[name, *(_number(scores.get(name)) for scores in groups.values())] for name in names]
+    metrics = [[name, *(format_cell(scores.get(name)) for scores in groups.values())] for name in names]
     stages = sorted(report.timings, key=_natural)
-    times = [[stage, *map(format_amount, report.timings[stage].values())] for stage in stages]
+    times = [[stage, *map(format_cell, report.timings[stage].values())] for stage in stages]
     config = [[name, str(value)] for name, value in sorted(report.config.items())]
     return (
         (table("Metrics", ["metric", *groups], metrics) if metrics else "")
@@ -174,9 +167,3 @@ def _natural(name: str) -> tuple[str, int, str]:
     stem, _, rest = name.partition("@")
     number, _, stage = rest.partition("/")
     return stem, int(number) if number.isdecimal() else 0, stage
-
-
-def _number(value: float | None) -> str:
-    if value is not None and 0 < abs(value) < _TINY:
-        return f"{value:.2g}"
-    return "" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

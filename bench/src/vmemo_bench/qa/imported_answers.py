@@ -8,24 +8,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo_bench.datasets import DatasetQuestion
-from vmemo_bench.json_files import read_records
-from vmemo_bench.qa.judging import judges_of, rubric_verdict
+from vmemo_bench.json_files import FileRecord, read_records
+from vmemo_bench.qa.judging import CriterionScore, RubricScores, judges_of, rubric_verdict
 from vmemo_bench.qa.model_json import InvalidModelAnswer, parse
 from vmemo_bench.qa.records import GivenAnswer, Judge, JudgeVerdict
-from vmemo_bench.qa.rubric import CriterionScore, RubricScores
 
 _LISTED = 5
 """Ids that an error lists; further ones are counted."""
 _CITATION = re.compile(r"\s*[\[【]\s*[FSO]\d{1,5}(?:[\s,;/&+–-]+[FSO]?\d{1,5})*\s*[\]】]")
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class _Line(FileRecord):
     id: str
     answer: JsonValue = None
     strict: bool | None = None

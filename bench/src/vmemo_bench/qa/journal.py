@@ -1,10 +1,11 @@
-"""The journal of a QA run: every finished step of a question is written at once, so that none is paid for twice."""
+"""The models and the journal of a QA run: every finished step is written at once, so that none is paid for twice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vmemo.errors import InvalidInput
 from vmemo.ports import LLM
 from vmemo_bench.bench_store import BankFolder, kept_banks
 from vmemo_bench.checkpoint import Checkpoint
@@ -12,9 +13,26 @@ from vmemo_bench.datasets import Dataset
 from vmemo_bench.environment import code_digest, fingerprint
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.qa import judging
-from vmemo_bench.qa.models import QaModels
 from vmemo_bench.qa.records import BankSize, GivenAnswer, JudgeVerdict, RecalledContext
 from vmemo_bench.report import Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class QaModels:
+    """Answerer and judge; None if not needed."""
+
+    answerer: LLM | None = None
+    judge: LLM | None = None
+
+
+def models_of(options: BenchOptions, *, judged: bool = False) -> QaModels:
+    """Return the opened models of the options; no judge if every answer is `judged`."""
+    answerer, judge = options.qa.answerer, options.qa.judge
+    if isinstance(answerer, str) or isinstance(judge, str):
+        raise TypeError("models are opened by open_llms")
+    if answerer is None and options.qa.answers is None:
+        raise InvalidInput("QA mode needs a model that answers: pass --answerer MODEL, or set VMEMO_LLM.")
+    return QaModels(answerer=answerer, judge=None if judged else judge)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, JsonValue
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, create_model
 
 from vmemo.models.results import Usage
 from vmemo.ports import LLM, LLMRequest
 from vmemo_bench.datasets import DatasetQuestion
-from vmemo_bench.qa import rubric
 from vmemo_bench.qa.model_json import quote, request_json
 from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
@@ -51,6 +50,25 @@ _BOTH_SCHEMA: Mapping[str, JsonValue] = {
     "properties": {"reason": _REASON, "strict": {"type": "boolean"}, "lenient": {"type": "boolean"}},
     "required": ["reason", "strict", "lenient"],
 }
+SCORES = (0.0, 0.5, 1.0)
+"""Scores of a criterion; a question is scored by the mean of its criteria."""
+_RUBRIC_SCHEMA: Mapping[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "criteria": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "reason": {"type": "string", "description": "what the answer has or lacks of this criterion"},
+                    "score": {"type": "number", "enum": list(SCORES)},
+                },
+                "required": ["reason", "score"],
+            },
+        }
+    },
+    "required": ["criteria"],
+}
 PromptName = Judge | Literal["both"]
 
 
@@ -63,6 +81,42 @@ class _BothVerdicts(BaseModel):
     reason: str
     strict: bool
     lenient: bool
+
+
+def _allowed(score: float) -> float:
+    if score not in SCORES:
+        raise ValueError(f"a score is 0, 0.5 or 1, not {score}")
+    return score
+
+
+class CriterionScore(BaseModel):
+    """The score of one criterion."""
+
+    reason: str = ""
+    score: Annotated[float, AfterValidator(_allowed)]
+
+
+class RubricScores(BaseModel):
+    """The scores of all criteria, in their order."""
+
+    criteria: list[CriterionScore]
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The scores alone."""
+        return tuple(each.score for each in self.criteria)
+
+    @property
+    def reason(self) -> str:
+        """The reasons with their scores, a line for each criterion."""
+        return "\n".join(f"{each.score:g}: {each.reason}" for each in self.criteria)
+
+
+@cache
+def scores_of(criteria: int) -> type[RubricScores]:
+    """Return the model of a verdict on a rubric of so many criteria."""
+    entries = Annotated[list[CriterionScore], Field(min_length=criteria, max_length=criteria)]
+    return create_model("RubricScores", __base__=RubricScores, criteria=(entries, ...))
 
 
 @dataclass(frozen=True)
@@ -130,7 +184,7 @@ def digest() -> str:
 
 def judge_request(judge: Judge, question: DatasetQuestion, answer: str) -> LLMRequest:
     """Return the request to a judge. All text of a dataset or a model is quoted."""
-    schema = rubric.SCHEMA if judge == "rubric" else _SCHEMA
+    schema = _RUBRIC_SCHEMA if judge == "rubric" else _SCHEMA
     return _request(prompt_of(judge), rule_text(rule_of(question), judge), question, answer, schema=schema)
 
 
@@ -170,7 +224,7 @@ async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge:
     """Request one verdict."""
     request = judge_request(judge, question, answer.text)
     if judge == "rubric":
-        scored, usage = await request_json(llm, request, rubric.scores_of(len(question.rubric)))
+        scored, usage = await request_json(llm, request, scores_of(len(question.rubric)))
         return rubric_verdict(answer, scored, usage)
     verdict, usage = await request_json(llm, request, _Verdict)
     return JudgeVerdict(
@@ -200,7 +254,7 @@ async def judge_both(answer: GivenAnswer, question: DatasetQuestion, *, llm: LLM
     ]
 
 
-def rubric_verdict(answer: GivenAnswer, scored: rubric.RubricScores, usage: Usage | None = None) -> JudgeVerdict:
+def rubric_verdict(answer: GivenAnswer, scored: RubricScores, usage: Usage | None = None) -> JudgeVerdict:
     """Return the verdict on an answer by the scores of its criteria."""
     return JudgeVerdict(
         id=answer.id,

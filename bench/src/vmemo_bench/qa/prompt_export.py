@@ -17,9 +17,8 @@ from vmemo_bench.llms import open_llms
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
 from vmemo_bench.qa.answering import answering_memory, dated_questions, make_neutral, reflect
-from vmemo_bench.qa.journal import open_journal
+from vmemo_bench.qa.journal import QaModels, open_journal
 from vmemo_bench.qa.judging import judge_request
-from vmemo_bench.qa.models import QaModels
 from vmemo_bench.qa.run import EXTERNAL, QaRun, imported_answers, qa_config, qa_setup
 
 

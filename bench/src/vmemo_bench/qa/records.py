@@ -6,21 +6,16 @@ import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from vmemo.models import Network
 from vmemo.models.results import MemoryLookup, Usage
+from vmemo_bench.json_files import FileRecord
 
 Judge = Literal["strict", "lenient", "rubric"]
 JUDGES: tuple[Judge, ...] = ("strict", "lenient")
 """Judges of a question with one correct answer; a question with a rubric has a judge of its own."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class BankSize(_Record):
+class BankSize(FileRecord):
     """Size of the bank of a case."""
 
     case: str
@@ -28,7 +23,7 @@ class BankSize(_Record):
     facts: int
 
 
-class RecalledFact(_Record):
+class RecalledFact(FileRecord):
     """A recalled fact with its rank, its rank in each channel, and whether it is evidence."""
 
     rank: int
@@ -39,7 +34,7 @@ class RecalledFact(_Record):
     evidence: bool
 
 
-class RecalledContext(_Record):
+class RecalledContext(FileRecord):
     """Facts recalled for a question before it is answered, the first of them with their text."""
 
     id: str
@@ -52,7 +47,7 @@ class RecalledContext(_Record):
     timings: Mapping[str, float]
 
 
-class CitedFact(_Record):
+class CitedFact(FileRecord):
     """A fact, observation or opinion that an answer cites."""
 
     network: Network
@@ -61,7 +56,7 @@ class CitedFact(_Record):
     evidence: bool
 
 
-class GivenAnswer(_Record):
+class GivenAnswer(FileRecord):
     """An answer without citation marks. Fields that are None or empty are not known for imported answers."""
 
     id: str
@@ -80,7 +75,7 @@ class GivenAnswer(_Record):
         return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-class JudgeVerdict(_Record):
+class JudgeVerdict(FileRecord):
     """The verdict of one judge on one answer."""
 
     id: str
@@ -104,7 +99,7 @@ def verdict_key(question: str, judge: Judge, answer: str) -> str:
     return f"{judge} {answer} {question}"
 
 
-class JudgedQuestion(_Record):
+class JudgedQuestion(FileRecord):
     """A question with its recalled context, its answer, the verdicts, and the cost in dollars."""
 
     id: str

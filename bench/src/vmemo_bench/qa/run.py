@@ -25,8 +25,7 @@ from vmemo_bench.qa.answering import (
     record_recall,
 )
 from vmemo_bench.qa.imported_answers import ImportedAnswers, read_answers
-from vmemo_bench.qa.journal import QaJournal, open_journal
-from vmemo_bench.qa.models import QaModels, models_of
+from vmemo_bench.qa.journal import QaJournal, QaModels, models_of, open_journal
 from vmemo_bench.qa.records import JUDGES, BankSize, GivenAnswer, Judge, verdict_key
 from vmemo_bench.qa.summary import summarise
 from vmemo_bench.report import Report, Setting

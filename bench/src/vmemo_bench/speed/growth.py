@@ -6,7 +6,6 @@ file, which is several times faster; the cost of retain on the server is measure
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -109,7 +108,7 @@ async def measure_growth(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedRes
 async def _measure_file(
     run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, size: int, queries: Sequence[str]
 ) -> SpeedResult:
-    stored = await asyncio.to_thread(_file_bytes, location)
+    stored = await run.disk_bytes(location) or 0
     result = await measure_recall(run, embedder, location, size, queries)
     facts = max(1.0, result.metrics[f"facts@{size}"])
     result |= SpeedResult(metrics={f"bytes_per_fact@{size}": stored / facts})
@@ -137,11 +136,6 @@ async def _measure_forget(run: SpeedRun, embedder: SyntheticEmbedder, location: 
         await memory.retain([oldest])
     names = ("first_forget_ms", "forget_ms", "forget_oldest_ms")
     return SpeedResult(metrics={f"{name}@{size}": ms for name, ms in zip(names, times, strict=True)})
-
-
-def _file_bytes(location: BankLocation) -> int:
-    """Return the bytes of the database file and of SQLite's files beside it."""
-    return sum(path.stat().st_size for path in location.export_file.parent.glob(f"{location.export_file.stem}.db*"))
 
 
 async def _measure_server(
