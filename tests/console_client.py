@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx2
 
 from live_server import LiveServer
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 
 BANK = "demo"
 

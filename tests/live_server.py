@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from max_wait import MAX_WAIT
 from vmemo import Memory
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo.ports import Embedder
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder

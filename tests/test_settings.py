@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from vmemo import InvalidInput, Memory, Settings
+from vmemo.models.settings import CHANNEL_WEIGHTS
 from vmemo.recall import fuse, graph_channel, rank
 from vmemo.retain import neighbours
 from vmemo.testing import HashEmbedder
@@ -115,8 +116,15 @@ def test_a_memory_without_settings_follows_the_environment(monkeypatch: pytest.M
 
 def test_the_weights_of_a_type_of_question_replace_the_general_ones() -> None:
     settings = Settings(channel_weights={"graph": 0.5}, channel_weights_by_type={"count": {"graph": 0.9}})
-    assert settings.weights("factual") == {**Settings().weights("factual"), "graph": 0.5}
-    assert settings.weights("count") == {**settings.weights("factual"), "graph": 0.9}
+    with Memory("sqlite:///:memory:", embedder=HashEmbedder(), settings=settings) as memory:
+        memory.retain_sync("The kettle is red.")
+        one, many = (
+            memory.recall_sync(query, explain=True).explanation for query in ("red kettle", "How many kettles?")
+        )
+    assert one is not None
+    assert one.weights == {**CHANNEL_WEIGHTS, "graph": 0.5}
+    assert many is not None
+    assert (many.type, many.weights) == ("count", {**CHANNEL_WEIGHTS, "graph": 0.9})
 
 
 def test_defaults_are_the_numbers_of_the_specification() -> None:

@@ -25,7 +25,7 @@ from verbs import BANK, VERBS, Verb, fill, memory_at
 from consistency import assert_whole
 from databases import rows
 from vmemo import Memory, VmemoError
-from vmemo.models import base
+from vmemo.models import records
 
 KILLS = (1, 2, 4, 8)
 """The commits before which a process is killed, until it gets through."""
@@ -309,7 +309,7 @@ def test_clock_moved(
         async with memory_at(folder / "memory.db", llm=verb.llm) as memory:
             await memory.status()
             # Models hold the function as a default factory, so that its code is what can be replaced.
-            monkeypatch.setattr(base.utc_now, "__code__", clock.__code__)
+            monkeypatch.setattr(records.utc_now, "__code__", clock.__code__)
             await verb.run(memory, folder)
         assert await state(folder) == undisturbed[name]
         assert_whole(f"sqlite:///{folder / 'memory.db'}")

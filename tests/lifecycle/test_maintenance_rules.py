@@ -8,8 +8,8 @@ import pytest
 
 from vmemo.lifecycle.maintain import faded, join_changes, settled, strength, with_narratives
 from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
-from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Deletions
+from vmemo.models.records import shifted
 from vmemo.models.results import Job
 from vmemo_conformance.samples import BANK, a_fact, a_message, an_episode, day
 

@@ -15,8 +15,8 @@ from databases import store_at
 from vmemo import Fact, Hit, InvalidInput, Memory, Message, PromptContext, Settings
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, FactId, Mention
-from vmemo.models.base import new_id
 from vmemo.models.prompt_context import SECTIONS, ContextPrompt, Section
+from vmemo.models.records import new_id
 from vmemo_conformance.samples import a_fact, an_entity, store_entities
 
 START = datetime(2024, 2, 6, tzinfo=UTC)

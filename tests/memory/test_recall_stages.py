@@ -15,6 +15,7 @@ from databases import NewDatabase
 from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, VmemoError
 from vmemo.models import Channel, FactId, Network, Reranking
 from vmemo.models.search import Encoding, Vector
+from vmemo.models.settings import CHANNEL_WEIGHTS, WEIGHTS_BY_TYPE
 from vmemo.ports import Embedder, TextKind
 from vmemo_conformance.samples import TokenHashEmbedder
 
@@ -179,7 +180,7 @@ def test_a_question_with_a_time_finds_what_happened_then_first(
         assert found.explanation
         assert found.explanation.during
         assert found.explanation.type == "temporal"
-        assert found.explanation.weights == Settings().weights("temporal")
+        assert found.explanation.weights == {**CHANNEL_WEIGHTS, **WEIGHTS_BY_TYPE["temporal"]}
 
 
 def test_a_question_without_a_time_has_no_temporal_channel(dinners: str) -> None:
@@ -229,7 +230,7 @@ def test_an_explanation_shows_the_query_analysis_and_the_channel_counts(trip: st
         assert why.during == Interval(start=datetime(2023, 5, 7, tzinfo=UTC), end=datetime(2023, 5, 8, tzinfo=UTC))
         assert why.parts == ()
         assert [entity.name for entity in why.entities] == ["Mira"]
-        assert why.weights == Settings().weights("temporal")
+        assert why.weights == {**CHANNEL_WEIGHTS, **WEIGHTS_BY_TYPE["temporal"]}
         assert why.candidates["temporal"] == 1
         assert why.candidates["verbatim"] == 0
         assert (why.reranker, why.reranked) == ("none", 0)

@@ -32,8 +32,8 @@ from vmemo import InvalidInput, Memory, Message, NotFound, Settings
 from vmemo.jobs import webhook_delivery
 from vmemo.jobs.worker import DELIVERIES_PER_BANK
 from vmemo.models import FactId, Link
-from vmemo.models.base import BankId, BankRevision
 from vmemo.models.changes import MAX_FACTS, Changes, Deletions, FactClosure, events_of
+from vmemo.models.records import BankId, BankRevision
 from vmemo.models.results import Job
 from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, is_private
 from vmemo.sync import portal

@@ -14,8 +14,8 @@ from databases import store_at
 from vmemo.errors import InvalidInput, LLMUnusable, NotFound
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
-from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
+from vmemo.models.records import MAX_BACKGROUND
 from vmemo.reflect.background import merge_background
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, ReceivedRequest

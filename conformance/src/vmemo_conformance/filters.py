@@ -8,7 +8,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from vmemo.models import Interval, MessageId, Network
-from vmemo.models.base import TagsMatch
+from vmemo.models.records import TagsMatch
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo_server.dependencies import AnyPrincipal, RequestSession, begin_write, open_session
 
 PREFIX = "/v1/default"

@@ -12,7 +12,7 @@ from pydantic import Field
 from vmemo.errors import NotFound
 from vmemo.memory import Memory
 from vmemo.models import Fact, Message
-from vmemo.models.base import Name, Text
+from vmemo.models.records import Name, Text
 from vmemo.models.select import MessageSelect
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, PREFIX, ReadBank, WriteBank

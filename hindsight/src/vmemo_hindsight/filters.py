@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from vmemo.models import Fact
-from vmemo.models.base import Name, TagsMatch
+from vmemo.models.records import Name, TagsMatch
 from vmemo.models.requests import RecallOptions
 from vmemo_hindsight.schemas import FactType, OffsetPage, unsupported_option
 from vmemo_hindsight.serializers import context_of, parse_time

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import NotFound
 from vmemo.models import Entity, EntityId, FactId
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, ReadBank

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from vmemo.errors import NotFound
 from vmemo.models import JobKind, Message, utc_now
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.results import Job
 from vmemo_hindsight import schemas
 from vmemo_hindsight.dependencies import BANK, ReadBank, WriteBank

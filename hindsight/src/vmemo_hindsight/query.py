@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from vmemo import Memory
 from vmemo.models import Fact, Message, MessageId
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import QueryText, RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
 from vmemo.models.select import FactSelect

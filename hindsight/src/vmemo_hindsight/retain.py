@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vmemo.errors import InvalidInput
 from vmemo.memory import Memory
 from vmemo.models import Message, MessageId, new_id, utc_now
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import NewMessage, RetainRequest
 from vmemo.models.select import MessageSelect
 from vmemo_hindsight.dependencies import BANK, CreateBank, WriteBank

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput, NotFound, VmemoError
-from vmemo.models.base import ALL_BANKS, Permission, is_placeholder
+from vmemo.models.records import ALL_BANKS, Permission, is_placeholder
 from vmemo_server.errors import PermissionDenied, RateLimited, Unauthenticated
 from vmemo_server.state import ApiKey, AuditEntry, ServerState
 

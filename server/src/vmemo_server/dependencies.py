@@ -13,7 +13,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.models.base import BankId, Permission
+from vmemo.models.records import BankId, Permission
 from vmemo.models.requests import DeleteFactRequest, ForgetContentRequest, MaintainRequest, Returns
 from vmemo.ports import Store
 from vmemo_server.auth import AccessControl, Limits, Principal

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
 
-from vmemo.models.base import Name
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import Name
 from vmemo.models.requests import LARGEST_PAGE
 from vmemo_server.problems import MEDIA_TYPE, ProblemDetails
 

@@ -40,7 +40,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import InvalidInput, NotFound, SchemaTooNew
 from vmemo.models import utc_now
-from vmemo.models.base import ALL_BANKS, Instant, Name, Permission, Record
+from vmemo.models.records import ALL_BANKS, Instant, Name, Permission, Record
 from vmemo.ports import Store
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite.store import SqliteStore

@@ -19,7 +19,7 @@ from console_client import BANK
 from console_samples import BANK as HOSTILE, fill_hostile
 from live_server import LiveServer
 from vmemo import Memory
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo.sync import portal
 
 CHROMIUM = shutil.which("chromium")

@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 from mcp_clients import call, call_error, mcp_server
 
 from vmemo import Memory, StoreBusy
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.testing import FakeLLM, HashEmbedder

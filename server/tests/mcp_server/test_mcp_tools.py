@@ -17,7 +17,7 @@ from mcp_clients import CASES, Results, call, call_error, first_id, http_client,
 
 from vmemo import Memory
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo_server.auth import Principal
 from vmemo_server.mcp.render import NOTICE
 from vmemo_server.mcp.tools import TOOLS

@@ -27,7 +27,7 @@ from vmemo.cli.output import day, marked_hit, occurred, one_line, stderr, table,
 from vmemo.cli.recall import summary
 from vmemo.cli.target import Target, run
 from vmemo.errors import MissingExtra
-from vmemo.models.base import Record
+from vmemo.models.records import Record
 
 _QUESTIONS = ("Where does Maya work?", "Which city does Maya live in?")
 """Questions whose answers change during the conversation."""

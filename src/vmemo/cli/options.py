@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from vmemo.cli.target import Target
 from vmemo.errors import InvalidInput
-from vmemo.models import Budget, Interval, Network, base
+from vmemo.models import Budget, Interval, Network, records
 from vmemo.models.requests import RecallFilters, RecallOptions
 from vmemo.settings import Settings
 
@@ -26,7 +26,7 @@ _FILTER_PANEL = "Filters and time travel"
 def parse_time(text: str) -> datetime:
     """Parse a date, which is its midnight in UTC, or a time with a time zone in ISO 8601."""
     try:
-        time = base.parse_time(text)
+        time = records.parse_time(text)
     except ValueError as error:
         raise typer.BadParameter(f"{error}.") from error
     if time.utcoffset() is None:

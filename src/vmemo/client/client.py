@@ -18,7 +18,7 @@ from vmemo.llm.connections import sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
-from vmemo.models.base import ALL_BANKS
+from vmemo.models.records import ALL_BANKS
 from vmemo.models.requests import LARGEST_PAGE, Request
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
 from vmemo.transfer.files import create_private

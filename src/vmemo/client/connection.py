@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from vmemo import errors
 from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError
 from vmemo.llm.connections import check_api_key, default_certificates, parse_url
-from vmemo.models.base import is_placeholder
+from vmemo.models.records import is_placeholder
 from vmemo.sync import PerEventLoop
 
 _DENIED = (401, 403, 421)

@@ -14,8 +14,8 @@ from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
 from vmemo.lifecycle.maintain import maintain
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
-from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, JobFailure, Lease
+from vmemo.models.records import shifted
 from vmemo.models.results import Job, Retained
 from vmemo.models.select import MessageSelect
 from vmemo.reflect.opinions import update_opinions

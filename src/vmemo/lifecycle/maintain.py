@@ -19,8 +19,8 @@ from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, RetentionScore, utc_now
-from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
+from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
 from vmemo.models.search import Vectors
 from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import is_placeholder
+from vmemo.models.records import is_placeholder
 from vmemo.ports.providers import LLM, Completion, LLMRequest
 
 

@@ -17,8 +17,8 @@ from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, utc_now
-from vmemo.models.base import Record, shifted
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, NewJob
+from vmemo.models.records import Record, shifted
 from vmemo.models.requests import (
     AddWebhookRequest,
     DeleteFactRequest,

@@ -1,23 +1,38 @@
 """Frozen public data, shared by stages, stores and interfaces."""
 
-from vmemo.models.base import (
+from vmemo.models.recalled import ChannelCandidate, ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
+from vmemo.models.records import (
+    Bank,
     BankId,
     BankRevision,
     Budget,
     CauseKind,
     Channel,
+    ConfidenceChange,
+    Disposition,
+    Entity,
     EntityId,
     EntityType,
+    Episode,
     EpisodeId,
+    Fact,
     FactId,
+    FormerProfile,
     HitStatus,
+    Interval,
     JobKind,
+    Link,
     LinkKind,
+    Mention,
+    Merge,
+    Message,
     MessageId,
     MessageState,
     Network,
+    Profile,
     QueryType,
     QuestionTense,
+    RetentionScore,
     RevisionKind,
     Role,
     Stance,
@@ -25,23 +40,6 @@ from vmemo.models.base import (
     new_fact_id,
     new_id,
     utc_now,
-)
-from vmemo.models.recalled import ChannelCandidate, ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
-from vmemo.models.records import (
-    Bank,
-    ConfidenceChange,
-    Disposition,
-    Entity,
-    Episode,
-    Fact,
-    FormerProfile,
-    Interval,
-    Link,
-    Mention,
-    Merge,
-    Message,
-    Profile,
-    RetentionScore,
 )
 
 __all__ = [

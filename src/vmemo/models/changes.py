@@ -33,7 +33,7 @@ from vmemo.models import (
     Verdict,
     new_id,
 )
-from vmemo.models.base import Instant, Record
+from vmemo.models.records import Instant, Record
 from vmemo.models.results import Skipped, Spending, Usage
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.models.webhooks import SignedWebhook, WebhookEvent

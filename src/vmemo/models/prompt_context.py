@@ -8,9 +8,8 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vmemo.models.base import EpisodeId, Record, html_block
 from vmemo.models.recalled import LEGEND, MIN_TRUNCATED, NOTHING, Hit, RecallPrompt, legend_of
-from vmemo.models.records import Fact
+from vmemo.models.records import EpisodeId, Fact, Record, html_block
 
 Section = Literal["profile", "instructions", "pinned", "recent", "relevant"]
 """The sections of a context, in the order in which it shows them: those that change least come first."""

@@ -12,14 +12,21 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import (
+from vmemo.models.records import (
+    COMPUTED_DATE,
     Channel,
+    ConfidenceChange,
     EntityId,
+    Episode,
     EpisodeId,
+    Fact,
     FactId,
     HitStatus,
     Instant,
+    Interval,
     LinkKind,
+    Mention,
+    Message,
     QueryType,
     QuestionTense,
     Record,
@@ -30,7 +37,6 @@ from vmemo.models.base import (
     shortened,
     with_lines,
 )
-from vmemo.models.records import COMPUTED_DATE, ConfidenceChange, Episode, Fact, Interval, Mention, Message
 
 TRUNCATED = " […]"
 """The end of a truncated text."""

@@ -30,14 +30,25 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import (
+from vmemo.models.prompt_context import PromptContext
+from vmemo.models.recalled import Provenance, Recalled
+from vmemo.models.records import (
     Budget,
+    ConfidenceChange,
     Content,
+    Entity,
     EntityId,
+    Episode,
+    Fact,
+    FormerProfile,
     Instant,
+    Interval,
+    Merge,
+    Message,
     Name,
     Network,
     Permission,
+    Profile,
     Role,
     TagsMatch,
     Text,
@@ -45,19 +56,6 @@ from vmemo.models.base import (
     json_object,
     shifted,
     utc_now,
-)
-from vmemo.models.prompt_context import PromptContext
-from vmemo.models.recalled import Provenance, Recalled
-from vmemo.models.records import (
-    ConfidenceChange,
-    Entity,
-    Episode,
-    Fact,
-    FormerProfile,
-    Interval,
-    Merge,
-    Message,
-    Profile,
 )
 from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Skipped, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook, WebhookEvent, WebhookUrl

@@ -18,8 +18,7 @@ from vmemo.errors import (
     public_name,
 )
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
-from vmemo.models.base import Instant, Record, counted, html_block, html_table, shortened
-from vmemo.models.records import short_id
+from vmemo.models.records import Instant, Record, counted, html_block, html_table, short_id, shortened
 
 
 class Usage(Record):

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Channel, QueryType, in_words
+from vmemo.models.records import Channel, QueryType, in_words
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
@@ -245,7 +245,3 @@ class Settings(_Explained):
     def episode_gap(self) -> timedelta:
         """The longest pause within an episode."""
         return timedelta(minutes=self.episode_gap_minutes)
-
-    def weights(self, type: QueryType) -> dict[Channel, float]:
-        """Return the channels' weights for a type of question."""
-        return {**self.channel_weights, **self.channel_weights_by_type.get(type, {})}

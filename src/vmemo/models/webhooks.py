@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from vmemo.models.base import Instant, Record, utc_now
+from vmemo.models.records import Instant, Record, utc_now
 
 WebhookEvent = Literal["retained", "revised", "forgotten"]
 """retained: facts were stored, or are current again; revised: facts were closed; forgotten: facts were deleted."""

@@ -74,7 +74,8 @@ class RecallRun:
     @property
     def weights(self) -> Mapping[Channel, float]:
         """The channels' weights for this type of question."""
-        return self.context.settings.weights(self.analysis.type)
+        settings = self.context.settings
+        return {**settings.channel_weights, **settings.channel_weights_by_type.get(self.analysis.type, {})}
 
     @property
     def reranked(self) -> int:

@@ -12,8 +12,8 @@ from vmemo.errors import InvalidInput
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, Profile
-from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
+from vmemo.models.records import MAX_BACKGROUND
 from vmemo.ports import BankNotFound, Store
 from vmemo.text.wording import (
     contains_sentences,

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, Merge, new_id
-from vmemo.models.base import MAX_NAME
 from vmemo.models.changes import Changes, FactDraft
+from vmemo.models.records import MAX_NAME
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
 from vmemo.ports import Reads, Store

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, LinkKind, Network, RevisionKind
-from vmemo.models.base import TagsMatch
+from vmemo.models.records import TagsMatch
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, Vector
 from vmemo.stores.values import term_hash
 from vmemo.text.tokens import terms

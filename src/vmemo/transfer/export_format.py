@@ -29,8 +29,8 @@ from vmemo.models import (
     Message,
     MessageId,
 )
-from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
+from vmemo.models.records import Record
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store

@@ -21,9 +21,8 @@ from pydantic_core import from_json
 
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import Bank, BankId, ConfidenceChange, Entity, EntityId, Episode, Fact, Link, Message
-from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
-from vmemo.models.records import line_key
+from vmemo.models.records import Record, line_key
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store, TokenCounter

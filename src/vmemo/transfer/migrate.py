@@ -21,8 +21,8 @@ from pydantic import Field
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy, StoreError
 from vmemo.models import Bank, BankId, JobKind
-from vmemo.models.base import Record
 from vmemo.models.changes import RestoreRecord
+from vmemo.models.records import Record
 from vmemo.ports import Store
 from vmemo.settings import Settings, build_store, database_url
 from vmemo.sync import twin_function

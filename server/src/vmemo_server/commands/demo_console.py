@@ -12,8 +12,8 @@ import numpy as np
 from vmemo import Memory, Message, Profile
 from vmemo.cli.output import stdout
 from vmemo.models import ConfidenceChange, Fact, FactId, Network, Stance
-from vmemo.models.base import Record, new_fact_id
 from vmemo.models.changes import Changes, NewFact
+from vmemo.models.records import Record, new_fact_id
 from vmemo.models.search import Vector
 from vmemo.models.select import FactSelect
 from vmemo.providers import count_tokens

@@ -14,7 +14,7 @@ from vmemo.cli.options import OnDatabase
 from vmemo.cli.output import one_line, table, timestamp
 from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
-from vmemo.models.base import ALL_BANKS, Permission, shifted
+from vmemo.models.records import ALL_BANKS, Permission, shifted
 from vmemo_server.state import ApiKey, ServerState
 
 R = TypeVar("R")

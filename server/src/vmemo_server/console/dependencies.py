@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
 
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo_server.auth import Principal
 from vmemo_server.console.render import bank_path, render
 from vmemo_server.console.session import Form, browser_token, checked_form

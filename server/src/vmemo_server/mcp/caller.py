@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vmemo import Memory
-from vmemo.models.base import Permission
+from vmemo.models.records import Permission
 from vmemo_server.auth import AccessControl, Principal
 from vmemo_server.errors import http_status
 from vmemo_server.state import AuditEntry, ServerState

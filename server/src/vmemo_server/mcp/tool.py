@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, V
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput
-from vmemo.models.base import MAX_NAME, Instant, Name, Permission
+from vmemo.models.records import MAX_NAME, Instant, Name, Permission
 from vmemo.models.requests import MAX_FILTERS
 from vmemo_server.auth import Principal, includes
 from vmemo_server.mcp.caller import ToolCaller

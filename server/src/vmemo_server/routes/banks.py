@@ -15,7 +15,7 @@ from starlette.background import BackgroundTask
 
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
-from vmemo.models.base import Text
+from vmemo.models.records import Text
 from vmemo.models.requests import BackgroundRequest, CreateBankRequest, ProfileUpdate
 from vmemo.models.results import Forgotten, Status
 from vmemo_server import openapi

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Merge, Provenance
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import (
     DeleteFactRequest,
     FactText,

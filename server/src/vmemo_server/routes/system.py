@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
 from vmemo.models import BankId
-from vmemo.models.base import Name, Permission
+from vmemo.models.records import Name, Permission
 from vmemo.models.requests import AddWebhookRequest, CreateKeyRequest, DeleteWebhookRequest
 from vmemo.models.webhooks import SignedWebhook, Webhook
 from vmemo_server import openapi

@@ -27,8 +27,7 @@ from sqlalchemy import (
 )
 
 from vmemo.models import Episode, Interval, utc_now
-from vmemo.models.base import TagsMatch
-from vmemo.models.records import TIME_ORDERED, ShortId
+from vmemo.models.records import TIME_ORDERED, ShortId, TagsMatch
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import statements

@@ -52,7 +52,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import LRUCache
 
-from vmemo.models.base import Record
+from vmemo.models.records import Record
 from vmemo.stores.values import dump, micros, missing_reference, storable
 
 Cell = str | int | float | bytes | None

@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import Field, JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Instant
+from vmemo.models.records import Instant
 from vmemo.models.requests import NewMessage, chat_values
 from vmemo.models.results import Skipped
 from vmemo.transfer.importers.foreign import (

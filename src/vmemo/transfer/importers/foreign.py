@@ -19,7 +19,7 @@ from uuid import UUID, uuid5
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import in_words
+from vmemo.models.records import in_words
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Skipped
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, Field, JsonValue
 
-from vmemo.models.base import Instant
+from vmemo.models.records import Instant
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Skipped
 from vmemo.transfer.importers.foreign import (

@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import CreateKeyRequest
 from vmemo_server.console.dependencies import AdminPage, ServerForm, SignedIn
 from vmemo_server.console.render import is_fragment, path_to, redirect, render

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from vmemo.errors import NotFound
 from vmemo.models import EntityId, Fact, Link, LinkKind
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
 from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, WriteForm

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 
 from vmemo.errors import NotFound
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Network, utc_now
-from vmemo.models.base import Instant, Name
+from vmemo.models.records import Instant, Name
 from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
 from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage

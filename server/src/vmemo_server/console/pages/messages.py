@@ -8,7 +8,7 @@ from fastapi import Response
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import EntityId, EpisodeId, MessageId
-from vmemo.models.base import Name
+from vmemo.models.records import Name
 from vmemo.models.requests import ForgetContentRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo_server.console.dependencies import AdminForm, ReadPage, SearchText, WriteForm, WritePage

@@ -15,8 +15,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models import Channel, ChannelCandidate, FactId, MessageId, Network
-from vmemo.models.base import TagsMatch
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import TagsMatch
 from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retracted, TextDelta
 from vmemo.models.select import FactSelect, MessageSelect
