@@ -20,10 +20,11 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import reads, selects
-from vmemo.stores.sql.schema import facts
+from vmemo.stores.sql.filters import ScopeFilter, instruction_statement
 from vmemo.stores.sql.selects import AnySelect
+from vmemo.stores.sqlite.rows import SqliteParameters
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo_conformance.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, store_messages
+from vmemo_conformance.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, day, store_messages
 
 MESSAGES, FACTS, ENTITIES = [MessageId("m")], [FactId("f")], [EntityId("e")]
 
@@ -51,7 +52,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         selects.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
         selects.fact_statement(1, FactSelect(instructions=True, current=True)),
-        selects.instruction_statement([facts.c.bank == 1, selects.visible(Scope(bank=BANK), now=1)], limit=9),
         selects.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
         selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
         selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
@@ -66,7 +66,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         "entities",
         "observations",
         "instructions",
-        "instructions in scope",
         "short",
         "message",
         "episodes",
@@ -77,7 +76,17 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
 def test_a_selection_by_reference_reads_no_other_rows_of_the_bank(
     database: sqlite3.Connection, statement: AnySelect
 ) -> None:
-    plan = plan_of(database, statement)
+    assert_no_other_rows(plan_of(database, statement))
+
+
+def test_standing_instructions_are_found_by_their_index(database: sqlite3.Connection) -> None:
+    values = SqliteParameters()
+    filter = ScopeFilter(1, Scope(bank=BANK), [], day(1))
+    statement = instruction_statement(filter, values, limit=9)
+    assert_no_other_rows([row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", values.values)])
+
+
+def assert_no_other_rows(plan: list[str]) -> None:
     tables = [step for step in plan if step.startswith(("SEARCH", "SCAN")) and "json_each" not in step]
     assert tables
     wide = ("(bank=?)", "(bank=? AND kind=?)")

@@ -7,7 +7,8 @@ no state of a session is used. On a direct connection the driver keeps the state
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Sequence
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import asyncpg
 from asyncpg import InterfaceError, InternalClientError, PostgresError
+from pydantic import JsonValue
 from sqlalchemy import Connection, event
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
@@ -28,9 +30,11 @@ from sqlalchemy.util import await_only
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 from vmemo.stores.sql.bank_rows import WRITES
+from vmemo.stores.sql.filters import Parameters
 from vmemo.stores.sql.queue import CHANNEL
 from vmemo.stores.sql.statements import STATEMENTS, SharedDialect
 from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
+from vmemo.stores.values import storable
 
 R = TypeVar("R")
 
@@ -245,21 +249,31 @@ def execute(connection: Connection, statement: str) -> None:
         await_only(driver.execute(statement))
 
 
-class Parameters:
-    """The values of a statement, numbered as they are added."""
+class PostgresParameters(Parameters):
+    """Parameters of PostgreSQL, each with its type."""
 
-    def __init__(self) -> None:
-        self.values: list[object] = []
-        self._types: list[str] = []
+    def placeholder(self, number: int, type: str) -> str:
+        return f"${number}::{type}"
 
-    def add(self, value: object, type: str) -> str:
-        """Add a value and return its placeholder; the same value of the same type has one placeholder."""
-        for number, known in enumerate(self.values):
-            if known is value and self._types[number] == type:
-                return f"${number + 1}::{type}"
-        self.values.append(value)
-        self._types.append(type)
-        return f"${len(self.values)}::{type}"
+    def among(self, column: str, values: Iterable[str] | Iterable[int], type: str) -> str:
+        known = [value for value in values if not isinstance(value, str) or storable(value)]
+        return f"{column} = ANY({self.add(known, f'{type}[]')})"
+
+    def has_tag(self, tags: str, tag: str) -> str:
+        # Most rows have other tags, and reading their JSON costs more than finding the word in it.
+        written = self.add(json.dumps(tag, ensure_ascii=False), "text")
+        return f"(strpos({tags}, {written}) > 0 AND {tags}::jsonb ? {self.add(tag, 'text')})"
+
+    def tag_count(self, tags: str) -> str:
+        return f"jsonb_array_length({tags}::jsonb)"
+
+    def has_value(self, metadata: str, key: str, value: JsonValue) -> str:
+        wanted = json.dumps(value, ensure_ascii=False)
+        # A character that PostgreSQL can't keep stands in the text as an escape, which its JSONB does not take either.
+        if not (storable(key) and storable(wanted)) or "\\u0000" in wanted:
+            return "false"
+        readable = rf"replace({metadata}, '\u0000', '\ufffd')::jsonb"
+        return f"({readable} -> {self.add(key, 'text')}) = {self.add(wanted, 'text')}::jsonb"
 
 
 Sql: TypeAlias = Callable[[Parameters], str]
@@ -268,7 +282,7 @@ Sql: TypeAlias = Callable[[Parameters], str]
 
 def fetch_built(connection: Connection, build: Sql) -> list[Sequence[Any]]:
     """Return all rows of the statement that a function builds."""
-    values = Parameters()
+    values = PostgresParameters()
     statement = build(values)
     return fetch(connection, statement, *values.values)
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from vmemo.models import FactId
 from vmemo.models.search import EdgeQuery, RevisionEdge
-from vmemo.stores.postgres.connection import Parameters, fetch, fetch_built
-from vmemo.stores.postgres.filters import ScopeFilter
+from vmemo.stores.postgres.connection import fetch, fetch_built
 from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
+from vmemo.stores.sql.filters import Parameters, ScopeFilter
 from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.values import instant, storable
 

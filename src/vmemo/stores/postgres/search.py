@@ -30,8 +30,7 @@ from vmemo.models.search import (
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import graph, rows
-from vmemo.stores.postgres.connection import Parameters, execute, fetch, fetch_built
-from vmemo.stores.postgres.filters import BEGAN, ENDED, ScopeFilter, occurred_in
+from vmemo.stores.postgres.connection import execute, fetch, fetch_built
 from vmemo.stores.postgres.graph import cosine
 from vmemo.stores.postgres.schema import vector_index
 from vmemo.stores.search import (
@@ -45,17 +44,11 @@ from vmemo.stores.search import (
     word_keys,
 )
 from vmemo.stores.sql import entity_rows, reads
+from vmemo.stores.sql.filters import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
 from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import micros
 from vmemo.text.tokens import query_terms
-
-_NAMED = """
-SELECT entity_names.name, entities.id, entities.name, entities.type
-FROM entity_names JOIN entities ON entities.bank = $1 AND entities.seq = entity_names.entity
-WHERE entity_names.bank = $1 AND entity_names.name = ANY($2::text[])
-ORDER BY entity_names.name, entity_names.entity
-"""
 
 
 class PostgresBankSearch(BankSearch):
@@ -212,21 +205,12 @@ SELECT cosine FROM (
         return Ranking.of([Scored(FactId(id), score, tokens) for id, score, tokens in found], self._baseline(vector))
 
     def named_entities(self, text: str) -> list[Mention]:
-        """Return the entities that a text names."""
-        return entity_rows.mentions_in(text, lambda names: fetch(self._connection, _NAMED, self._bank, list(names)))
+        return entity_rows.named_entities(self._by_key, self._bank, text)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
-        """Return the standing instructions of a scope, newest first."""
         filter = ScopeFilter.of(self._connection, self._bank, scope)
-
-        def statement(values: Parameters) -> str:
-            bank = values.add(self._bank, "bigint")
-            return (
-                f"SELECT id FROM facts WHERE bank = {bank} AND instruction = 1 AND {filter.facts(values)} "
-                f"ORDER BY mentioned_at DESC, seq DESC LIMIT {limit}"
-            )
-
-        return [FactId(id) for (id,) in fetch_built(self._connection, statement)]
+        found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
+        return [FactId(id) for (id,) in found]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
@@ -303,7 +287,8 @@ def _off_centre(values: Parameters, interval: Interval) -> str:
     start, end = micros(interval.start), micros(interval.end)
     middle = values.add((start + end) / 2, "float8")
     half = values.add(max(1.0, (end - start) / 2), "float8")
-    return f"least(1::float8, abs(({BEGAN} + {ENDED})::float8 / 2 - {middle}) / {half})"
+    ended = f"greatest(coalesce(facts.occurred_end, facts.mentioned_at + 1), {BEGAN} + 1)"
+    return f"least(1::float8, abs(({BEGAN} + {ended})::float8 / 2 - {middle}) / {half})"
 
 
 SAMPLED_TEXTS = 1_000

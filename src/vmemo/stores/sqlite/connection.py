@@ -197,8 +197,6 @@ class ConnectionFactory:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-        # SQLite's own lower() knows ASCII only.
-        connection.create_function("vmemo_fold", 1, str.casefold, deterministic=True)
         self._write_ahead(connection)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")

@@ -8,41 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Float,
-    Select,
-    Text,
-    bindparam,
-    column,
-    delete,
-    func,
-    literal_column,
-    select,
-    table as sql_table,
-)
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, select
 
-from vmemo.models import BankId, EntityId, FactId, Interval, MessageId, utc_now
+from vmemo.models import EntityId, FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
-from vmemo.stores.sql import selects
+from vmemo.stores.search import accepts_messages, all_of
+from vmemo.stores.sql.filters import Parameters, ScopeFilter, instruction_statement
 from vmemo.stores.sql.reads import LATEST
-from vmemo.stores.sql.schema import MESSAGE, entities, facts, mentions, messages, sources, token_vectors
+from vmemo.stores.sql.schema import facts, messages, token_vectors
 from vmemo.stores.sql.search import Indexed
-from vmemo.stores.sql.selects import shown_verbatim, tagged, untagged, written_within
-from vmemo.stores.sql.statements import Cell, Cells, Prepared, among, fetch, insert_cells, later, listed
+from vmemo.stores.sql.statements import Cells, Prepared, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite import block_rows
 from vmemo.stores.sqlite.index.postings import hashed
-from vmemo.stores.values import WORDLESS, dump, encode_tokens, micros
+from vmemo.stores.values import WORDLESS, dump, encode_tokens, storable
 from vmemo.text.tokens import terms
 
 _m = messages.c
-_words = sql_table("message_words", column("rowid"))
 _ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
 _DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
 
@@ -118,12 +101,43 @@ def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
     connection.execute(delete(token_vectors).where(among(token_vectors.c.fact, seqs)))
 
 
+class SqliteParameters(Parameters):
+    """Parameters of SQLite. A list is one parameter in JSON."""
+
+    def placeholder(self, number: int, type: str) -> str:
+        return f"?{number}"
+
+    def among(self, column: str, values: Iterable[str] | Iterable[int], type: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each({self.add(listed(values), 'json')}))"
+
+    def has_tag(self, tags: str, tag: str) -> str:
+        return f"EXISTS (SELECT 1 FROM json_each({tags}) WHERE value = {self.add(tag, 'text')})"
+
+    def tag_count(self, tags: str) -> str:
+        return f"json_array_length({tags})"
+
+    def has_value(self, metadata: str, key: str, value: JsonValue) -> str:
+        if not storable(key) or (isinstance(value, str) and not storable(value)):
+            return "false"
+        if isinstance(value, bool) or value is None:
+            same = f"type = '{json.dumps(value)}'"
+        elif isinstance(value, str):
+            same = f"type = 'text' AND value = {self.add(value, 'text')}"
+        elif isinstance(value, int | float):
+            same = f"type IN ('integer', 'real') AND value = {self.add(value, 'number')}"
+        else:
+            same = f"type IN ('object', 'array') AND value = json({self.add(dump(value), 'json')})"
+        return f"EXISTS (SELECT 1 FROM json_each({metadata}) WHERE key = {self.add(key, 'text')} AND {same})"
+
+
 def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | None:
-    """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
+    """Return the facts that pass the filters only the database can answer, by number; None without such filters."""
     if not (scope.tags or scope.metadata or scope.entities or scope.speakers):
         return None
-    conditions = _conditions(bank, scope)
-    return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
+    values = SqliteParameters()
+    conditions = ScopeFilter.of(connection, bank, scope).references(values)
+    statement = f"SELECT seq FROM facts WHERE bank = {values.add(bank, 'bigint')} AND {all_of(conditions)}"
+    return [seq for (seq,) in fetch(connection, statement, *values.values)]
 
 
 _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT 1"
@@ -133,108 +147,33 @@ _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT
 def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int) -> list[FactId]:
     if not fetch(connection, _ANY_INSTRUCTION, bank):
         return []
-    statement = selects.instruction_statement(
-        [facts.c.bank == bank, selects.visible(scope, micros(utc_now())), *_conditions(bank, scope)],
-        limit=limit,
-    )
-    return [FactId(id) for id in connection.execute(statement).scalars()]
-
-
-def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:
-    conditions = _tagged(facts.c.tags, scope, untagged(facts.c.tags, facts.c.network))
-    conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
-    if scope.entities:
-        conditions.append(facts.c.seq.in_(_mentioning(bank, scope.entities)))
-    if scope.speakers:
-        said = sources.c.bank == bank, sources.c.kind == MESSAGE, messages.c.speaker.in_(scope.speakers)
-        stated = select(sources.c.fact).join_from(sources, messages, messages.c.seq == sources.c.source).where(*said)
-        conditions.append(facts.c.seq.in_(stated))
-    return conditions
-
-
-def _tagged(tags: Column[str], scope: Scope, none: ColumnElement[bool]) -> list[ColumnElement[bool]]:
-    held = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
-    return tagged(scope.tags_match, held, none=none, count=func.json_array_length(tags))
-
-
-def _has_tag(tags: Column[str], tag: str) -> ColumnElement[bool]:
-    values = func.json_each(tags).table_valued("value")
-    return select(1).select_from(values).where(values.c.value == tag).exists()
-
-
-def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnElement[bool]:
-    """Compared with its JSON type, so that 1, true and "1" stay three values."""
-    entries = func.json_each(metadata).table_valued("key", "type", "value")
-    if isinstance(value, bool) or value is None:
-        same = entries.c.type == json.dumps(value)
-    elif isinstance(value, str):
-        same = (entries.c.type == "text") & (entries.c.value == value)
-    elif isinstance(value, int | float):
-        same = entries.c.type.in_(("integer", "real")) & (entries.c.value == value)
-    else:
-        same = entries.c.type.in_(("object", "array")) & (entries.c.value == func.json(dump(value)))
-    return select(1).select_from(entries).where(entries.c.key == key, same).exists()
-
-
-def _mentioning(bank: int, names: Sequence[str]) -> Any:
-    """Facts that mention an entity by id, name or alias."""
-    wanted = [name.casefold() for name in names]
-    aliases = func.json_each(entities.c.aliases).table_valued("value")
-    alias = select(1).select_from(aliases).where(func.vmemo_fold(aliases.c.value).in_(wanted)).exists()
-    named = entities.c.id.in_(names) | func.vmemo_fold(entities.c.name).in_(wanted) | alias
-    found = select(entities.c.seq).where(entities.c.bank == bank, named)
-    return select(mentions.c.fact).where(mentions.c.bank == bank, mentions.c.entity.in_(found))
+    values = SqliteParameters()
+    statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
+    return [FactId(id) for (id,) in fetch(connection, statement, *values.values)]
 
 
 _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
 """If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
-def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
-    conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
-    if scope.speakers:
-        conditions.append(messages.c.speaker.in_(scope.speakers))
-    return conditions + [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
-
-
-def _matching(scope: Scope) -> Select[str, float, int]:
-    """Return the statement for the messages of a scope that match words, best first."""
-    now = bindparam("now", type_=BigInteger)
-    bank = bindparam("of_bank", type_=BigInteger)
-    score = literal_column("-bm25(message_words, 0.0, 1.0)", Float)
-    return (
-        select(messages.c.id, score, func.length(messages.c.content))
-        .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
-        .where(literal_column("message_words", Text).op("MATCH")(bindparam("match", type_=Text)))
-        .where(messages.c.bank == bank, *_message_conditions(scope), *written_within(scope, now))
-        .where(shown_verbatim(bank, scope, now))
-        .order_by(score.desc(), messages.c.seq)
-        .limit(bindparam("most", type_=BigInteger))
-    )
-
-
-_MATCHING = {
-    former: Prepared(_matching(Scope.model_construct(bank=BankId(""), former=former))) for former in (None, Interval())
-}
-"""The statements of most recalls: without filters of their own, of current facts or of former ones too."""
-
-
 def matching_messages(connection: Connection, bank: int, scope: Scope, words: Sequence[str], *, limit: int) -> Ranking:
-    """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
-    if not words or scope.entities or (scope.networks and "world" not in scope.networks):
-        return Ranking()
-    if not fetch(connection, _ANY_WORDED, bank):
+    """Rank messages by BM25."""
+    if not words or not accepts_messages(scope) or not fetch(connection, _ANY_WORDED, bank):
         return Ranking()
     quoted = " OR ".join(f'"{word}"' for word in words)
-    match = f'bank : "{bank}" AND words : ({quoted})'
-    values: dict[str, Cell] = {"of_bank": bank, "match": match, "now": micros(utc_now()), "most": limit}
-    prepared = _MATCHING.get(scope.former)
-    if prepared is not None and scope.replace(networks=(), former=None) == Scope.model_construct(bank=scope.bank):
-        rows = prepared.rows(connection, values)
-    else:
-        rows = connection.execute(_matching(scope), values).all()
+    values = SqliteParameters()
+    match = values.add(f'bank : "{bank}" AND words : ({quoted})', "text")
     # Tokens are estimated here; recall counts the few it keeps.
-    return Ranking.of(Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows)
+    statement = f"""
+SELECT messages.id, -bm25(message_words, 0.0, 1.0) AS score, length(messages.content) / 4 + 1
+FROM message_words JOIN messages ON messages.seq = message_words.rowid
+WHERE message_words MATCH {match} AND messages.bank = {values.add(bank, "bigint")}
+    AND {ScopeFilter.of(connection, bank, scope).messages(values)}
+ORDER BY score DESC, messages.seq LIMIT {limit}
+"""
+    return Ranking.of(
+        Scored(FactId(id), score, tokens) for id, score, tokens in fetch(connection, statement, *values.values)
+    )
 
 
 _BESIDE = f"""
