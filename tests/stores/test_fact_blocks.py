@@ -14,7 +14,7 @@ from vmemo.errors import StoreError
 from vmemo.lifecycle.forget import forget
 from vmemo.models import Fact
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget
-from vmemo.stores.sqlite import block_rows
+from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index.bank import BLOCK, BankIndex
 from vmemo.stores.sqlite.index.vectors import quantised
@@ -60,8 +60,8 @@ def blocks(path: Path) -> list[int]:
     """Check that the blocks hold what the rows of the facts say, and return the blocks' sizes."""
     file = SqliteFile(path, busy_seconds=1)
     try:
-        found = file.read(lambda c: list(block_rows.read(c, 1)))
-        expected = file.read(lambda c: block_rows.changed_columns(c, 1, after=-1, last=2**62))
+        found = file.read(lambda c: list(rows.read_blocks(c, 1)))
+        expected = file.read(lambda c: rows.changed_columns(c, 1, after=-1, last=2**62))
     finally:
         file.close()
     seqs = [seq for block in found for seq in block.seqs.tolist()]

@@ -202,7 +202,7 @@ def answers(index: BankIndex) -> tuple[Ranking, Ranking, list[Scored]]:
     query = np.eye(8, dtype=np.float32)[0]
     allowed = index.current(now=0)
     return (
-        index.nearest(index.compared(query), allowed, 10, -1.0),
+        index.nearest(ComparedVectors(index.vectors, query), allowed, 10, -1.0),
         index.matching(["oak", "elm"], allowed, 10),
         list(index.neighbours(query[None, :], allowed, 3, 0.0)[0]),
     )

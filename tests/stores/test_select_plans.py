@@ -19,10 +19,10 @@ from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.stores.sql import reads, selects
+from vmemo.stores.sql import reads
 from vmemo.stores.sql.filters import ScopeFilter, instruction_statement
-from vmemo.stores.sql.selects import AnySelect
-from vmemo.stores.sqlite.rows import SqliteParameters
+from vmemo.stores.sql.reads import AnySelect
+from vmemo.stores.sqlite.search import SqliteParameters
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, day, store_messages
 
@@ -45,17 +45,17 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
 @pytest.mark.parametrize(
     "statement",
     [
-        selects.fact_statement(1, FactSelect(messages=MESSAGES)),
-        selects.fact_statement(1, FactSelect(context=MESSAGES)),
-        selects.fact_statement(1, FactSelect(basis=FACTS)),
-        selects.fact_statement(1, FactSelect(supersedes=FACTS)),
-        selects.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
-        selects.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
-        selects.fact_statement(1, FactSelect(instructions=True, current=True)),
-        selects.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
-        selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
-        selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
-        selects.entity_statement(1, EntitySelect(names=["Ann"])),
+        reads.fact_statement(1, FactSelect(messages=MESSAGES)),
+        reads.fact_statement(1, FactSelect(context=MESSAGES)),
+        reads.fact_statement(1, FactSelect(basis=FACTS)),
+        reads.fact_statement(1, FactSelect(supersedes=FACTS)),
+        reads.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
+        reads.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
+        reads.fact_statement(1, FactSelect(instructions=True, current=True)),
+        reads.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
+        reads.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
+        reads.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
+        reads.entity_statement(1, EntitySelect(names=["Ann"])),
         reads.link_statement(1, FACTS),
     ],
     ids=[
@@ -96,18 +96,18 @@ def assert_no_other_rows(plan: list[str]) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        selects.message_statement(1, MessageSelect(limit=9)),
-        selects.message_statement(1, MessageSelect(after=MESSAGES[0], limit=9)),
-        selects.message_statement(1, MessageSelect(after=MESSAGES[0], last_first=True, limit=9)),
-        selects.fact_statement(1, FactSelect(limit=9)),
-        selects.fact_statement(1, FactSelect(after=FACTS[0], limit=9)),
-        selects.fact_statement(1, FactSelect(after=FACTS[0], newest_first=True, limit=9)),
-        selects.fact_statement(1, FactSelect(after=FACTS[0], networks=("opinion",), limit=9)),
-        selects.episode_statement(1, EpisodeSelect(limit=9)),
-        selects.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), limit=9)),
-        selects.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), last_first=True, limit=9)),
-        selects.entity_statement(1, EntitySelect(counted=False, limit=9)),
-        selects.entity_statement(1, EntitySelect(after=ENTITIES[0], counted=False, limit=9)),
+        reads.message_statement(1, MessageSelect(limit=9)),
+        reads.message_statement(1, MessageSelect(after=MESSAGES[0], limit=9)),
+        reads.message_statement(1, MessageSelect(after=MESSAGES[0], last_first=True, limit=9)),
+        reads.fact_statement(1, FactSelect(limit=9)),
+        reads.fact_statement(1, FactSelect(after=FACTS[0], limit=9)),
+        reads.fact_statement(1, FactSelect(after=FACTS[0], newest_first=True, limit=9)),
+        reads.fact_statement(1, FactSelect(after=FACTS[0], networks=("opinion",), limit=9)),
+        reads.episode_statement(1, EpisodeSelect(limit=9)),
+        reads.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), limit=9)),
+        reads.episode_statement(1, EpisodeSelect(after=EpisodeId("e"), last_first=True, limit=9)),
+        reads.entity_statement(1, EntitySelect(counted=False, limit=9)),
+        reads.entity_statement(1, EntitySelect(after=ENTITIES[0], counted=False, limit=9)),
     ],
 )
 def test_a_page_is_read_in_the_order_of_an_index(database: sqlite3.Connection, statement: AnySelect) -> None:
@@ -154,8 +154,8 @@ def _repetitions(connection: Connection, said: Sequence[MessageId]) -> list[int]
     bank = connection.exec_driver_sql("SELECT max(seq) FROM banks").scalar_one()
     found: list[int] = []
     for statement in (
-        selects.fact_statement(bank, FactSelect(messages=said)),
-        selects.episode_statement(bank, EpisodeSelect(messages=said)),
+        reads.fact_statement(bank, FactSelect(messages=said)),
+        reads.episode_statement(bank, EpisodeSelect(messages=said)),
     ):
         compiled = statement.compile(dialect=connection.dialect)
         values = tuple(compiled.params[name] for name in compiled.positiontup or ())

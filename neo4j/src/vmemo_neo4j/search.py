@@ -32,6 +32,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.search import (
     MOST_TEXTS,
+    BankSearch,
     Collection,
     EdgeSearch,
     IndexedTexts,
@@ -39,8 +40,7 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql.entity_rows import mentions_in
-from vmemo.stores.sql.search import BankSearch
+from vmemo.stores.sql.fact_rows import mentions_in
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import decode_tokens, instant, micros as micros_of, storable
 from vmemo.text.tokens import query_terms

@@ -1,9 +1,9 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
-from vmemo.ports.context import Context
 from vmemo.ports.providers import (
     LLM,
     Completion,
+    Context,
     Embedder,
     Extractor,
     LearningEmbedder,

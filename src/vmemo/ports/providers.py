@@ -1,4 +1,4 @@
-"""The protocols of models and extraction: embedders, rerankers, language models, and finders of facts and names."""
+"""The protocols of models and extraction, and the context that holds those of a memory with its store and settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from vmemo.models import Interval, Message
 from vmemo.models.changes import ExtractionResult, FoundName
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, StatementPair, Vectors
+from vmemo.models.settings import Redactor, Settings
+from vmemo.ports.store import Store
 
 TextKind = Literal["query", "document"]
 
@@ -159,3 +161,32 @@ class Extractor(Protocol):
     @property
     def keeps_words(self) -> bool: ...
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Context:
+    """One memory's store, models and settings, shared by its banks."""
+
+    store: Store
+    embedder: Embedder
+    owns_embedder: bool = False
+    """True if the memory made the embedder itself and closes it."""
+    extractor: Extractor
+    """Extracts facts when there is no language model."""
+    llm: LLM | None
+    owns_llm: bool = False
+    """True if the memory made the model itself and closes it."""
+    counter: TokenCounter
+    reranker: Reranker | Literal["late", "none"] = "late"
+    revision_model: RevisionModel | None = None
+    """Decides which known facts new ones make outdated when there is no language model; None leaves it to rules."""
+    time_reader: TimeReader | None = None
+    """Finds times in other languages than English."""
+    redactor: Redactor | None = None
+    """Removes from messages what must not be stored."""
+    settings: Settings
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that extracts facts."""
+        return self.extractor.name if self.llm is None else self.llm.name

@@ -1,4 +1,4 @@
-"""Search rules that are written once for several databases: BM25 over arrays, conditions of a scope, edges.
+"""Search rules that are written once for several databases: BM25 over arrays, conditions of a scope, edges, channels.
 
 SQL and Cypher write the conditions of a scope alike, so they are returned as text. `Placeholder` adds a value to the
 parameters of the statement.
@@ -6,16 +6,33 @@ parameters of the statement.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, assert_never, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import Connection
 
-from vmemo.models import FactId, Interval, LinkKind, Network, RevisionKind
+from vmemo.models import FactId, Interval, LinkKind, Mention, MessageId, Network, RevisionKind
+from vmemo.models.changes import NewFact
 from vmemo.models.records import TagsMatch
-from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, Vector
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scope,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    StageTimer,
+    TemporalSearch,
+    Vector,
+    temporal_link_query,
+)
+from vmemo.ports import BankReader
 from vmemo.stores.values import term_hash
 from vmemo.text.tokens import terms
 
@@ -319,3 +336,109 @@ class EdgeSearch:
                     chosen[entity] = [nearest[fact] for fact in sorted(facts, key=rank.__getitem__)[: query.fan]]
         self._chosen.append((query, chosen))
         return chosen
+
+
+Indexed = tuple[int, NewFact]
+"""A stored fact with its row number."""
+
+
+class SearchIndex(Protocol):
+    """Vectors and words, written in the transaction that writes their rows."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        ...
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages, by row number and content."""
+        ...
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank, before their rows are deleted."""
+        ...
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
+        ...
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index, because facts repeat their words."""
+        ...
+
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        """Remove facts by row number, before their rows are deleted."""
+        ...
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        """Remove messages by row number, before their rows are deleted; those that facts repeat are not indexed."""
+        ...
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Return the vectors of facts by number."""
+        ...
+
+
+class BankSearch(BankReader, ABC):
+    """The searches of one bank, all in the same read transaction. It is the `BankReader` of a recall."""
+
+    @abstractmethod
+    def prepare(self, scope: Scope, space: str | None) -> None:
+        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
+
+    @abstractmethod
+    def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
+        """Rank facts by cosine."""
+
+    @abstractmethod
+    def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank facts by BM25."""
+
+    @abstractmethod
+    def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank messages whose words no fact repeats by BM25."""
+
+    @abstractmethod
+    def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
+        """Rank facts of an interval."""
+
+    @abstractmethod
+    def named_entities(self, text: str) -> list[Mention]:
+        """Return the entities that a text names."""
+
+    @abstractmethod
+    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+        """Return the standing instructions of a scope, newest first."""
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Search every channel of a request, and time each of them."""
+        timer, scope, limit = StageTimer(), request.scope, request.limit
+        timer.run("filter", self.prepare, scope, request.space if request.has_vectors else None)
+        semantic = [
+            timer.run("semantic", self.nearest, scope, vector, limit=limit, floor=request.floor)
+            for vector in request.semantic
+        ]
+        keyword = [timer.run("keyword", self.matching_facts, scope, text, limit=limit) for text in request.keyword]
+        verbatim = Ranking()
+        if request.verbatim:
+            verbatim = timer.run("verbatim", self.matching_messages, scope, request.verbatim, limit=limit)
+        temporal, links = Ranking(), list[Edge]()
+        if request.temporal is not None:
+            temporal = timer.run("temporal", self.during, scope, request.temporal, limit=limit)
+            query = temporal_link_query(request, request.temporal, temporal)
+            if query is not None:
+                links = [*timer.run("temporal", self.edges, query)]
+        entities = timer.run("entities", self.named_entities, request.names_in) if request.names_in else []
+        instructions = list[FactId]()
+        if request.instructions:
+            applicable = scope.of_instructions()
+            instructions = timer.run("instructions", self.instructions, applicable, limit=request.instructions)
+        return SearchResult(
+            semantic=semantic,
+            keyword=keyword,
+            verbatim=verbatim,
+            temporal=temporal,
+            temporal_links=links,
+            entities=entities,
+            instructions=instructions,
+            timings=timer.stages,
+        )

@@ -16,12 +16,10 @@ from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention, MessageId
 from vmemo.models.search import Encoding, FactOutline, TokenVectors
 from vmemo.stores.postgres.connection import fetch
 from vmemo.stores.postgres.schema import search
-from vmemo.stores.search import Collection, fact_words, word_keys
+from vmemo.stores.search import Collection, Indexed, fact_words, word_keys
 from vmemo.stores.sql.bank_rows import BankState
-from vmemo.stores.sql.entity_rows import mentions_of
-from vmemo.stores.sql.fact_rows import fact_fields, outline_of
+from vmemo.stores.sql.fact_rows import fact_fields, mentions_of, outline_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
-from vmemo.stores.sql.search import Indexed
 from vmemo.stores.values import decode_tokens, encode_tokens, storable
 from vmemo.text.tokens import terms
 

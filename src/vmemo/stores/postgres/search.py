@@ -35,6 +35,7 @@ from vmemo.stores.postgres.graph import cosine
 from vmemo.stores.postgres.schema import vector_index
 from vmemo.stores.search import (
     MOST_TEXTS,
+    BankSearch,
     Collection,
     EdgeSearch,
     IndexedTexts,
@@ -43,9 +44,8 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql import entity_rows, reads
+from vmemo.stores.sql import fact_rows, reads
 from vmemo.stores.sql.filters import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
-from vmemo.stores.sql.search import BankSearch
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 from vmemo.stores.values import micros
 from vmemo.text.tokens import query_terms
@@ -205,7 +205,7 @@ SELECT cosine FROM (
         return Ranking.of([Scored(FactId(id), score, tokens) for id, score, tokens in found], self._baseline(vector))
 
     def named_entities(self, text: str) -> list[Mention]:
-        return entity_rows.named_entities(self._by_key, self._bank, text)
+        return fact_rows.named_entities(self._by_key, self._bank, text)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
         filter = ScopeFilter.of(self._connection, self._bank, scope)

@@ -43,6 +43,7 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, NoteChange, ProfileChange, Rename
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
 from vmemo.ports import HIDDEN, BankNotFound, HiddenBank
+from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import queue, statements
 from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.schema import (
@@ -58,7 +59,6 @@ from vmemo.stores.sql.schema import (
     profiles,
     spending,
 )
-from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.sql.statements import AnyRow, Prepared, among
 from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
 

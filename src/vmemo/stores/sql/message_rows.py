@@ -13,6 +13,7 @@ from vmemo.models import (
     utc_now,
 )
 from vmemo.models.changes import Changes, MessageFailure
+from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import statements
 from vmemo.stores.sql.schema import (
     EPISODE,
@@ -21,7 +22,6 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.sql.statements import (
     AnyRow,
     Prepared,

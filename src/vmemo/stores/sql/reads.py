@@ -1,21 +1,30 @@
-"""Reads of messages, facts, episodes, entities and links."""
+"""Reads of messages, facts, episodes, entities and links: the statements of selections, and the records of rows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     FromClause,
     ScalarSelect,
+    Select,
     Table,
+    Text,
+    and_,
     bindparam,
     case,
+    exists,
     func,
+    literal,
+    literal_column,
     or_,
     select,
 )
@@ -34,16 +43,18 @@ from vmemo.models import (
     utc_now,
 )
 from vmemo.models.changes import EntityMention
+from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import selects, statements
-from vmemo.stores.sql.entity_rows import entity_of, mentions_of
-from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_fields
+from vmemo.stores.sql import statements
+from vmemo.stores.sql.fact_rows import LINK_KINDS, entity_of, fact_fields, mentions_of
 from vmemo.stores.sql.message_rows import episode_of, message_of
 from vmemo.stores.sql.schema import (
     BASIS,
+    CONTEXT,
     EPISODE,
     MESSAGE,
     entities,
+    entity_names,
     episode_messages,
     episodes,
     facts,
@@ -53,7 +64,293 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, within
-from vmemo.stores.values import instant, micros
+from vmemo.stores.values import UNPROCESSED, instant, micros
+from vmemo.text.names.compare import fold_name
+
+AnySelect = Select[*tuple[Any, ...]]
+BankNumber = int | BindParameter[int]
+
+
+@cache
+def by_ids(table: Table) -> Prepared:
+    """Return the statement for the rows of a bank with the ids that are bound when it runs."""
+    own = table.c.bank == bindparam("bank", type_=BigInteger)
+    return Prepared(select(table).where(own, among(table.c.id, later("ids"))))
+
+
+FoundBy = Literal["number", "page", "other columns"]
+"""Rows are found by their numbers, in the order of these, or by an index of other columns."""
+
+
+def _stored_after(
+    table: Table, bank: BankNumber, after: str | None, *, found_by: FoundBy = "other columns", last_first: bool = False
+) -> list[ColumnElement[bool]]:
+    """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
+    of_bank = [(statements.bank_column(table) if found_by == "number" else table.c.bank) == bank]
+    if found_by == "page":
+        of_bank.append(statements.in_pages(table))
+    if after is None:
+        return of_bank
+    start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
+    return [*of_bank, table.c.seq < start if last_first else table.c.seq > func.coalesce(start, -1)]
+
+
+def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
+    """Return the conditions of a short id; the first two can use the index of ids."""
+    id, version = table.c.id, func.substr(table.c.id, 15, 1)
+    # Hexadecimal digits and hyphens sort before "g".
+    inside = [id >= short.start, id < f"{short.start}g", func.length(id) == 36]
+    return [*inside, version.in_(TIME_ORDERED) if short.end else version.not_in(TIME_ORDERED), id.endswith(short.end)]
+
+
+def _containing(column: ColumnElement[str], parts: Sequence[str]) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions that a column contains each of these texts, in upper or lower case.
+
+    SQLite and databases of the locale C fold the case of ASCII letters only.
+    """
+    for part in parts:
+        cases = {part} if part.isascii() else {part.lower(), part.upper(), part.capitalize()}
+        yield or_(*(column.icontains(case, autoescape=True) for case in cases))
+
+
+def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
+    # An id, a document, a state or times are found by indexes of their own.
+    plain = wanted == MessageSelect(
+        containing=wanted.containing, after=wanted.after, limit=wanted.limit, last_first=wanted.last_first
+    )
+    found_by = "page" if plain else "other columns"
+    stored = _stored_after(messages, bank, wanted.after, found_by=found_by, last_first=wanted.last_first)
+    statement = select(messages).where(*stored, *_containing(messages.c.content, wanted.containing)).limit(wanted.limit)
+    if wanted.document is not None:
+        statement = statement.where(messages.c.document == wanted.document)
+    if wanted.state is not None:
+        statement = statement.where(messages.c.state == wanted.state)
+    if wanted.short_id is not None:
+        statement = statement.where(*_abbreviated(messages, wanted.short_id))
+    if wanted.expiring_until is not None:
+        statement = statement.where(messages.c.expires_at <= micros(wanted.expiring_until))
+        return statement.order_by(messages.c.expires_at, messages.c.seq)
+    if wanted.preceding is not None:
+        message = wanted.preceding
+        given = literal(str(message.id)), literal(micros(message.timestamp)), literal(message.document)
+        return _preceding(statement, bank, *given)
+    if wanted.last_first:
+        return statement.order_by(messages.c.seq.desc())
+    return statement.order_by(*((messages.c.timestamp,) if wanted.by_time else ()), messages.c.seq)
+
+
+def _preceding(
+    statement: AnySelect,
+    bank: BankNumber,
+    id: ColumnElement[str],
+    time: ColumnElement[int],
+    document: ColumnElement[str] | ColumnElement[str | None],
+) -> AnySelect:
+    """Return the statement of the messages that precede one in its document, the latest first."""
+    at, number = messages.c.timestamp, messages.c.seq
+    own = select(number).where(messages.c.bank == bank, messages.c.id == id).scalar_subquery()
+    earlier = or_(at < time, and_(at == time, number < own))
+    same = messages.c.document.is_not_distinct_from(document)
+    return statement.where(same, earlier).order_by(at.desc(), number.desc())
+
+
+_BANK, _MOST = bindparam("bank", type_=BigInteger), bindparam("most", type_=BigInteger)
+
+# The reads of every derivation. Building a statement takes several times as long as running it.
+OLDEST_PENDING = Prepared(message_statement(_BANK, MessageSelect(state="pending", by_time=True)).limit(_MOST))
+
+PRECEDING_MESSAGE = Prepared(
+    _preceding(
+        select(messages).where(messages.c.bank == _BANK),
+        _BANK,
+        bindparam("id", type_=Text),
+        bindparam("time", type_=BigInteger),
+        bindparam("document", type_=Text),
+    ).limit(1)
+)
+
+
+def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
+    linked = _linked_facts(bank, wanted)
+    after = None if wanted.newest_first else wanted.after
+    stored = _stored_after(facts, bank, after, found_by="number" if linked else _found_by(wanted))
+    statement = select(facts).where(*stored, *(within(facts.c.seq, numbers) for numbers in linked)).limit(wanted.limit)
+    statement = statement.where(*_containing(facts.c.text, wanted.containing))
+    if wanted.networks:
+        statement = statement.where(facts.c.network.in_(wanted.networks))
+    if wanted.supersedes is not None:
+        statement = statement.where(among(facts.c.supersedes, wanted.supersedes))
+    if wanted.short_id is not None:
+        statement = statement.where(*_abbreviated(facts, wanted.short_id))
+    if wanted.instructions:
+        statement = statement.where(facts.c.instruction == literal_column("1"))
+    if wanted.pinned:
+        statement = statement.where(facts.c.pinned == literal_column("1"))
+    if wanted.formed:
+        statement = statement.where(formed(bank))
+    statement = statement.where(*_at_times(wanted))
+    if wanted.newest_first:
+        statement = statement.where(*_earlier(facts, "mentioned_at", bank, wanted.after))
+        return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
+    return statement if wanted.around is not None else statement.order_by(facts.c.seq)
+
+
+def _found_by(wanted: FactSelect) -> FoundBy:
+    """Return "page" for facts in the order of storage; indexes of other columns find the others."""
+    in_order = not wanted.newest_first and wanted.around is None and wanted.mentioned_before is None
+    few = wanted.instructions or wanted.pinned or wanted.supersedes is not None or wanted.short_id is not None
+    return "page" if in_order and not few else "other columns"
+
+
+def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
+    if wanted.current:
+        yield from still_believed()
+    if wanted.closed:
+        yield facts.c.expired_at.is_not(None) | (facts.c.invalid_at <= micros(utc_now()))
+    if wanted.mentioned_before is not None:
+        yield facts.c.mentioned_at < micros(wanted.mentioned_before)
+
+
+def _earlier(table: Table, time: str, bank: BankNumber, after: str | None) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of rows that follow one in the order of a column with times, newest first."""
+    if after is not None:
+        other = table.alias()
+        at, seq = (
+            select(other.c[name]).where(other.c.bank == bank, other.c.id == after).scalar_subquery()
+            for name in (time, "seq")
+        )
+        # The first one can use the index.
+        yield table.c[time] <= at
+        yield or_(table.c[time] < at, table.c.seq < seq)
+
+
+def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
+    """Return the numbers of the facts that refer to the selected records, one statement for each filter."""
+    found: list[Select[int]] = []
+    for kind, table, ids in (
+        (EPISODE, episodes, None if wanted.episode is None else [wanted.episode]),
+        (MESSAGE, messages, wanted.messages),
+        (CONTEXT, messages, wanted.context),
+        (BASIS, facts, wanted.basis),
+    ):
+        if ids is not None:
+            resting = within(sources.c.source, numbers_of(table, bank, ids))
+            found.append(select(sources.c.fact).where(sources.c.bank == bank, sources.c.kind == kind, resting))
+    if wanted.entities is not None:
+        mentioned = within(mentions.c.entity, numbers_of(entities, bank, wanted.entities))
+        found.append(select(mentions.c.fact).where(mentions.c.bank == bank, mentioned))
+    return found
+
+
+def numbers_of(table: Table, bank: BankNumber, ids: Sequence[str]) -> Select[int]:
+    """Return the numbers of rows by id. Nested, not joined: SQLite would begin a join with all rows of the bank."""
+    own = table.alias()
+    return select(own.c.seq).where(own.c.bank == bank, among(own.c.id, ids))
+
+
+def mentioned_around(statement: AnySelect, time: int | BindParameter[int]) -> tuple[AnySelect, AnySelect]:
+    """Return the statements for facts mentioned up to a time and after it, nearest first: both can use the index."""
+    at, seq = facts.c.mentioned_at, facts.c.seq
+    earlier = statement.where(at <= time).order_by(at.desc(), seq.desc())
+    return earlier, statement.where(at > time).order_by(at, seq)
+
+
+def current(bank: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of a bank's facts that are believed and true now."""
+    return facts.c.bank == bank, *still_believed()
+
+
+def still_believed(now: BindParameter[int] | None = None) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of facts that are believed and true now."""
+    time = micros(utc_now()) if now is None else now
+    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > time)
+    return facts.c.expired_at.is_(None), still_true, unexpired(facts, time)
+
+
+def unexpired(table: Table, now: int | BindParameter[int]) -> ColumnElement[bool]:
+    """Return the condition of facts or messages that have not expired."""
+    return table.c.expires_at.is_(None) | (table.c.expires_at > now)
+
+
+_CURRENT = select(facts).where(facts.c.bank == _BANK, *still_believed(bindparam("now", type_=BigInteger))).limit(_MOST)
+CURRENT_AROUND = tuple(map(Prepared, mentioned_around(_CURRENT, bindparam("time", type_=BigInteger))))
+"""The statements for current facts that were mentioned around a time."""
+
+
+def formed(bank: int) -> ColumnElement[bool]:
+    """Return the condition of opinions that the bank formed itself.
+
+    A fact that was extracted from messages belongs to an episode, and rests on no other facts. A formed opinion has no
+    episode, unless a message states it later: the messages behind it are evidence that was recalled verbatim.
+    """
+    known = sources.alias("known")
+    own = known.c.bank == bank, known.c.fact == facts.c.seq
+    in_episode, rests = (exists().where(*own, known.c.kind == kind) for kind in (EPISODE, BASIS))
+    return and_(facts.c.bank == bank, facts.c.network == "opinion", or_(~in_episode, rests))
+
+
+def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
+    after = None if wanted.last_first else wanted.after
+    plain = wanted == EpisodeSelect(after=wanted.after, limit=wanted.limit)
+    found_by = "number" if wanted.messages is not None else "page" if plain else "other columns"
+    stored = _stored_after(episodes, bank, after, found_by=found_by)
+    statement = select(episodes).where(*stored).limit(wanted.limit)
+    if wanted.messages is not None:
+        inside = within(episode_messages.c.message, numbers_of(messages, bank, wanted.messages))
+        held = select(episode_messages.c.episode).where(episode_messages.c.bank == bank, inside)
+        statement = statement.where(within(episodes.c.seq, held))
+    if wanted.condensable is not None:
+        ended_before, mark = micros(wanted.condensable.ended_before), wanted.condensable.after
+        long = func.length(episodes.c.narrative) > wanted.condensable.characters
+        statement = statement.where(episodes.c.ended_at < ended_before, *ended_after(episodes, mark), long)
+        return statement.where(~unprocessed(bank, episodes)).order_by(episodes.c.ended_at, episodes.c.id)
+    if wanted.last_first:
+        statement = statement.where(*_earlier(episodes, "ended_at", bank, wanted.after))
+        return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
+    return statement.order_by(episodes.c.seq)
+
+
+LAST_EPISODE = Prepared(episode_statement(_BANK, EpisodeSelect(last_first=True, limit=1)))
+
+
+def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
+    stored = _stored_after(entities, bank, wanted.after, found_by="page" if wanted.names is None else "number")
+    statement = select(entities).where(*stored).order_by(entities.c.seq).limit(wanted.limit)
+    if wanted.names is not None:
+        named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
+        statement = statement.where(within(entities.c.seq, select(entity_names.c.entity).where(*named)))
+    if wanted.containing is not None:
+        part = entity_names.c.name.contains(fold_name(wanted.containing), autoescape=True)
+        named = select(entity_names.c.entity).where(entity_names.c.bank == bank, part)
+        statement = statement.where(within(entities.c.seq, named))
+    if wanted.with_not_aliases:
+        statement = statement.where(entities.c.not_aliases != "[]")
+    return _most_mentioned(bank, statement).offset(wanted.offset) if wanted.most_mentioned else statement
+
+
+def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
+    """Return a statement of entities in the order of the number of facts that mention them."""
+    number = func.count().label("number")
+    counted = select(mentions.c.entity, number).where(mentions.c.bank == bank).group_by(mentions.c.entity).subquery()
+    joined = statement.outerjoin(counted, counted.c.entity == entities.c.seq).order_by(None)
+    return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
+
+
+def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:
+    """Return the conditions of episodes after a mark in the order of their ends; the first one can use the index."""
+    if mark is None:
+        return []
+    end = micros(mark.ended_at)
+    return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
+
+
+def unprocessed(bank: BankNumber, episode: FromClause) -> ColumnElement[bool]:
+    """Return the condition of episodes with a message that waits to be processed."""
+    line, member = messages.alias(), episode_messages.alias()
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)
+    lines = select(line.c.seq).join(member, statements.refers_to(member, "message", line))
+    return lines.where(*inside).correlate(episode).exists()
+
 
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
@@ -65,7 +362,7 @@ Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float
 
 def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Return rows in the order of the ids; missing ones are left out."""
-    rows = selects.by_ids(table).rows(connection, {"bank": bank, "ids": listed(ids)})
+    rows = by_ids(table).rows(connection, {"bank": bank, "ids": listed(ids)})
     found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
@@ -79,11 +376,11 @@ def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> lis
 def _message_rows(connection: Connection, bank: int, wanted: MessageSelect) -> Iterable[AnyRow]:
     before, most = wanted.preceding, wanted.limit
     if most is not None and wanted == MessageSelect.oldest_pending(most):
-        return selects.OLDEST_PENDING.rows(connection, {"bank": bank, "most": most})
+        return OLDEST_PENDING.rows(connection, {"bank": bank, "most": most})
     if before is not None and wanted == MessageSelect(preceding=before, limit=1):
         given = {"id": before.id, "time": micros(before.timestamp), "document": before.document}
-        return selects.PRECEDING_MESSAGE.rows(connection, {"bank": bank, **given})
-    return connection.execute(selects.message_statement(bank, wanted))
+        return PRECEDING_MESSAGE.rows(connection, {"bank": bank, **given})
+    return connection.execute(message_statement(bank, wanted))
 
 
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
@@ -119,7 +416,7 @@ def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[An
     if wanted.ids is not None:
         return _rows_by_id(connection, facts, bank, wanted.ids)
     if wanted.around is None:
-        return list(connection.execute(selects.fact_statement(bank, wanted)))
+        return list(connection.execute(fact_statement(bank, wanted)))
     time = micros(wanted.around)
     rows = _rows_around(connection, bank, wanted, time)
     return sorted(rows, key=lambda row: abs(row.mentioned_at - time))[: wanted.limit]
@@ -128,8 +425,8 @@ def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[An
 def _rows_around(connection: Connection, bank: int, wanted: FactSelect, time: int) -> list[AnyRow]:
     if wanted.limit is not None and wanted == FactSelect(around=wanted.around, current=True, limit=wanted.limit):
         given = {"bank": bank, "now": micros(utc_now()), "time": time, "most": wanted.limit}
-        return [row for part in selects.CURRENT_AROUND for row in part.rows(connection, given)]
-    parts = selects.mentioned_around(selects.fact_statement(bank, wanted), time)
+        return [row for part in CURRENT_AROUND for row in part.rows(connection, given)]
+    parts = mentioned_around(fact_statement(bank, wanted), time)
     return [row for part in parts for row in connection.execute(part)]
 
 
@@ -162,8 +459,8 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
     if wanted.ids is not None:
         return episodes_of_rows(connection, bank, _rows_by_id(connection, episodes, bank, wanted.ids))
     if wanted == EpisodeSelect(last_first=True, limit=1):
-        return episodes_of_rows(connection, bank, selects.LAST_EPISODE.rows(connection, {"bank": bank}))
-    return episodes_of_rows(connection, bank, list(connection.execute(selects.episode_statement(bank, wanted))))
+        return episodes_of_rows(connection, bank, LAST_EPISODE.rows(connection, {"bank": bank}))
+    return episodes_of_rows(connection, bank, list(connection.execute(episode_statement(bank, wanted))))
 
 
 _MEMBERS = Prepared(
@@ -191,7 +488,7 @@ def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list
     if wanted.ids is not None:
         rows = _rows_by_id(connection, entities, bank, wanted.ids)
     else:
-        rows = list(connection.execute(selects.entity_statement(bank, wanted)))
+        rows = list(connection.execute(entity_statement(bank, wanted)))
     counts = _mentioning(connection, bank, [row.seq for row in rows]) if wanted.counted else {}
     return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
 
@@ -211,7 +508,7 @@ def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) ->
     return [_link(*row) for row in connection.execute(link_statement(bank, ids)).all()]
 
 
-def link_statement(bank: int, ids: Sequence[FactId] | None) -> selects.AnySelect:
+def link_statement(bank: int, ids: Sequence[FactId] | None) -> AnySelect:
     """Return the statement of the links that leave some facts, or all, in the order of their facts."""
     origin, target = facts.alias("origin"), facts.alias("target")
     statement = (
@@ -222,7 +519,7 @@ def link_statement(bank: int, ids: Sequence[FactId] | None) -> selects.AnySelect
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
     if ids is not None:
-        statement = statement.where(within(links.c.source, selects.numbers_of(facts, bank, ids)))
+        statement = statement.where(within(links.c.source, numbers_of(facts, bank, ids)))
     return statement
 
 
@@ -243,7 +540,7 @@ _LATEST_FACTS = (
     .limit(LATEST)
 )
 
-_BESIDE = (
+_BESIDE = Prepared(
     select(entities.c.id)
     .join(mentions, statements.refers_to(mentions, "entity", entities))
     .where(
@@ -257,10 +554,7 @@ _BESIDE = (
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """Return for each entity the others that share one of its latest facts."""
-    return {
-        id: {EntityId(found) for found in connection.execute(_BESIDE, {"bank": bank, "entity": id}).scalars().all()}
-        for id in ids
-    }
+    return {id: {EntityId(found) for (found,) in _BESIDE.cells(connection, {"bank": bank, "entity": id})} for id in ids}
 
 
 def entity_mentions(
@@ -300,9 +594,9 @@ def consecutive_episodes(
         .select_from(later)
         .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
         .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
-        .where(later.c.bank == bank, *selects.ended_after(later, after))
+        .where(later.c.bank == bank, *ended_after(later, after))
         .where(_size(bank, earlier) + _size(bank, later) <= largest)
-        .where(~selects.unprocessed(bank, earlier), ~selects.unprocessed(bank, later))
+        .where(~unprocessed(bank, earlier), ~unprocessed(bank, later))
         .order_by(later.c.ended_at, later.c.id)
         .limit(limit)
     )
@@ -379,7 +673,7 @@ def retention_scores(connection: Connection, bank: int, after: FactId | None, li
     )
     statement = (
         select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(last_stated, facts.c.recorded_at))
-        .where(*selects.current(bank), facts.c.network.in_(("world", "experience")), ~held)
+        .where(*current(bank), facts.c.network.in_(("world", "experience")), ~held)
         .where(facts.c.pinned == 0, *_mentioned_after(connection, bank, after))
         .order_by(facts.c.mentioned_at, facts.c.seq)
         .limit(limit)

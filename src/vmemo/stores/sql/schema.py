@@ -261,7 +261,7 @@ token_vectors = Table(
     Column("width", Integer, nullable=False),
     Column("vectors", LargeBinary, nullable=False),
 )
-"""Packed as in `vmemo.stores.sqlite.block_rows`; facts of an embedder without token vectors have no row."""
+"""Packed as in `vmemo.stores.values`; facts of an embedder without token vectors have no row."""
 
 REVISIONS = f"kind IN ({', '.join(str(get_args(LinkKind).index(kind)) for kind in get_args(RevisionKind))})"
 """The condition of links by which newer facts replace or outdate older ones."""

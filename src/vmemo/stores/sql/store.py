@@ -34,10 +34,10 @@ from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankNotFound, BankReader, HiddenBank
-from vmemo.stores.sql import bank_rows, entity_rows, fact_rows, message_rows, queue, reads
+from vmemo.stores.search import SearchIndex
+from vmemo.stores.sql import bank_rows, fact_rows, message_rows, queue, reads
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.schema import banks, episodes
-from vmemo.stores.sql.search import SearchIndex
 from vmemo.stores.sql.statements import seqs_of
 from vmemo.stores.transactions import BankHeld, commit_when_free
 from vmemo.stores.values import WORDLESS, demand_vectors
@@ -128,12 +128,12 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     purges = bank_rows.NEW_VECTORS if changes.embeddings else int(bool(removed or changes.erase))
     revision = bank_rows.bump(connection, bank, purges=purges)
     undone = any(merge.undone_at is not None for merge in changes.merges)
-    numbers = entity_rows.reserved_numbers(connection, bank) if undone else {}
-    known = entity_rows.save_entities(connection, bank, changes.entities, numbers)
+    numbers = fact_rows.reserved_numbers(connection, bank) if undone else {}
+    known = fact_rows.save_entities(connection, bank, changes.entities, numbers)
     message_rows.save_episodes(connection, bank, changes.episodes)
     seqs = fact_rows.save_facts(connection, bank, changes.facts, revision)
     fact_rows.save_sources(connection, bank, new, seqs)
-    entity_rows.save_mentions(connection, bank, new, seqs, known)
+    fact_rows.save_mentions(connection, bank, new, seqs, known)
     fact_rows.save_links(connection, bank, changes.links, seqs)
     fact_rows.close_facts(connection, bank, changes.closures, revision)
     fact_rows.add_sources(connection, bank, changes.sources)
@@ -156,12 +156,12 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
 def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
     """Delete records, and write the mentions and merges that depend on the order of deletions."""
     deleted = changes.deleted
-    entity_rows.remove_mentions(connection, bank, deleted.mentions)
-    entity_rows.add_mentions(connection, bank, changes.mentions)
-    entity_rows.save_merges(connection, bank, changes.merges)
-    entity_rows.delete_merges(connection, bank, deleted.merges)
+    fact_rows.remove_mentions(connection, bank, deleted.mentions)
+    fact_rows.add_mentions(connection, bank, changes.mentions)
+    fact_rows.save_merges(connection, bank, changes.merges)
+    fact_rows.delete_merges(connection, bank, deleted.merges)
     fact_rows.delete_facts(connection, bank, deleted.facts, index)
-    entity_rows.delete_entities(connection, bank, deleted.entities)
+    fact_rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = seqs_of(connection, episodes, bank, deleted.episodes)
     message_rows.dissolve(connection, bank, episode_numbers.values())
     message_rows.delete_messages(connection, bank, deleted.messages, index)
@@ -368,7 +368,7 @@ class SqlStore(ABC, Generic[D]):
         return await self._read(bank, reads.entity_mentions, entities, named=named)
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
-        return await self._read(bank, entity_rows.merge_records)
+        return await self._read(bank, fact_rows.merge_records)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         return await self._read(bank, reads.links_of, facts)

@@ -6,14 +6,14 @@ every process increase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, EntityId, utc_now
+from vmemo.models import BankId, utc_now
 from vmemo.models.results import Status
 from vmemo.models.search import Ranking, Vectors
 from vmemo.ports import BankNotFound, BankReader
@@ -22,7 +22,7 @@ from vmemo.stores.sql.statements import fetch
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite.connection import KeySource
 from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
-from vmemo.stores.sqlite.rows import SqliteSearchIndex, cooccurring
+from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.search import BankCaches, IndexCache, SqliteBankReader
 from vmemo.stores.values import micros
 
@@ -87,9 +87,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
             return index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
 
         return await self._database.read(find)
-
-    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        return await self._read(bank, cooccurring, entities)
 
     async def scrub(self, *, patient: bool = False) -> bool:
         """Vacuum the file if something was deleted; return False if deleted text may be left in it."""
