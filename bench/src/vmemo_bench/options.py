@@ -26,7 +26,7 @@ Mode = Literal["retrieval", "qa"]
 Prices = tuple[float, float]
 """Dollars per million input tokens and per million output tokens."""
 
-DEFAULT_BANKS = (10, 10_000)
+DEFAULT_BANKS = (10, 1_000)
 DEFAULT_BULK = 5_000
 
 
@@ -57,8 +57,6 @@ class SpeedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """Options of the load benchmark."""
-
     clients: int = 64
     seconds: float = 120.0
     banks: int = 16
@@ -185,7 +183,6 @@ class BenchOptions:
 
     @property
     def data_folder(self) -> Path:
-        """Folder of the datasets."""
         return self.data or Path("../shared/data")
 
     @property

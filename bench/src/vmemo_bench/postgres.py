@@ -1,4 +1,4 @@
-"""Direct SQL access to a PostgreSQL database: server settings, table sizes, copies of banks and processor time."""
+"""Direct SQL access to a PostgreSQL database: server settings, table sizes and processor time."""
 
 from __future__ import annotations
 
@@ -27,15 +27,6 @@ _BANK_TABLES = """
 SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'bank'
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace ORDER BY 1
 """
-_COLUMNS = """
-SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attname <> ALL($2::text[])
-"""
-_WORDS_OF_NEW_BANK = """
-(SELECT coalesce(array_agg(((word + 2147483648) # (bank * 2654435761 % 4294967296)
-    # (new * 2654435761 % 4294967296)) - 2147483648), '{}') FROM unnest(words) AS word)
-"""
-"""Hashes with the key of another bank, as the store combines them."""
 SIZE_PARTS = ("rows", "indexes", "toast")
 
 
@@ -87,7 +78,6 @@ class TableSizes:
 
     @property
     def total(self) -> int:
-        """Bytes of all tables."""
         return sum(sum(parts.values()) for parts in self.tables.values())
 
     def minus(self, other: TableSizes) -> TableSizes:
@@ -108,7 +98,6 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[SqlConnection]:
-        """Open a connection."""
         # Imported late: benchmarks on SQLite work without the driver.
         driver = cast("_Driver", importlib.import_module("asyncpg"))
         connection = await driver.connect(self.url)
@@ -160,33 +149,6 @@ class PostgresDatabase:
         columns = ("count", *SIZE_PARTS, "bytes")
         return {**per_fact, "all": {column: sum(row[column] for row in per_fact.values()) for column in columns}}
 
-    async def clone_bank(self, bank: str, names: Sequence[str]) -> None:
-        """Copy a bank under each of the names in one transaction, many times faster than importing it.
-
-        Row numbers stay the same: the bank's number is the first column of every key.
-        """
-        number = await self.bank_number(bank)
-        async with self.connection() as connection:
-            await connection.execute("BEGIN")
-            columns = await _columns(connection, "banks", "seq", "id")
-            created = await connection.fetch(
-                f"INSERT INTO banks (id, {columns}) SELECT name, {columns} FROM banks "
-                "CROSS JOIN unnest($2::text[]) AS name WHERE seq = $1 RETURNING seq",
-                number,
-                names,
-            )
-            numbers = [cast("int", row["seq"]) for row in created]
-            for table in await bank_tables(connection):
-                columns = await _columns(connection, table, "bank")
-                copied = columns.replace("words", _WORDS_OF_NEW_BANK)
-                await connection.execute(
-                    f'INSERT INTO "{table}" (bank, {columns}) SELECT new, {copied} FROM "{table}" '
-                    "CROSS JOIN unnest($2::bigint[]) AS new WHERE bank = $1 ORDER BY new",
-                    number,
-                    numbers,
-                )
-            await connection.execute("COMMIT")
-
     async def cpu_seconds(self) -> float | None:
         """Return the processor time of the whole server so far; None if it is not known."""
         if not self.local:
@@ -199,10 +161,6 @@ class PostgresDatabase:
 async def bank_tables(connection: SqlConnection) -> list[str]:
     """Return the tables whose rows belong to banks."""
     return [str(row["relname"]) for row in await connection.fetch(_BANK_TABLES)]
-
-
-async def _columns(connection: SqlConnection, table: str, *omitted: str) -> str:
-    return str(await connection.fetchval(_COLUMNS, table, omitted))
 
 
 def _server_seconds(pids: Sequence[int]) -> float | None:

@@ -1,6 +1,6 @@
 """Many small banks in one store: recall with ten of them and with thousands.
 
-One small bank is retained and imported under every name, or on PostgreSQL cloned by SQL.
+One small bank is retained and imported under every name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from time import process_time
 
 from vmemo import Memory
 from vmemo_bench.bench_store import BankLocation
@@ -19,26 +18,24 @@ from vmemo_bench.environment import current_mb
 from vmemo_bench.progress import StepCounter
 from vmemo_bench.report import Setting
 from vmemo_bench.speed import texts
+from vmemo_bench.speed.growth import RecallTimes
 from vmemo_bench.speed.speed_run import SpeedResult, SpeedRun, server_time
 from vmemo_bench.statistics import Metrics, p50_p95, percentile, timed
 
-CLONE_BATCH = 100
-"""Banks cloned in one transaction."""
 WARM_UP = 10
 """Recalls that are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BankTimes:
-    """Milliseconds of each query: the embedder alone, opening the bank, the recall, and its processor time.
+    """Milliseconds of each query: the embedder alone, opening the bank, and the recall.
 
     `opened` are the banks that were recalled from, and `grown_mb` is the memory that they added to the process.
     """
 
     embed: list[float] = field(default_factory=list[float])
     opening: list[float] = field(default_factory=list[float])
-    recall: list[float] = field(default_factory=list[float])
-    cpu: list[float] = field(default_factory=list[float])
+    recalls: RecallTimes = field(default_factory=RecallTimes)
     opened: set[str] = field(default_factory=set[str])
     grown_mb: float = 0.0
 
@@ -47,14 +44,16 @@ class BankTimes:
         embed = percentile(self.embed, 0.5)
         return SpeedResult(
             metrics={
-                **{f"banks_over_embed_p{p}@{count}": percentile(self.recall, p / 100) / embed for p in (50, 95)},
-                f"banks_cpu_ms@{count}": fmean(self.cpu),
+                **{
+                    f"banks_over_embed_p{p}@{count}": percentile(self.recalls.recall, p / 100) / embed for p in (50, 95)
+                },
+                f"banks_cpu_ms@{count}": fmean(self.recalls.cpu),
                 f"idle_bank_kb@{count}": self.grown_mb * 1024 / max(1, len(self.opened)),
             },
             timings={
                 f"banks@{count}/embed": p50_p95(self.embed),
                 f"banks@{count}/open": p50_p95(self.opening),
-                f"banks@{count}/recall": p50_p95(self.recall),
+                f"banks@{count}/recall": p50_p95(self.recalls.recall),
             },
         )
 
@@ -88,19 +87,12 @@ async def _create_banks(
     """Create the banks that do not exist yet, then optimise the store."""
     new = locations[existing:]
     steps = StepCounter(run.sink, f"{len(new):,} more banks", len(new))
-    database = run.store.database
-    # On PostgreSQL only the first bank is imported; the others are clones of it.
-    imported = new if database is None else new[: 1 if existing == 0 else 0]
     async with run.memory(embedder, locations[0]) as memory:
-        for location in imported:
+        for location in new:
             await memory.bank(location.bank).import_bank(export_file)
             steps.advance()
-    if database is not None:
-        for start in range(len(imported), len(new), CLONE_BATCH):
-            names = [location.bank for location in new[start : start + CLONE_BATCH]]
-            await database.clone_bank(locations[0].bank, names)
-            steps.advance(len(names))
-        await database.vacuum()
+    if run.store.database is not None:
+        await run.store.database.vacuum()
     await run.optimise(embedder, locations[0])
 
 
@@ -128,9 +120,7 @@ async def _measure_once(run: SpeedRun, memory: Memory, query: str, times: BankTi
     if embed_first:
         times.embed.append((await timed(run.embedder.embed([query], "query")))[1])
     times.opening.append((await timed(memory.open()))[1])
-    began = process_time()
-    times.recall.append((await timed(run.recalls[0].recall(memory, query)))[1])
-    times.cpu.append((process_time() - began) * 1000)
+    await times.recalls.measure(memory, run.recalls[0], query)
     if not embed_first:
         times.embed.append((await timed(run.embedder.embed([query], "query")))[1])
 
