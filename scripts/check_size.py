@@ -15,7 +15,7 @@ BUDGETS = {
     "neo4j/src": 3_650,
     "hindsight/src": 2_050,
     "integrations/src": 1_400,
-    "bench/src": 9_900,
+    "bench/src": 9_750,
     "conformance/src": 7_050,
 }
 """The greatest number of lines by folder. The goals are 40,000, 7,000 and 3,500 for the first three."""

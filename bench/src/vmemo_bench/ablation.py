@@ -46,7 +46,6 @@ class ChangedExtractor:
     keeps_words = LocalExtractor.keeps_words
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return the changed drafts of the local engine."""
         result = await LocalExtractor().read(messages, before)
         contents = {message.id: message.content for message in messages}
         return replace(result, drafts=tuple(self.change(each, contents[each.messages[0]]) for each in result.drafts))
@@ -62,12 +61,10 @@ def without_dates(draft: FactDraft, content: str) -> FactDraft:
 
 
 def without_context(draft: FactDraft, _: str) -> FactDraft:
-    """Remove the turn before."""
     return replace(draft, context="", context_from=None)
 
 
 def without_entities(draft: FactDraft, _: str) -> FactDraft:
-    """Remove the entities."""
     return replace(draft, entities=())
 
 
@@ -75,7 +72,6 @@ class DaylessEmbedder(WrappedEmbedder):
     """Embeds documents without the day that retain puts before them."""
 
     def prepare(self, texts: Sequence[str], kind: TextKind) -> Sequence[str]:
-        """Remove the day from documents."""
         if kind == "query":
             return texts
         return [text[match.end() :] if (match := _DAY.match(text)) else text for text in texts]

@@ -46,8 +46,6 @@ Reference = Annotated[int, AfterValidator(_is_known)]
 
 
 class AnnotatedMessage(BaseModel):
-    """A message in the file."""
-
     id: int
     role: Role
     name: str

@@ -100,7 +100,6 @@ class RetainCost:
 
     @property
     def calls(self) -> int:
-        """Calls of all steps."""
         return sum(each.calls for each in self.spending)
 
     @property

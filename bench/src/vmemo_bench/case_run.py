@@ -37,8 +37,6 @@ class QuestionScore(FileRecord):
 
 
 class CaseResult(FileRecord):
-    """Result of one case."""
-
     case: str
     messages: int
     facts: int
@@ -66,7 +64,6 @@ class RunSetup:
     """Memory lookups that an answer may make besides the first recall."""
 
     def memory(self, case: Case, location: BankLocation) -> Memory:
-        """Return a memory on the bank of a case."""
         return Memory(
             location.url,
             bank=location.bank,
@@ -124,7 +121,6 @@ async def fill_bank(memory: Memory, case: Case, advance: Advance) -> FilledBank:
 async def ask_questions(
     memory: Memory, case: Case, filled: FilledBank, setup: RunSetup, advance: Advance
 ) -> CaseResult:
-    """Ask every question of a retained case."""
     end = end_of(case)
     scores: list[QuestionScore] = []
     for question in case.questions:

@@ -93,7 +93,6 @@ class Cassette:
 
     @property
     def answers(self) -> Mapping[str, RecordedAnswer]:
-        """The answers by the key of their request."""
         return self._answers
 
     def model(self) -> str:
@@ -165,7 +164,6 @@ class RecordingLLM:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._llm.name
 
     async def complete(self, request: LLMRequest) -> Completion:
@@ -206,7 +204,6 @@ class ReplayLLM:
 
     @property
     def name(self) -> str:
-        """The name of the recorded model."""
         return self._name
 
     async def complete(self, request: LLMRequest) -> Completion:

@@ -35,12 +35,10 @@ class Checkpoint(Generic[R]):
             return None
 
     def get(self, key: str) -> R | None:
-        """Return the record with this key."""
         return self._records.get(key)
 
     @property
     def records(self) -> list[R]:
-        """All records."""
         return list(self._records.values())
 
     def __contains__(self, key: str) -> bool:

@@ -252,7 +252,6 @@ def _bench_options(benchmark: BenchmarkName, options: OutputOptions) -> BenchOpt
 
 
 def _model_options(benchmark: BenchmarkName, options: ModelCommandOptions) -> BenchOptions:
-    """Return a run with the options of models."""
     return replace(_bench_options(benchmark, options), llm=options.llm_options(), qa=options.qa())
 
 

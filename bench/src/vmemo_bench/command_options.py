@@ -125,11 +125,9 @@ class ModelCommandOptions(CachedOptions):
     parallel: Annotated[int, typer.Option(min=1, help="Questions answered concurrently.", rich_help_panel=_QA)] = 4
 
     def qa(self) -> QaOptions:
-        """Return the options of answers."""
         return QaOptions(answerer=self.answerer, judge=self.judge, parallel=self.parallel, max_lookups=self.max_lookups)
 
     def llm_options(self) -> BenchModelOptions:
-        """Return the options of the model and its cassette."""
         return BenchModelOptions(model=self.llm, record=self.record, replay=self.replay, timeout=self.llm_timeout)
 
 
@@ -167,7 +165,6 @@ class SampleCommandOptions(ModelCommandOptions):
     ] = None
 
     def qa(self) -> QaOptions:
-        """Return the options of QA mode."""
         prices = _prices(self.prices) if self.prices else ()
         return replace(
             super().qa(),
@@ -187,15 +184,11 @@ class DatasetCommandOptions(SampleCommandOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BeamCommandOptions(DatasetCommandOptions):
-    """Options of `beam`."""
-
     size: Annotated[BeamSize, typer.Option(help="Length of the conversations in tokens.")] = "100k"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnginesCommandOptions(ModelCommandOptions):
-    """Options of `engines`."""
-
     dataset: Annotated[DatasetName, typer.Option(help="Dataset to run over.")] = "ours"
     data: Data = None
     file: DataFile = None
@@ -209,15 +202,11 @@ class EnginesCommandOptions(ModelCommandOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LongMemEvalCommandOptions(DatasetCommandOptions):
-    """Options of `longmemeval`."""
-
     sample: Sample = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AblationCommandOptions(CachedOptions):
-    """Options of `ablation`."""
-
     dataset: Annotated[DatasetName, typer.Option(help="Dataset to run over.")] = "locomo"
     data: Data = None
     file: DataFile = None
@@ -230,8 +219,6 @@ class AblationCommandOptions(CachedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareCommandOptions(CachedOptions):
-    """Options of `compare`."""
-
     dataset: Annotated[Literal["locomo", "ours", "sample"], typer.Option(help="Dataset to run over.")] = "locomo"
     data: Data = None
     file: DataFile = None
@@ -252,24 +239,18 @@ class CompareCommandOptions(CachedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdatesCommandOptions(CachedOptions):
-    """Options of `updates`."""
-
     data: Data = None
     file: DataFile = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatesCommandOptions(OutputOptions):
-    """Options of `dates`."""
-
     data: Data = None
     file: DataFile = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguagesCommandOptions(OutputOptions):
-    """Options of `languages`."""
-
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -287,22 +268,16 @@ class LanguagesCommandOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LivesCommandOptions(LanguagesCommandOptions):
-    """Options of `lives`."""
-
     part: Annotated[LivesPart, typer.Option(help="Measure everything, or the questions alone.")] = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetainCommandOptions(UpdatesCommandOptions):
-    """Options of `retain`."""
-
     drain: Annotated[int | None, typer.Option(min=1, help="Drain a queue of N messages instead.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedCommandOptions(OutputOptions):
-    """Options of `speed`."""
-
     embedder: EmbedderName = None
     store: Store = "sqlite"
     sizes: Annotated[str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.")] = None
@@ -323,7 +298,6 @@ class SpeedCommandOptions(OutputOptions):
     ] = None
 
     def speed(self) -> SpeedOptions:
-        """Return the options of the speed benchmark."""
         return SpeedOptions(
             sizes=SpeedOptions.sizes if self.sizes is None else numbers(self.sizes, "--sizes"),
             queries=self.queries,
@@ -337,8 +311,6 @@ class SpeedCommandOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LoadCommandOptions(OutputOptions):
-    """Options of `load`."""
-
     clients: Annotated[int, typer.Option(min=1, help="Concurrent clients.")] = LoadOptions.clients
     seconds: Annotated[float, typer.Option(min=1, help="Duration of the load.")] = LoadOptions.seconds
     workers: Annotated[
@@ -349,8 +321,6 @@ class LoadCommandOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleCommandOptions(OutputOptions, ScaleOptions):
-    """Options of `scale`."""
-
     embedder: EmbedderName = None
     store: Store = "sqlite"
     data: Data = None
@@ -397,7 +367,6 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Return the names of a list separated by commas."""
     return tuple(filter(None, (part.strip() for part in (text or "").split(","))))
 
 

@@ -24,7 +24,6 @@ class ProgressBars:
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, progress: Progress, /) -> None:
-        """Update the bar of a part."""
         if progress.part not in self._tasks:
             self._tasks[progress.part] = self._bars.add_task(progress.part, total=progress.total)
         self._bars.update(self._tasks[progress.part], completed=progress.done, total=progress.total)

@@ -23,16 +23,13 @@ class WrappedEmbedder:
 
     @property
     def name(self) -> str:
-        """Name of the real embedder."""
         return self.real.name
 
     @property
     def dimension(self) -> int:
-        """Dimension of the real embedder."""
         return self.real.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Embed the prepared texts."""
         return await self.real.embed(self.prepare(texts, kind), kind)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
@@ -52,7 +49,6 @@ class RecordingEmbedder(WrappedEmbedder):
         self.texts: list[str] = []
 
     def prepare(self, texts: Sequence[str], kind: TextKind) -> Sequence[str]:
-        """Record documents."""
         if kind == "document":
             self.texts.extend(texts)
         return texts
@@ -85,12 +81,10 @@ class PlaceholderEmbedder(WrappedEmbedder):
     """Returns random vectors, determined by the text, under the name of the real embedder."""
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Return a random vector for each text."""
         vectors = np.array([self._vector(text) for text in texts], dtype=np.float32)
         return _normalised(vectors.reshape(len(texts), self.dimension))
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        """Return a random vector and random token vectors for each text."""
         vectors = await self.embed(texts, kind)
         return [Encoding(vector, _token_vectors(text)) for text, vector in zip(texts, vectors, strict=True)]
 

@@ -105,7 +105,6 @@ def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a database file."""
     return f"sqlite:///{path.absolute()}"
 
 

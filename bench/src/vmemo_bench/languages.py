@@ -32,8 +32,6 @@ RANKS = {"first": 1, "in_three": 3}
 
 
 class LanguageQuestion(BaseModel):
-    """A question in the file."""
-
     question: str
     language: str
     evidence: list[Reference]

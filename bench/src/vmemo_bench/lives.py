@@ -83,8 +83,6 @@ class LifeQuestion(BaseModel):
 
 
 class Life(AnnotatedConversation):
-    """A conversation in the file."""
-
     changes: list[Passage]
     still_true: list[Passage]
     instructions: list[Instruction]
@@ -123,7 +121,6 @@ async def measure_lives(options: BenchOptions, embedder: Embedder, settings: Set
 
 
 async def _ask(memory: Memory, life: Life, asked: LifeQuestion, turns: Mapping[MessageId, int]) -> list[Outcome]:
-    """Return the outcomes of a question."""
     if not asked.evidence:
         return []
     hits = (await memory.recall(asked.question, max_tokens=MAX_TOKENS, now=asked.time)).hits
@@ -154,7 +151,6 @@ class LifeBank:
 
     @classmethod
     async def read(cls, memory: Memory, turns: Mapping[MessageId, int]) -> LifeBank:
-        """Read all facts of a bank."""
         facts: defaultdict[int, list[Fact]] = defaultdict(list)
         marked = set[str]()
         for fact in await all_facts(memory):

@@ -145,7 +145,6 @@ class LoadResult:
 
     @property
     def count(self) -> int:
-        """Calls of all verbs."""
         return sum(map(len, self.calls.values()))
 
     def metrics(self, seconds: float) -> Metrics:
@@ -173,7 +172,6 @@ class LoadClients:
         self._end = 0.0
 
     async def run(self) -> LoadResult:
-        """Run all clients."""
         self._end = time.monotonic() + self._load.seconds
         began = time.process_time()
         await asyncio.gather(*(self._run_client(number) for number in range(self._load.clients)))
@@ -231,7 +229,6 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Address of the server."""
         return f"http://127.0.0.1:{self._port}"
 
     async def __aenter__(self) -> ServerProcess:

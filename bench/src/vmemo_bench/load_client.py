@@ -44,11 +44,9 @@ class LoadClient:
         await self._post("/messages", body, f"Idempotency-Key: {secrets.token_hex(16)}\r\n")
 
     async def recall(self, query: str, max_tokens: int) -> None:
-        """Recall the facts of a question."""
         await self._post("/recall", {"query": query, "max_tokens": max_tokens})
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

@@ -49,8 +49,6 @@ class RecordedCause(FileRecord):
 
 
 class RecordedEntity(FileRecord):
-    """An entity of a recorded fact."""
-
     name: str
     type: EntityType = "OTHER"
 

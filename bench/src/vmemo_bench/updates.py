@@ -37,8 +37,6 @@ _UNRANKED = 10**6
 
 
 class UpdateTurn(BaseModel):
-    """A turn in the file."""
-
     id: str
     date: datetime
     speaker: str

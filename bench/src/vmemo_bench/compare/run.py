@@ -38,7 +38,6 @@ class SystemScores:
 
     @property
     def row(self) -> dict[str, float]:
-        """The row of the report's table."""
         scores = means(self.metrics)
         return {
             **{name: scores[name] for name in COMPARED if name in scores},

@@ -25,9 +25,7 @@ _WORD = re.compile(r"\w+")
 class TurnSearch(Protocol):
     """A system under comparison, empty at first."""
 
-    async def add(self, turns: Mapping[str, str]) -> None:
-        """Store turns: ids with texts."""
-        ...
+    async def add(self, turns: Mapping[str, str]) -> None: ...
 
     async def search(self, question: str, limit: int) -> Sequence[str]:
         """Return the ids of the turns that fit the question, best first."""
@@ -53,12 +51,10 @@ class VectorSearch:
     vectors: list[Vectors] = field(default_factory=list[Vectors])
 
     async def add(self, turns: Mapping[str, str]) -> None:
-        """Embed the turns."""
         self.ids += turns
         self.vectors.append(await self.embedder.embed(list(turns.values()), "document"))
 
     async def search(self, question: str, limit: int) -> Sequence[str]:
-        """Return the turns of highest cosine."""
         query = (await self.embedder.embed([question], "query"))[0]
         order: list[int] = np.argsort(-(np.concatenate(self.vectors) @ query), kind="stable").tolist()
         return [self.ids[row] for row in order[:limit]]
@@ -72,13 +68,11 @@ class KeywordSearch:
     holders: Counter[str] = field(default_factory=Counter[str])
 
     async def add(self, turns: Mapping[str, str]) -> None:
-        """Count the words of the turns."""
         for id, text in turns.items():
             self.turns[id] = _words(text)
             self.holders.update(self.turns[id].keys())
 
     async def search(self, question: str, limit: int) -> Sequence[str]:
-        """Return the turns of highest score."""
         mean = sum(words.total() for words in self.turns.values()) / max(1, len(self.turns))
         scores = {id: self._score(words, _words(question), mean) for id, words in self.turns.items()}
         return [id for id in sorted(scores, key=lambda id: -scores[id]) if scores[id] > 0][:limit]
@@ -105,7 +99,6 @@ class HybridSearch:
     keyword: KeywordSearch
 
     async def add(self, turns: Mapping[str, str]) -> None:
-        """Store the turns in both."""
         await self.vector.add(turns)
         await self.keyword.add(turns)
 

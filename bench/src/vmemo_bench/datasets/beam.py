@@ -32,8 +32,6 @@ class BeamTurn(BaseModel):
 
 
 class BeamBatch(BaseModel):
-    """A part of a chat in the file."""
-
     turns: list[list[BeamTurn]]
 
 

@@ -14,8 +14,6 @@ ADVERSARIAL = 5
 
 
 class LocomoTurn(BaseModel):
-    """A turn in the file."""
-
     dia_id: str
     speaker: str
     text: str
@@ -23,8 +21,6 @@ class LocomoTurn(BaseModel):
 
 
 class LocomoQuestion(BaseModel):
-    """A question in the file."""
-
     question: str
     category: int
     evidence: list[str] = []

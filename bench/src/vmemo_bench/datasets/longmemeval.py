@@ -23,8 +23,6 @@ SEED = "vmemo-1"
 
 
 class LongMemEvalTurn(BaseModel):
-    """A turn in the file."""
-
     role: Role
     content: str
     has_answer: bool | None = None

@@ -11,16 +11,12 @@ from vmemo_bench.datasets.cases import Case, ChatSession, DatasetQuestion, Parse
 
 
 class OursTurn(BaseModel):
-    """A turn in the file."""
-
     id: str
     speaker: str
     text: str
 
 
 class OursSession(BaseModel):
-    """A session in the file."""
-
     n: int
     date: str
     turns: list[OursTurn]
@@ -37,8 +33,6 @@ class OursQuestion(BaseModel):
 
 
 class OursConversation(BaseModel):
-    """A conversation in the file."""
-
     id: str
     sessions: list[OursSession]
     questions: list[OursQuestion]

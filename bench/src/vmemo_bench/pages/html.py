@@ -41,7 +41,6 @@ def tiles(values: Sequence[tuple[str, str]]) -> str:
 
 
 def cards(parts: Sequence[str]) -> str:
-    """Return cards side by side."""
     return f'<div class="cards">{"".join(parts)}</div>'
 
 

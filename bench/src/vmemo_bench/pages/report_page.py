@@ -25,7 +25,6 @@ _RUBRIC_BARS = ("score", "all_met")
 
 
 def render(report: Report) -> str:
-    """Return the whole page."""
     body = f"{tiles(_tiles(report))}\n{cards(_plots(report))}"
     title = f"vmemo benchmark {report.benchmark}"
     subtitle = " · ".join(f"{key} {report.config[key]}" for key in _SUBTITLE if key in report.config)

@@ -39,7 +39,6 @@ def answering_memory(setup: RunSetup, case: Case, location: BankLocation, llm: L
 
 
 async def make_neutral(memory: Memory) -> None:
-    """Set a neutral profile."""
     if await memory.profile() != NEUTRAL:
         await memory.profile(NEUTRAL)
 
@@ -57,12 +56,10 @@ class EvidenceCheck:
         return any(turn in self.evidence for turn in turns)
 
     def cited(self, fact: Fact) -> CitedFact:
-        """Return the record of a cited fact."""
         text = fact.text[:MAX_FACT_LENGTH]
         return CitedFact(network=fact.network, day=_day(fact), text=text, evidence=self.matches(fact))
 
     def recalled(self, hit: Hit, rank: int) -> RecalledFact:
-        """Return the record of a recalled fact."""
         return RecalledFact(
             rank=rank,
             score=hit.score,

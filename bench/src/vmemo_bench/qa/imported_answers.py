@@ -42,7 +42,6 @@ class _Line(FileRecord):
 
     @property
     def verdicts(self) -> list[tuple[Judge, bool]]:
-        """The verdicts of this line."""
         given: list[tuple[Judge | None, bool | None]] = [
             ("strict", self.strict),
             ("lenient", self.lenient),
@@ -106,7 +105,6 @@ def read_answers(file: Path, questions: Mapping[str, DatasetQuestion]) -> Import
 def _verdicts(
     file: Path, line: _Line, answers: Mapping[str, GivenAnswer], question: DatasetQuestion
 ) -> Iterable[tuple[Judge, JudgeVerdict]]:
-    """Yield the verdicts of a line."""
     scored = line.scored
     if not line.verdicts and scored is None:
         return

@@ -90,8 +90,6 @@ def _allowed(score: float) -> float:
 
 
 class CriterionScore(BaseModel):
-    """The score of one criterion."""
-
     reason: str = ""
     score: Annotated[float, AfterValidator(_allowed)]
 
@@ -103,7 +101,6 @@ class RubricScores(BaseModel):
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """The scores alone."""
         return tuple(each.score for each in self.criteria)
 
     @property
@@ -130,7 +127,6 @@ class JudgePrompt:
 
     @property
     def label(self) -> str:
-        """Name and version."""
         return f"{self.name}-{self.version}"
 
 
@@ -151,7 +147,6 @@ def rule_text(rule: Rule, judge: Judge) -> str:
 
 
 def judges_of(question: DatasetQuestion) -> tuple[Judge, ...]:
-    """Return the judges of a question."""
     return ("rubric",) if question.rubric else JUDGES
 
 
@@ -221,7 +216,6 @@ def _key(question: DatasetQuestion) -> list[str]:
 
 
 async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge: Judge, llm: LLM) -> JudgeVerdict:
-    """Request one verdict."""
     request = judge_request(judge, question, answer.text)
     if judge == "rubric":
         scored, usage = await request_json(llm, request, scores_of(len(question.rubric)))

@@ -16,8 +16,6 @@ JUDGES: tuple[Judge, ...] = ("strict", "lenient")
 
 
 class BankSize(FileRecord):
-    """Size of the bank of a case."""
-
     case: str
     messages: int
     facts: int
@@ -90,7 +88,6 @@ class JudgeVerdict(FileRecord):
 
     @property
     def key(self) -> str:
-        """Key of this verdict."""
         return verdict_key(self.id, self.judge, self.answer)
 
 
@@ -128,5 +125,4 @@ class JudgedQuestion(FileRecord):
 
     @property
     def disputed(self) -> bool:
-        """True if the judges disagree."""
         return len({verdict.correct for verdict in self.verdicts}) > 1

@@ -140,12 +140,10 @@ class ModelFailures:
         return self.consecutive >= MAX_CONSECUTIVE_FAILURES
 
     def add(self, question: str, error: LLMFailed) -> None:
-        """Record a failure."""
         self.errors[question] = named(error)
         self.consecutive += 1
 
     def reset(self) -> None:
-        """Record a success."""
         self.consecutive = 0
 
     def raise_if_any(self) -> None:

@@ -46,7 +46,6 @@ class InstantLLM:
     began: float = field(default_factory=perf_counter)
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return the smallest valid answer."""
         match request.step:
             case "extract":
                 answer = self._extract(request.user)
@@ -69,7 +68,6 @@ class InstantLLM:
         return {"facts": [fact], "names": {"person": [lines[0].speaker]}}
 
     def sample(self) -> None:
-        """Record the current time and memory."""
         seconds = perf_counter() - self.began
         self.samples.append(DrainSample(messages=self.messages, seconds=seconds, rss_mb=current_mb()))
 
@@ -104,7 +102,6 @@ def growth(samples: Sequence[DrainSample]) -> float:
 
 
 def metrics(samples: Sequence[DrainSample]) -> Metrics:
-    """Return speed and growth of memory."""
     return {
         "drained_per_second": samples[-1].messages / samples[-1].seconds,
         "drain_seconds": samples[-1].seconds,
@@ -114,5 +111,4 @@ def metrics(samples: Sequence[DrainSample]) -> Metrics:
 
 
 def table(samples: Sequence[DrainSample]) -> Table:
-    """Return the samples as a table."""
     return {f"{each.messages:,}": {"seconds": each.seconds, "rss MB": each.rss_mb} for each in samples}

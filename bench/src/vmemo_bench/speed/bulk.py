@@ -29,7 +29,6 @@ class Throughput:
 
     @property
     def per_second(self) -> float:
-        """Number per second."""
         return self.count / self.ms * 1000
 
 

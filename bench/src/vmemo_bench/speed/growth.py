@@ -83,7 +83,6 @@ async def _compare_retain(
 
 
 async def measure_growth(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedResult:
-    """Measure recall at each size."""
     # One query more per size: the first is asked cold and reported separately.
     count = run.options.speed.queries * len(run.recalls) + 1
     queries = texts.queries(count * len(run.sizes))

@@ -94,7 +94,6 @@ class SpeedRun:
         return default if self.options.speed.bulk is None else self.options.speed.bulk
 
     def memory(self, embedder: Embedder, location: BankLocation) -> Memory:
-        """Return a memory on a bank."""
         return Memory(location.url, bank=location.bank, embedder=embedder, settings=self.settings)
 
     async def disk_bytes(self, location: BankLocation) -> int | None:
