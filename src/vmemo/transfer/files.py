@@ -250,15 +250,11 @@ def _checked(kind: type[Checked], values: dict[str, JsonValue], path: Path, numb
         raise InvalidInput(f"{path}: line {number}: {error} Nothing was imported.") from error
 
 
-def _no_ids() -> defaultdict[str, set[object]]:
-    return defaultdict(set)
-
-
 @dataclass
 class References:
     """The ids of the records read so far, by what they name."""
 
-    known: defaultdict[str, set[object]] = field(default_factory=_no_ids)
+    known: defaultdict[str, set[object]] = field(default_factory=lambda: defaultdict(set))
     absorbed: set[EntityId] = field(default_factory=set[EntityId])
     merged_into: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
     """Entities that merges joined something to, with the line; a later merge may have absorbed one of them."""

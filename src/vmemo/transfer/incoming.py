@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -114,26 +113,23 @@ async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None
 
 def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
     """Return the changes that add records to a bank."""
-    by_type: dict[type[RestoreRecord], list[RestoreRecord]] = defaultdict(list)
-    for record in page:
-        by_type[type(record)].append(record)
+
+    def only(kind: type[Kind]) -> list[Kind]:
+        return [record for record in page if isinstance(record, kind)]
+
     return Changes(
         bank=bank,
         note=progress,
-        former_profiles=_only(FormerProfile, by_type[FormerProfile]),
-        messages=_only(Message, by_type[Message]),
-        entities=_only(Entity, by_type[Entity]),
-        episodes=_only(Episode, by_type[Episode]),
-        facts=_only(NewFact, by_type[NewFact]),
-        links=_only(Link, by_type[Link]),
-        confidence_history=_only(ConfidenceChange, by_type[ConfidenceChange]),
-        merges=_only(MergeRecord, by_type[MergeRecord]),
-        spending=_only(Spending, by_type[Spending]),
+        former_profiles=only(FormerProfile),
+        messages=only(Message),
+        entities=only(Entity),
+        episodes=only(Episode),
+        facts=only(NewFact),
+        links=only(Link),
+        confidence_history=only(ConfidenceChange),
+        merges=only(MergeRecord),
+        spending=only(Spending),
     )
-
-
-def _only(kind: type[Kind], records: Iterable[object]) -> list[Kind]:
-    return [record for record in records if isinstance(record, kind)]
 
 
 def pages(records: Iterable[RestoreRecord], size: int = PAGE) -> Iterator[list[RestoreRecord]]:
@@ -219,7 +215,10 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
     processed = _ProcessedMessages()
     await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
     try:
-        loaded = await _load(store, incoming, pages(processed.watch(records), size))
+        loaded, waiting = incoming, pages(processed.watch(records), size)
+        # Reading a file blocks, so it is done in a thread.
+        while (page := await asyncio.to_thread(next, waiting, None)) is not None:
+            loaded = await receive(store, loaded, page, digest=loaded.digest)
         if processed.found:
             known = sorted(processed.found)
             await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=known, becomes="extracted"))
@@ -229,10 +228,3 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
         if found is not None and found.digest == incoming.digest:
             await store.drop_bank(hidden)
         raise
-
-
-async def _load(store: Store, incoming: IncomingBank, waiting: Iterator[list[RestoreRecord]]) -> IncomingBank:
-    # Reading a file blocks, so it is done in a thread.
-    while (page := await asyncio.to_thread(next, waiting, None)) is not None:
-        incoming = await receive(store, incoming, page, digest=incoming.digest)
-    return incoming

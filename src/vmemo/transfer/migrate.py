@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -56,7 +56,8 @@ async def migrate(
     first drops what interrupted migrations left in the target. A bank that the target already has is skipped if it is
     identical, and refused before anything is written if it differs.
     """
-    _require_list(banks)
+    if isinstance(banks, str) or (banks is not None and not banks):
+        raise InvalidInput('banks is a list of names, such as ["alice"]; None is all. Nothing was changed.')
     from_url, to_url = database_url(source_url), database_url(target_url)
     source, target = _store(from_url, settings), _store(to_url, settings)
     _require_distinct(from_url, to_url)
@@ -81,11 +82,6 @@ def _store(url: str, settings: Settings | None) -> Store:
         # The key is that of the SQLite file at the other end.
         chosen = chosen.model_copy(update={"encryption_key": None, "encryption_key_file": None})
     return build_store(url, chosen)
-
-
-def _require_list(banks: Sequence[str] | None) -> None:
-    if isinstance(banks, str) or (banks is not None and not banks):
-        raise InvalidInput('banks is a list of names, such as ["alice"]; None is all. Nothing was changed.')
 
 
 def _require_distinct(source_url: str, target_url: str) -> None:
@@ -117,34 +113,22 @@ STEP = 500
 """Records between two reports of progress."""
 
 
-class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-    def hexdigest(self) -> str: ...
-
-
-@dataclass
 class Tally:
     """The number of lines of an export by kind, and the digest of the file up to here."""
 
-    bank: Bank
-    counts: Counter[Kind] = field(default_factory=Counter[Kind])
-    records: int = 0
-    """The number of records counterparts the head."""
-    _sum: _Digest = field(default_factory=sha256)
-
-    def __post_init__(self) -> None:
-        self._line(head(self.bank))
+    def __init__(self, bank: Bank) -> None:
+        self.counts = Counter[Kind]()
+        self.records = 0
+        """The number of records after the head."""
+        self._sum = sha256(f"{head(bank)}\n".encode())
 
     def add(self, record: RestoreRecord) -> str:
         """Count a record and return its line."""
         line = line_of(record)
-        self._line(line)
+        self._sum.update(f"{line}\n".encode())
         self.counts[kind_of(record)] += 1
         self.records += 1
         return line
-
-    def _line(self, line: str) -> None:
-        self._sum.update(f"{line}\n".encode())
 
     @property
     def digest(self) -> str:
@@ -163,22 +147,13 @@ class Difference:
         return "its profile, age or embedder" if self.kind is None else f"{self.kind} {self.number:,}"
 
 
-@dataclass(frozen=True)
-class StoredBank:
-    """A bank and its store."""
-
-    store: Store
-    bank: Bank
-
-
 async def compare_banks(
-    one: StoredBank, other: StoredBank, on_progress: Callable[[int], None] = lambda _: None
+    store: Store, bank: Bank, other_store: Store, other: Bank, on_progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Tally, Difference | None]:
-    """Return the tally of the first bank, and the first difference of the second, whose name may be another."""
-    tally = Tally(one.bank)
-    named = other.bank.model_copy(update={"id": one.bank.id})
-    differs = None if named == one.bank else Difference()
-    ours, theirs = (records(stored.store, BankId(stored.bank.id)) for stored in (one, other))
+    """Return the tally of the first bank, and the first difference of the other, whose name may be another."""
+    tally = Tally(bank)
+    differs = None if other.model_copy(update={"id": bank.id}) == bank else Difference()
+    ours, theirs = records(store, BankId(bank.id)), records(other_store, BankId(other.id))
     async with aclosing(ours), aclosing(theirs):
         async for record in ours:
             line = tally.add(record)
@@ -192,12 +167,6 @@ async def compare_banks(
     if extra is not None:
         differs = Difference(kind_of(extra), tally.counts[kind_of(extra)] + 1)
     return tally, differs
-
-
-async def is_empty(stored: StoredBank) -> bool:
-    """Return True if a bank is empty."""
-    async with aclosing(records(stored.store, BankId(stored.bank.id))) as exported:
-        return await anext(exported, None) is None
 
 
 TRIES = 3
@@ -296,11 +265,12 @@ async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None
     ours, theirs = await source.bank(name), await target.bank(name)
     if theirs is None or ours is None:
         return None
-    tally, differs = await compare_banks(StoredBank(source, ours), StoredBank(target, theirs))
+    tally, differs = await compare_banks(source, ours, target, theirs)
     if differs is None:
         return tally
-    if await is_empty(StoredBank(target, theirs)):
-        return None
+    async with aclosing(records(target, name)) as exported:
+        if await anext(exported, None) is None:
+            return None
     raise InvalidInput(
         f"Bank {name!r} is already in the target and differs from the source's, first in {differs}. "
         "Nothing was changed. Forget it in the target first, or name the banks to move without it."
@@ -319,12 +289,17 @@ class _BankMigration:
 
     async def run(self) -> MovedBank:
         """Load and verify the bank, then give it its name; start over if the source changes."""
-        left = await self._jobs_left()
+        backlog = (await self.source.status(self.name)).backlog
+        left: dict[JobKind, int] = {
+            job.kind: job.waiting + job.running + job.failed for job in backlog if job.kind not in _REQUEUED
+        }
+        hidden = hidden_name(self.name)
         for _ in range(TRIES):
             begun = await find_incoming(self.target, self.name)
             tally = await self._load(await self._bank(), begun)
             if tally is not None and await self._same(tally):
-                await activate(self.target, self._incoming(tally))
+                loaded = IncomingBank(bank=self.name, hidden=hidden, records=tally.records, digest=tally.digest)
+                await activate(self.target, loaded)
                 return MovedBank(
                     bank=self.name,
                     state="moved",
@@ -334,7 +309,7 @@ class _BankMigration:
                     pending=(await self.target.status(self.name)).pending,
                     left=left,
                 )
-            await self.target.drop_bank(hidden_name(self.name))
+            await self.target.drop_bank(hidden)
         raise StoreBusy(
             f"Bank {self.name!r} changed in the source during each of {TRIES} attempts. It is not in the target; the "
             "source is unchanged. Stop the processes that use the bank, and migrate again."
@@ -345,13 +320,6 @@ class _BankMigration:
         if bank is None:
             raise NotFound(f"Bank {self.name!r} is no longer in the source. It was not moved.")
         return bank
-
-    def _incoming(self, loaded: Tally) -> IncomingBank:
-        return IncomingBank(bank=self.name, hidden=hidden_name(self.name), records=loaded.records, digest=loaded.digest)
-
-    async def _jobs_left(self) -> dict[JobKind, int]:
-        backlog = (await self.source.status(self.name)).backlog
-        return {job.kind: job.waiting + job.running + job.failed for job in backlog if job.kind not in _REQUEUED}
 
     async def _load(self, bank: Bank, begun: IncomingBank | None) -> Tally | None:
         """Load the records that the target lacks; return None if it has others than the source."""
@@ -383,8 +351,13 @@ class _BankMigration:
         hidden = await self.target.bank(hidden_name(self.name))
         if hidden is None:
             raise StoreBusy(f"Another process has removed what was loaded of bank {self.name!r}. Migrate again.")
-        ours, theirs = StoredBank(self.source, await self._bank()), StoredBank(self.target, hidden)
-        tally, differs = await compare_banks(ours, theirs, lambda done: self.progress.show(self.name, "verify", done))
+        tally, differs = await compare_banks(
+            self.source,
+            await self._bank(),
+            self.target,
+            hidden,
+            lambda done: self.progress.show(self.name, "verify", done),
+        )
         if tally.digest != loaded.digest:
             return False
         if differs is not None:

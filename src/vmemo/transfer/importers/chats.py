@@ -33,7 +33,8 @@ N = TypeVar("N")
 def conversations(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
     """Yield the conversations of a file, or of all conversation files in an archive, with their places."""
     if file.members:
-        found = [name for name in file.members if _is_conversations(name)]
+        # Large exports are divided: conversations-000.json and so on.
+        found = [name for name in file.members if name.rpartition("/")[2].startswith("conversations")]
         if not found:
             raise file.place.error(f"has no {FILE}")
         for name in found:
@@ -44,12 +45,6 @@ def conversations(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
             yield place, value
         else:
             yield from _listed(place, value)
-
-
-def _is_conversations(name: str) -> bool:
-    base = name.rpartition("/")[2]
-    # Large exports are divided: conversations-000.json and so on.
-    return base.startswith("conversations") and base.endswith(".json")
 
 
 def _listed(place: Place, value: JsonValue) -> Iterator[tuple[Place, JsonValue]]:
@@ -210,11 +205,6 @@ class ClaudeConversation(ForeignModel):
     current_leaf_message_uuid: str | None = None
     chat_messages: Sequence[ClaudeMessage]
 
-    @property
-    def current(self) -> Mapping[str, int]:
-        """The places of messages by id."""
-        return {message.uuid: number for number, message in enumerate(self.chat_messages)}
-
 
 def read_claude(file: ForeignFile) -> ForeignRecords:
     """Return what the user and Claude said in all conversations."""
@@ -223,9 +213,14 @@ def read_claude(file: ForeignFile) -> ForeignRecords:
 
 
 def _claude_messages(place: Place, conversation: ClaudeConversation) -> list[NewMessage]:
-    listed = place / "chat_messages"
+    listed, leaf = place / "chat_messages", conversation.current_leaf_message_uuid
+    places = {message.uuid: number for number, message in enumerate(conversation.chat_messages)}
+    chosen: Sequence[int] = range(len(conversation.chat_messages))
+    if leaf is not None and leaf in places:
+        nodes = {message.uuid: message for message in conversation.chat_messages}
+        chosen = [places[id] for id in branch(nodes, leaf, lambda message: message.parent_message_uuid, listed)]
     found: list[NewMessage] = []
-    for number in _claude_branch(listed, conversation):
+    for number in chosen:
         message = conversation.chat_messages[number]
         if message.sender not in _CLAUDE_ROLES:
             raise (listed[number] / "sender").error(f"must be human or assistant, not {message.sender!r:.60}")
@@ -240,15 +235,6 @@ def _claude_messages(place: Place, conversation: ClaudeConversation) -> list[New
             }
             found.append(listed[number].message(values))
     return found
-
-
-def _claude_branch(place: Place, conversation: ClaudeConversation) -> Sequence[int]:
-    """Return the places of the messages to import: of the current branch if it is named, or else all."""
-    places, leaf = conversation.current, conversation.current_leaf_message_uuid
-    if leaf is None or leaf not in places:
-        return range(len(conversation.chat_messages))
-    nodes = {message.uuid: message for message in conversation.chat_messages}
-    return [places[id] for id in branch(nodes, leaf, lambda message: message.parent_message_uuid, place)]
 
 
 def read_chat(file: ForeignFile) -> ForeignRecords:

@@ -51,13 +51,6 @@ class Place:
     def __getitem__(self, number: int) -> Place:
         return Place(self.file, f"{self.path}[{number}]")
 
-    def at(self, location: Sequence[int | str]) -> Place:
-        """Return the place of a part, by the names and numbers that lead to it."""
-        place = self
-        for part in location:
-            place = place[part] if isinstance(part, int) else place / part
-        return place
-
     def error(self, problem: str) -> InvalidInput:
         """Return the error of a problem at this place."""
         return InvalidInput(f"{self.file}: {f'{self.path}: ' if self.path else ''}{problem}. {NOTHING_IMPORTED}")
@@ -67,8 +60,10 @@ class Place:
         try:
             return kind.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise self.at(first["loc"]).error(in_words(first["type"], first["msg"])) from error
+            first, place = error.errors()[0], self
+            for part in first["loc"]:
+                place = place[part] if isinstance(part, int) else place / part
+            raise place.error(in_words(first["type"], first["msg"])) from error
 
     def message(self, values: Mapping[str, object]) -> NewMessage:
         """Return a message to store; raise InvalidInput if one of its values can't be stored."""
@@ -182,32 +177,23 @@ def _members(path: Path) -> Iterator[tuple[str, JsonValue]]:
                 place = Place(f"{path.name}/{info.filename}")
                 if info.file_size > MAX_UNPACKED:
                     raise place.error(f"unpacks to {info.file_size:,} bytes; at most {MAX_UNPACKED:,} are read")
-                yield info.filename, _parsed(_decoded(_unpacked(archive, info), place), place)
-
-
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    with archive.open(info) as file:
-        # The size in the directory may be a lie.
-        return file.read(info.file_size)
+                with archive.open(info) as file:
+                    # The size in the directory may be a lie.
+                    content = file.read(info.file_size)
+                yield info.filename, _parsed(_decoded(content, place), place)
 
 
 def _value_or_lines(text: str, place: Place) -> list[tuple[Place, JsonValue]]:
     """Return the value of a JSON text, or those of its lines if the first line is a value and not all of it."""
     first, _, rest = text.lstrip().partition("\n")
-    if rest.strip():
-        try:
-            json.loads(first)
-        except ValueError:
-            return [(place, _parsed(text, place))]
-        return list(_lines(text, place))
-    return [(place, _parsed(text, place))]
-
-
-def _lines(text: str, place: Place) -> Iterator[tuple[Place, JsonValue]]:
-    for number, line in enumerate(io.StringIO(text), start=1):
-        if line.strip():
-            location = Place(f"{place.file}: line {number}")
-            yield location, _parsed(line, location)
+    try:
+        json.loads(first)
+    except ValueError:
+        rest = ""
+    if not rest.strip():
+        return [(place, _parsed(text, place))]
+    numbered = [(Place(f"{place.file}: line {n}"), line) for n, line in enumerate(io.StringIO(text), start=1)]
+    return [(location, _parsed(line, location)) for location, line in numbered if line.strip()]
 
 
 def _decoded(content: bytes, place: Place) -> str:

@@ -271,11 +271,13 @@ def read_hindsight(file: ForeignFile) -> ForeignRecords:
     """Return the documents' facts, and their text; text without facts is processed."""
     if HINDSIGHT_MANIFEST not in file.members:
         raise file.place.error(f"has no {HINDSIGHT_MANIFEST}: it is no archive of Hindsight's document transfer")
-    head = _member_place(file, HINDSIGHT_MANIFEST)
+    head = Place(f"{file.path.name}/{HINDSIGHT_MANIFEST}")
     manifest = head.parse(HindsightManifest, file.members[HINDSIGHT_MANIFEST])
     if manifest.schema_version != HINDSIGHT_VERSION:
         raise (head / "schema_version").error(f"must be {HINDSIGHT_VERSION}, not {manifest.schema_version}")
-    found = [(place, place.parse(HindsightDocument, value)) for place, value in _hindsight_documents(file)]
+    documents = [name for name in sorted(file.members) if name.startswith("documents/")]
+    places = [(Place(f"{file.path.name}/{name}"), file.members[name]) for name in documents]
+    found = [(place, place.parse(HindsightDocument, value)) for place, value in places]
     facts = [fact for place, document in found for fact in _hindsight_facts(place, document)]
     return ForeignRecords(
         messages=[
@@ -285,16 +287,6 @@ def read_hindsight(file: ForeignFile) -> ForeignRecords:
         facts=sorted(facts, key=lambda fact: str(fact.message.timestamp)),
         skipped=list(_hindsight_left_out(manifest)),
     )
-
-
-def _member_place(file: ForeignFile, name: str) -> Place:
-    return Place(f"{file.path.name}/{name}")
-
-
-def _hindsight_documents(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
-    for name, value in sorted(file.members.items()):
-        if name.startswith("documents/"):
-            yield _member_place(file, name), value
 
 
 def _hindsight_texts(place: Place, document: HindsightDocument) -> Iterator[NewMessage]:
