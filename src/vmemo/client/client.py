@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar, Unpack, cast
 import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, Problem, RetryPolicy, path_of, raised
+from vmemo.client.connection import LINES, Call, Connection, Problem, RetryPolicy, path_of, raised
 from vmemo.client.routes import ROUTES, Page, parse, route_of
 from vmemo.errors import InvalidInput, NotFound, ServerFailed
-from vmemo.llm.connections import sse_events
+from vmemo.llm.connections import ClientOptions, sse_events
 from vmemo.memory.session import bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
@@ -91,7 +91,7 @@ class Client(Verbs):
         timeout: float = 300.0,
         *,
         retry: RetryPolicy | None = None,
-        **options: Unpack[ConnectionOptions],
+        **options: Unpack[ClientOptions],
     ) -> None:
         """Configure a client; nothing is sent yet. `timeout` is how many seconds the server may be silent."""
         self._name = None if bank is None and key else bank_id(DEFAULT_BANK if bank is None else bank)

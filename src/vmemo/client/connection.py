@@ -6,11 +6,10 @@ import asyncio
 import ipaddress
 import random
 import secrets
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, Unpack
+from typing import Unpack
 from urllib.parse import quote
 
 import httpx2
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from vmemo import errors
 from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError
-from vmemo.llm.connections import check_api_key, default_certificates, parse_url
+from vmemo.llm.connections import ClientOptions, check_api_key, default_certificates, parse_url
 from vmemo.models.records import is_placeholder
 from vmemo.sync import PerEventLoop
 
@@ -59,7 +58,10 @@ class Failure:
             problem = Problem.model_validate_json(response.content)
         except ValidationError:
             problem = None
-        return Failure(response.status_code, _seconds(response.headers.get("retry-after", "")), problem, host)
+        after = response.headers.get("retry-after", "")
+        # A date is ignored.
+        seconds = float(after) if after.isascii() and after.isdigit() else None
+        return Failure(response.status_code, seconds, problem, host)
 
     def passing(self, *, repeatable: bool) -> bool:
         """Return True if the request may be sent again: nothing was done, or the server recognises the repetition."""
@@ -97,24 +99,11 @@ def _class_of(kind: str, status: int) -> type[VmemoError]:
     return InvalidInput if status in _REFUSED else ServerFailed
 
 
-def _seconds(retry_after: str) -> float | None:
-    """Return a `Retry-After` in seconds; a date is ignored."""
-    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
-
-
 _CONNECT = 10.0
 """Timeout of connecting, in seconds."""
 _JSON = "application/json"
 LINES = "application/x-ndjson"
 """Media type of an exported bank."""
-
-
-class ConnectionOptions(TypedDict, total=False):
-    """Options of the HTTP client: TLS verification, a proxy, and the use of the environment's proxy settings."""
-
-    verify: ssl.SSLContext | bool
-    proxy: str
-    trust_env: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +159,7 @@ class Connection:
     """The connections to one server, shared by the clients of all its banks."""
 
     def __init__(
-        self, url: str, *, key: str | None, timeout: float, retry: RetryPolicy, **options: Unpack[ConnectionOptions]
+        self, url: str, *, key: str | None, timeout: float, retry: RetryPolicy, **options: Unpack[ClientOptions]
     ) -> None:
         parts = parse_url(url, "The server's URL")
         if not 0 < timeout < float("inf"):
@@ -189,7 +178,7 @@ class Connection:
         # Requests to this machine bypass proxies.
         trust_env = options.get("trust_env", not _local(parts.hostname or ""))
         certificates = default_certificates(trust_env=trust_env)
-        self._options: ConnectionOptions = {"verify": certificates, **options, "trust_env": trust_env}
+        self._options: ClientOptions = {"verify": certificates, **options, "trust_env": trust_env}
         self._clients = PerEventLoop(self._connect)
 
     def _connect(self) -> httpx2.AsyncClient:
@@ -250,27 +239,19 @@ class Connection:
             await response.aread()
             await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            return self._unreachable(error), None, True
+            reason = f"can't be reached ({type(error).__name__}). Nothing was sent; is it running?"
+            return ServerUnavailable(f"The server at {self.host} {reason}"), None, True
         except httpx2.TimeoutException:
-            return self._late(call), None, False
+            done = "Nothing was changed." if call.reads else "It may yet do what was asked; look before repeating it."
+            late = f"The server at {self.host} was silent for {self._timeout:g} seconds. {done}"
+            return ServerUnavailable(late), None, False
         except httpx2.HTTPError as error:
-            return self._lost(error, call), None, call.repeatable
+            # The original message may quote the response, which may contain memories.
+            done = "Nothing was changed." if call.reads else "The outcome is not known; look before repeating it."
+            lost = f"The connection to {self.host} broke ({type(error).__name__}). {done}"
+            return ServerFailed(lost), None, call.repeatable
         failure = Failure.of(response, self.host)
         return failure.error(), failure.retry_after, failure.passing(repeatable=call.repeatable)
-
-    def _unreachable(self, error: httpx2.HTTPError) -> ServerUnavailable:
-        return ServerUnavailable(
-            f"The server at {self.host} can't be reached ({type(error).__name__}). Nothing was sent; is it running?"
-        )
-
-    def _late(self, call: Call) -> ServerUnavailable:
-        done = "Nothing was changed." if call.reads else "It may yet do what was asked; look before repeating it."
-        return ServerUnavailable(f"The server at {self.host} was silent for {self._timeout:g} seconds. {done}")
-
-    def _lost(self, error: httpx2.HTTPError, call: Call) -> ServerFailed:
-        # The original message may quote the response, which may contain memories.
-        done = "Nothing was changed." if call.reads else "Whether it was done is not known; look before repeating it."
-        return ServerFailed(f"The connection to {self.host} broke ({type(error).__name__}). {done}")
 
 
 def path_of(*parts: str) -> str:

@@ -53,27 +53,15 @@ def _fields(request: Request) -> Mapping[str, object]:
     return request.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def _profile(request: r.ProfileUpdate) -> Mapping[str, object]:
-    return request.profile.model_dump(mode="json")
-
-
 def _reflection(request: r.ReflectRequest) -> Mapping[str, object]:
+    if request.answer_schema is None:
+        return _fields(request)
     fields = _fields(request.model_copy(update={"answer_schema": None}))
-    return (
-        fields if request.answer_schema is None else {**fields, "schema": CallerSchema.of(request.answer_schema).schema}
-    )
+    return {**fields, "schema": CallerSchema.of(request.answer_schema).schema}
 
 
 def _items(page: Page[Item]) -> list[Item]:
     return list(page.items)
-
-
-def _entity(response: _Id) -> EntityId:
-    return EntityId(response.id)
-
-
-def _unchanged(response: R) -> R:
-    return response
 
 
 def _retained(response: Mapping[str, Any]) -> Retained:
@@ -97,7 +85,7 @@ class Route:
     path: str
     response: Any
     """The type of the response."""
-    convert: Callable[[Any], object] = _unchanged
+    convert: Callable[[Any], object] = lambda response: response
     """Converts the response to the verb's result."""
     content: Callable[[Any], Mapping[str, object]] = _fields
     """Returns the body, or the query parameters of a GET."""
@@ -110,8 +98,17 @@ class Route:
         values = [str(content.pop(part[1:-1])) if part.startswith("{") else part for part in parts]
         path = path_of("v1", "banks", bank, *values)
         if self.method == "GET":
-            return Call(method="GET", path=path, params=_parameters(content))
-        body = dumped(content) if content else None
+            # The server names a page's `after` its cursor, and writes flags in lower case.
+            params = {
+                "cursor" if name == "after" else name: str(value).lower() if isinstance(value, bool) else str(value)
+                for name, value in content.items()
+            }
+            return Call(method="GET", path=path, params=params)
+        try:
+            body = to_json(content, inf_nan_mode="constants") if content else None
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            problem = type(error).__name__
+            raise InvalidInput(f"The request can't be encoded as JSON in valid Unicode: {problem}.") from error
         return Call(method=self.method, path=path, body=body, reads=self.reads, once=not self.reads)
 
 
@@ -133,7 +130,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.PinFactRequest: Route("PUT", "facts/{fact}/pin", Fact),
     r.StatusRequest: Route(_GET, "", Status),
     r.ProfileRequest: Route(_GET, "profile", Profile),
-    r.ProfileUpdate: Route("PUT", "profile", Profile, content=_profile),
+    r.ProfileUpdate: Route("PUT", "profile", Profile, content=lambda request: request.profile.model_dump(mode="json")),
     r.FormerProfilesRequest: Route(_GET, "profile/history", Page[FormerProfile], _items),
     r.BackgroundRequest: Route(_POST, "profile/background", Profile),
     r.MessagesRequest: Route(_GET, "messages", Page[Message], _items),
@@ -145,7 +142,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.TrajectoryRequest: Route(_GET, "opinions/{opinion}/trajectory", Page[ConfidenceChange], _items),
     r.MergesRequest: Route(_GET, "merges", Page[Merge], _items),
     r.MergeEntitiesRequest: Route(_POST, "merges", Merge),
-    r.UndoMergeRequest: Route("DELETE", "merges/{merge}", _Id, _entity),
+    r.UndoMergeRequest: Route("DELETE", "merges/{merge}", _Id, lambda response: EntityId(response.id)),
     r.JobsRequest: Route(_GET, "jobs", Page[Job], _items),
     r.WebhooksRequest: Route(_GET, "webhooks", Page[Webhook], _items),
     r.AddWebhookRequest: Route(_POST, "webhooks", SignedWebhook),
@@ -174,19 +171,3 @@ def parse(kind: Any, body: bytes | str, host: str) -> Any:
             f"{host} returned something else than {kind.__name__}: {place}: {problem['msg']}. Use the same version of "
             "client and server."
         ) from None
-
-
-def dumped(value: object) -> bytes:
-    """Return a body as JSON; raise InvalidInput if it can't be encoded."""
-    try:
-        return to_json(value, inf_nan_mode="constants")
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"The request can't be encoded as JSON in valid Unicode: {type(error).__name__}.") from error
-
-
-def _parameters(fields: Mapping[str, object]) -> dict[str, str]:
-    """Return query parameters; the server names a page's `after` its cursor, and writes flags in lower case."""
-    return {
-        "cursor" if name == "after" else name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in fields.items()
-    }

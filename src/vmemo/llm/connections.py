@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
@@ -45,6 +45,14 @@ SERVICES: Mapping[str, ServiceEndpoint] = {
     "lmstudio": ServiceEndpoint("http://localhost:1234/v1"),
 }
 """OpenAI-compatible services by the prefix of a model name."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options of the HTTP client: certificates, proxy, and use of the environment's proxy settings."""
+
+    verify: ssl.SSLContext | bool
+    proxy: str
+    trust_env: bool
 
 
 def parse_url(url: str, label: str) -> SplitResult:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import ssl
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.connections import check_api_key, default_certificates, drain, parse_url, sse_events, with_deadline
+from vmemo.llm.connections import (
+    ClientOptions,
+    check_api_key,
+    default_certificates,
+    drain,
+    parse_url,
+    sse_events,
+    with_deadline,
+)
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
@@ -390,14 +397,6 @@ class ModelAdapter:
 
     def _describe(self, event: str) -> str:
         return f"The model {self._place} {event}"
-
-
-class ClientOptions(TypedDict, total=False):
-    """Options of the HTTP client: certificates, proxy, and use of the environment's proxy settings."""
-
-    verify: ssl.SSLContext | bool
-    proxy: str
-    trust_env: bool
 
 
 @dataclass(frozen=True)
