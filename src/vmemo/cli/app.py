@@ -64,7 +64,6 @@ def _typer_of(group: CommandGroup) -> typer.Typer:
 
 
 def load_extension(point: EntryPoint) -> typer.Typer:
-    """Return the commands that another distribution provides."""
     try:
         loaded = point.load()
     except ImportError as error:

@@ -104,7 +104,6 @@ async def _tour(memory: Memory) -> DemoResult:
 
 
 def conversation() -> list[Message]:
-    """Return the built-in conversation."""
     text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
     return [Message.of(json.loads(line)) for line in text.splitlines()]
 

@@ -38,8 +38,6 @@ _SENTENCE, _SENTENCE_TOKENS = "Memory holds what was said.", 6
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check."""
-
     name: str
     state: State
     detail: str

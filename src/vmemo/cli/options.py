@@ -35,7 +35,6 @@ def parse_time(text: str) -> datetime:
 
 
 def time_option(help: str, *flags: str) -> Any:
-    """Return an option that is a time."""
     return typer.Option(*flags, parser=parse_time, metavar="TIME", help=help)
 
 
@@ -112,13 +111,11 @@ class OptionGroup:
 
 
 def option_group(annotation: object) -> OptionGroup | None:
-    """Return the group that an annotation names."""
     named: tuple[object, ...] = getattr(annotation, "__metadata__", ())
     return next((each for each in named if isinstance(each, OptionGroup)), None)
 
 
 def option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
-    """Return an option of a group."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -45,7 +45,6 @@ def _width() -> int:
 
 
 def print_json(value: JsonValue) -> None:
-    """Print one JSON document on stdout."""
     lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
     typer.echo("\n".join(line if line.isprintable() else _escaped(line) for line in lines))
 
@@ -73,7 +72,6 @@ def one_line(text: str, most: int = 400) -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun in the right number."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
@@ -164,7 +162,6 @@ async def _update(left: Callable[[], Awaitable[int]], bar: Progress, what: str) 
 
 
 def status_table(status: Status) -> RenderableType:
-    """Return a bank's status as a table."""
     grid = fields(*((name, one_line(value)) for name, value in _counts(status)))
     problems = [
         Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.problems
@@ -210,7 +207,6 @@ def _counts(status: Status) -> list[tuple[str, str]]:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes in kB or MB."""
     return f"{count / 1_000_000:.1f} MB" if count >= 1_000_000 else f"{count / 1000:.0f} kB"
 
 

@@ -132,7 +132,6 @@ def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
 
 
 def summary(found: Recalled) -> str:
-    """Return the number of facts and tokens and the time taken."""
     milliseconds = found.timings.get("total", 0.0)
     return f"{counted(len(found.hits), 'fact')}, {counted(found.tokens, 'token')}, {milliseconds:.0f} ms"
 

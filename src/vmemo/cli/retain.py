@@ -253,7 +253,6 @@ def confirm_deletion(target: str, *, yes: bool) -> None:
 
 
 def deleted(gone: Forgotten) -> Output:
-    """Return the counts of what was deleted."""
     again = f" Processed again: {counted(gone.requeued, 'message')}." if gone.requeued else ""
     counts = f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
     left = "\nBytes of the deleted text may be left in the file; `vmemo doctor` removes them."

@@ -32,7 +32,6 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The database URL."""
         return database_url(self.db)
 
     @property

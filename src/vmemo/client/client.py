@@ -52,7 +52,6 @@ async def _write(body: AsyncIterable[bytes], file: Path) -> int:
 
 
 async def _chunks(file: Path) -> AsyncGenerator[bytes]:
-    """Yield the content of a file."""
     try:
         with file.open("rb") as source:
             while chunk := source.read(_CHUNK):

@@ -38,7 +38,6 @@ class Problem(BaseModel):
 
     @property
     def kind(self) -> str:
-        """The name of the error."""
         return self.type.rpartition(":")[2]
 
 
@@ -53,7 +52,6 @@ class Failure:
 
     @staticmethod
     def of(response: httpx2.Response, host: str) -> Failure:
-        """Return the failure that a complete response reports."""
         try:
             problem = Problem.model_validate_json(response.content)
         except ValidationError:
@@ -69,7 +67,6 @@ class Failure:
         return self.status == 429 or (repeatable and (self.status == 503 or running))
 
     def error(self) -> VmemoError:
-        """Return the error to raise."""
         if self.problem is not None:
             return raised(self.problem, self.status)
         said = f"{self.host} answered with status {self.status} but without the problem details of a vmemo server"

@@ -92,7 +92,6 @@ class Route:
     reads: bool = False
 
     def call(self, request: Request, bank: BankId) -> Call:
-        """Return the HTTP call of a request."""
         content = dict(self.content(request))
         parts = [part for part in self.path.split("/") if part]
         values = [str(content.pop(part[1:-1])) if part.startswith("{") else part for part in parts]
@@ -155,7 +154,6 @@ DELETE_BANK = Route("DELETE", "", Forgotten, content=lambda _: {})
 
 
 def route_of(request: Returns[object]) -> Route:
-    """Return the route of a request."""
     return DELETE_BANK if isinstance(request, r.ForgetRequest) and request.bank else ROUTES[type(request)]
 
 

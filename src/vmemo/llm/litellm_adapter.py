@@ -63,7 +63,6 @@ class LiteLLM(ModelAdapter):
             ) from error
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return the model's answer."""
         with self._errors(request):
             async with asyncio.timeout(self._timeout):
                 response = await self._litellm.acompletion(**self._arguments(request))

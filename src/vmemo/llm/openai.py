@@ -82,14 +82,12 @@ class RequestFormat:
         return None
 
     def max_tokens(self, request: LLMRequest) -> int:
-        """Return the token limit to send."""
         return request.max_tokens + (_REASONING_TOKENS if self.token_limit == "max_completion_tokens" else 0)
 
 
 def build_body(
     model: str, request: LLMRequest, format: RequestFormat, *, streaming: bool = False
 ) -> dict[str, JsonValue]:
-    """Return the JSON body of a chat completion request."""
     system = request.system if format.response_format == "json_schema" else system_with_schema(request)
     messages: list[JsonValue] = [{"role": "system", "content": system}, {"role": "user", "content": request.user}]
     body: dict[str, JsonValue] = {"model": model, "messages": messages, format.token_limit: format.max_tokens(request)}
@@ -239,7 +237,6 @@ class ResponseParser:
     prices: Prices | None = None
 
     def parse_body(self, body: bytes) -> Completion:
-        """Return the completion of an unstreamed response."""
         answer = self.validate(_ChatCompletion, body)
         choice = answer.choices[0]
         self.check_finish(choice.message.refusal, choice.finish_reason)
@@ -447,7 +444,6 @@ class OpenAICompatible(ModelAdapter):
         self._clients = PerEventLoop(self._create_client)
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return the model's answer."""
         with self._errors(request):
             async with asyncio.timeout(self._timeout), self._response(request) as response:
                 body = await response.body()

@@ -71,7 +71,6 @@ class ResilientLLM:
 
     @property
     def name(self) -> str:
-        """The wrapped model's name."""
         return self.inner.name
 
     def __repr__(self) -> str:
@@ -97,7 +96,6 @@ class ResilientLLM:
             self._cache.pop(_cache_key(request), None)
 
     async def close(self) -> None:
-        """Close the wrapped model if it has a `close` method."""
         if isinstance(self.inner, _Closeable):
             await self.inner.close()
 

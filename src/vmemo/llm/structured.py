@@ -106,7 +106,6 @@ class StructuredLLM:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.llm.name
 
     @property
@@ -116,7 +115,6 @@ class StructuredLLM:
 
     @property
     def usage(self) -> Usage:
-        """The total of `spending`."""
         return sum((step.usage for step in self._spending.values()), Usage())
 
     def take_usage(self) -> Usage:

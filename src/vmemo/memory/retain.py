@@ -85,7 +85,6 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
 
 
 async def process(session: MemorySession, request: ProcessRequest) -> Retained:
-    """Derive facts from all pending messages."""
     session.context.derived_messages.drop(session.bank, request.messages)
     try:
         return await _process(session, request.messages)

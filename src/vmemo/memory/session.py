@@ -46,11 +46,9 @@ class AccessCounts:
         self._flushing: asyncio.Task[None] | None = None
 
     def add(self, bank: BankId, facts: Iterable[FactId]) -> None:
-        """Count an access of each fact, and schedule a write."""
         self._collect(bank, Counter(facts), ())
 
     def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
-        """Add the cost of a recall, and schedule a write."""
         self._collect(bank, Counter(), spent)
 
     def _collect(self, bank: BankId, counts: Counter[FactId], spent: Sequence[Spending]) -> None:
@@ -203,7 +201,6 @@ class MemorySession:
 
     @property
     def store(self) -> Store:
-        """The store of the context."""
         return self.runtime.context.store
 
     @property

@@ -135,7 +135,6 @@ class ExtractionResult:
 
     @staticmethod
     def combined(results: Sequence[ExtractionResult]) -> ExtractionResult:
-        """Return several results of one engine as one."""
         return ExtractionResult(
             drafts=tuple(draft for result in results for draft in result.drafts),
             restated=tuple(each for result in results for each in result.restated),
@@ -157,7 +156,6 @@ class NewFact:
 
     @property
     def encoding(self) -> Encoding:
-        """Both vectors together."""
         return Encoding(self.embedding, self.tokens)
 
 
@@ -456,7 +454,6 @@ class Changes:
 
     @property
     def leases(self) -> list[Lease]:
-        """The leases that must be held."""
         return [*self.finished] if self.lease is None else [self.lease, *self.finished]
 
     @property

@@ -43,7 +43,6 @@ MAX_NAME = 512
 
 
 def utc_now() -> datetime:
-    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -300,7 +299,6 @@ def shortened(text: str, width: int = _WIDTH) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun in the right number."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

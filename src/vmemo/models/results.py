@@ -51,7 +51,6 @@ class Spending(Record):
 
     @property
     def usage(self) -> Usage:
-        """The calls, tokens and cost."""
         return Usage.of({name: getattr(self, name) for name in ("calls", "input_tokens", "output_tokens", "cost")})
 
 
@@ -152,7 +151,6 @@ class Retained(Record):
 
     @staticmethod
     def combined(parts: Sequence[Retained]) -> Retained:
-        """Return several results as one."""
         return Retained(
             stored=tuple(id for part in parts for id in part.stored),
             derived=tuple(id for part in parts for id in part.derived),

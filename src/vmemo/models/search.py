@@ -44,7 +44,6 @@ class TokenTable(Sequence[TokenVectors | None]):
 
     @staticmethod
     def of(texts: Sequence[TokenVectors | None]) -> TokenTable:
-        """Return the table of texts."""
         if isinstance(texts, TokenTable):
             return texts
         known = [vectors for vectors in texts if vectors is not None]
@@ -82,11 +81,9 @@ class Scope(FactFilters):
 
     @staticmethod
     def of_request(bank: BankId, filters: FactFilters) -> Scope:
-        """Return the scope of a request."""
         return Scope.model_construct(bank=bank, **{name: getattr(filters, name) for name in FactFilters.model_fields})
 
     def replace(self, **fields: object) -> Scope:
-        """Return this scope with other values of some fields."""
         return self.model_copy(update=fields)
 
     def of_instructions(self) -> Scope:
@@ -222,7 +219,6 @@ class Ranking(Sequence[Scored]):
 
     @staticmethod
     def of(hits: Iterable[Scored], baseline: float = 0.0) -> Ranking:
-        """Return the ranking of candidates that come best first."""
         if isinstance(hits, Ranking):
             return hits
         found = list(hits)
@@ -313,7 +309,6 @@ class StageTimer:
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
-        """Add the duration of a block to a stage."""
         started = perf_counter()
         try:
             yield
@@ -321,7 +316,6 @@ class StageTimer:
             self.add({name: (perf_counter() - started) * 1000})
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function and add its duration to a stage."""
         started = perf_counter()
         try:
             return function(*args, **kwargs)
@@ -329,13 +323,11 @@ class StageTimer:
             self.add({name: (perf_counter() - started) * 1000})
 
     def add(self, stages: Mapping[str, float]) -> None:
-        """Add milliseconds to stages."""
         for name, milliseconds in stages.items():
             self._stages[name] = self._stages.get(name, 0.0) + milliseconds
 
     @property
     def stages(self) -> dict[str, float]:
-        """Milliseconds by stage."""
         return dict(self._stages)
 
     @property

@@ -146,5 +146,4 @@ class EntitySelect:
 
 
 def first_of(records: Sequence[T]) -> T | None:
-    """Return the first record, or None."""
     return records[0] if records else None

@@ -57,7 +57,6 @@ def split_webhook_url(url: str) -> SplitResult:
 
 
 def port_of(parts: SplitResult) -> int:
-    """Return the port of a webhook's URL."""
     return parts.port or _PORTS[parts.scheme]
 
 
@@ -118,5 +117,4 @@ class SignedWebhook(Webhook):
     secret: str = Field(repr=False, description="the signing secret, whsec_ and base64; it is shown only once")
 
     def public(self) -> Webhook:
-        """Return the webhook without its secret."""
         return Webhook.of({name: getattr(self, name) for name in Webhook.model_fields})

@@ -24,12 +24,10 @@ class HashEmbedder:
 
     @property
     def name(self) -> str:
-        """The name of the vector space."""
         return self._name
 
     @property
     def dimension(self) -> int:
-        """The number of components."""
         return self._dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
@@ -76,12 +74,10 @@ class FailingEmbedder:
 
     @property
     def name(self) -> str:
-        """The wrapped embedder's name, because its vectors are the same."""
         return self._inner.name
 
     @property
     def dimension(self) -> int:
-        """The wrapped embedder's dimension."""
         return self._inner.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:

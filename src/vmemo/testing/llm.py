@@ -194,7 +194,6 @@ def answer_text(value: JsonValue) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Return a rough token count."""
     return max(1, len(text) // 4)
 
 
@@ -213,7 +212,6 @@ class FakeLLM:
 
     @property
     def name(self) -> str:
-        """The given name."""
         return self._name
 
     def faults(self, step: str, faults: Iterable[Fault]) -> None:

@@ -65,12 +65,10 @@ def kind_of(record: RestoreRecord) -> Kind:
 
 
 def head(bank: Bank) -> str:
-    """Return the first line of an export."""
     return _line("bank", bank, {"format": FORMAT, "version": VERSION})
 
 
 def line_of(record: RestoreRecord) -> str:
-    """Return the line of a record."""
     return _fact_line(record) if isinstance(record, NewFact) else _line(kind_of(record), record)
 
 

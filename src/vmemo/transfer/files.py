@@ -81,7 +81,6 @@ def create_private(path: Path) -> BinaryIO:
 
 
 async def _write(path: Path, exported: AsyncIterator[str]) -> int:
-    """Write lines to a file and return their number."""
     count = 0
     with create_private(path) as file:
         async for line in exported:
@@ -93,7 +92,6 @@ async def _write(path: Path, exported: AsyncIterator[str]) -> int:
 
 
 async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
-    """Yield a bank as lines of JSON, its head first."""
     stored = await store.bank(bank)
     if stored is None:
         raise BankNotFound(bank)

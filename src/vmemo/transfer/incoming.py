@@ -50,7 +50,6 @@ class IncomingBank:
 
     @staticmethod
     def of(found: HiddenBank) -> IncomingBank:
-        """Return the incoming bank that a hidden bank is, by its note."""
         note = json.loads(found.note)
         return IncomingBank(
             bank=BankId(note["bank"]), hidden=BankId(found.bank.id), records=note["records"], digest=note["digest"]
@@ -112,7 +111,6 @@ async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None
 
 
 def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
-    """Return the changes that add records to a bank."""
 
     def only(kind: type[Kind]) -> list[Kind]:
         return [record for record in page if isinstance(record, kind)]
@@ -133,7 +131,6 @@ def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChan
 
 
 def pages(records: Iterable[RestoreRecord], size: int = PAGE) -> Iterator[list[RestoreRecord]]:
-    """Yield the records in pages."""
     page: list[RestoreRecord] = []
     for record in records:
         if not fits(page, record, size):

@@ -132,7 +132,6 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """The digest of all lines."""
         return self._sum.hexdigest()
 
 
@@ -239,13 +238,11 @@ class _Progress:
     before: int = 0
 
     def show(self, bank: BankId, step: Step, done: int) -> None:
-        """Report how many records of a bank are done."""
         if self.report is not None:
             total = self.before + min(done, self.sizes[bank])
             self.report(MigrationProgress(bank=bank, step=step, done=total, total=sum(self.sizes.values())))
 
     def finish(self, bank: BankId) -> None:
-        """Report that a bank is complete."""
         self.show(bank, "load", self.sizes[bank])
         self.show(bank, "verify", self.sizes[bank])
         self.before += self.sizes[bank]
@@ -279,8 +276,6 @@ async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None
 
 @dataclass(frozen=True)
 class _BankMigration:
-    """The migration of one bank."""
-
     source: Store
     target: Store
     name: BankId
@@ -370,7 +365,6 @@ class _BankMigration:
 
 
 async def _pages(exported: AsyncGenerator[RestoreRecord], size: int) -> AsyncGenerator[list[RestoreRecord]]:
-    """Yield the records in pages."""
     page: list[RestoreRecord] = []
     async for record in exported:
         if not fits(page, record, size):

@@ -79,8 +79,6 @@ _TEXTS = ("text", "multimodal_text")
 
 
 class ChatGPTAuthor(ForeignModel):
-    """The author of a message."""
-
     role: str
 
 
@@ -92,14 +90,11 @@ class ChatGPTContent(ForeignModel):
 
     @property
     def text(self) -> str:
-        """The text of all parts."""
         texts = (part.get("text") if isinstance(part, Mapping) else part for part in self.parts)
         return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 class ChatGPTMessage(ForeignModel):
-    """A message of the tree."""
-
     author: ChatGPTAuthor
     content: ChatGPTContent
     create_time: float | None = Field(default=None, ge=0, le=253402300799)
@@ -207,7 +202,6 @@ class ClaudeConversation(ForeignModel):
 
 
 def read_claude(file: ForeignFile) -> ForeignRecords:
-    """Return what the user and Claude said in all conversations."""
     found = [(place, place.parse(ClaudeConversation, value)) for place, value in conversations(file)]
     return ForeignRecords(messages=in_order((each.created_at, _claude_messages(place, each)) for place, each in found))
 

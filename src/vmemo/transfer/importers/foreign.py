@@ -52,7 +52,6 @@ class Place:
         return Place(self.file, f"{self.path}[{number}]")
 
     def error(self, problem: str) -> InvalidInput:
-        """Return the error of a problem at this place."""
         return InvalidInput(f"{self.file}: {f'{self.path}: ' if self.path else ''}{problem}. {NOTHING_IMPORTED}")
 
     def parse(self, kind: type[M], value: object) -> M:
@@ -128,7 +127,6 @@ class ForeignFile:
 
     @property
     def place(self) -> Place:
-        """The place of the whole file."""
         return Place(self.path.name)
 
     @property

@@ -30,8 +30,6 @@ from vmemo.transfer.importers.foreign import (
 
 
 class Mem0Memory(ForeignModel):
-    """One memory."""
-
     id: str = Field(min_length=1)
     memory: str
     user_id: str | None = None
@@ -47,7 +45,6 @@ class Mem0Memory(ForeignModel):
 
 
 def read_mem0(file: ForeignFile) -> ForeignRecords:
-    """Return the memories of a file as facts."""
     found = [_mem0_fact(place, place.parse(Mem0Memory, value)) for place, value in _mem0_memories(file)]
     return ForeignRecords(facts=sorted(found, key=lambda fact: str(fact.message.timestamp)))
 
@@ -111,8 +108,6 @@ class ZepThread(ForeignModel):
 
 
 class ZepNode(ForeignModel):
-    """An entity."""
-
     uuid: str = Field(validation_alias=AliasChoices("uuid", "uuid_"))
     name: str
 
@@ -226,8 +221,6 @@ HINDSIGHT_MANIFEST = "manifest.json"
 
 
 class HindsightManifest(ForeignModel):
-    """The head of an archive."""
-
     schema_version: int
     source_bank_id: str
     observation_count: int = 0
@@ -250,15 +243,11 @@ class HindsightFact(ForeignModel):
 
 
 class HindsightChunk(ForeignModel):
-    """A part of a document's text."""
-
     chunk_index: int
     chunk_text: str
 
 
 class HindsightDocument(ForeignModel):
-    """A document."""
-
     id: str = Field(min_length=1)
     original_text: str | None = None
     tags: tuple[str, ...] = ()
