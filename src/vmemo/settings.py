@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models.settings import EncryptionKey, Redactor, Settings
-from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, RevisionModel, Store, TimeReader
+from vmemo.ports import LLM, Embedder, Extractor, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
 from vmemo.text.redact import redact_secrets
 
@@ -99,8 +99,10 @@ def _packaged_embedder(*, small: bool) -> Embedder:
 
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:
     from vmemo.retain.local_extraction import LocalExtractor
+    from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
-    return LocalExtractor(_name_reader(settings), times, southern=settings.southern_seasons)
+    finds = settings.name_finder == "spacy" or (settings.name_finder == "auto" and installed_pipeline())
+    return LocalExtractor(SpacyNames() if finds else None, times, southern=settings.southern_seasons)
 
 
 def _llm(given: object, settings: Settings) -> LLM | None:
@@ -131,14 +133,6 @@ def _time_reader(settings: Settings) -> TimeReader | None:
     from vmemo.text.temporal.foreign import DateparserTimes
 
     return DateparserTimes(settings.languages)
-
-
-def _name_reader(settings: Settings) -> NameReader | None:
-    if settings.name_finder == "rules":
-        return None
-    from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
-
-    return SpacyNames() if settings.name_finder == "spacy" or installed_pipeline() else None
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
@@ -244,7 +238,12 @@ def build_store(url: str | Path, settings: Settings) -> Store:
     scheme, _, rest = url.partition("://")
     if scheme == "postgresql":
         _refuse_key(settings)
-        return _postgres(url, settings)
+        if find_spec("asyncpg") is None:
+            raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
+        from vmemo.stores.postgres.store import PostgresStore
+
+        size, busy = settings.connections, settings.busy_timeout
+        return PostgresStore(url, size=size, busy_seconds=busy, read_url=settings.read_url)
     if settings.read_url is not None:
         raise InvalidInput("A replica belongs to a PostgreSQL database. Unset read_url (VMEMO_READ_URL).")
     if scheme in _NEO4J:
@@ -275,14 +274,6 @@ def _refuse_key(settings: Settings) -> None:
             "An encryption key applies to SQLite files only. Encrypt the database server's storage, and unset "
             "encryption_key (VMEMO_ENCRYPTION_KEY, VMEMO_ENCRYPTION_KEY_FILE)."
         )
-
-
-def _postgres(url: str, settings: Settings) -> Store:
-    if find_spec("asyncpg") is None:
-        raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
-    from vmemo.stores.postgres.store import PostgresStore
-
-    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout, read_url=settings.read_url)
 
 
 def _plugged_in(url: str, scheme: str, settings: Settings) -> Store:

@@ -46,12 +46,11 @@ def _width() -> int:
 
 def print_json(value: JsonValue) -> None:
     lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
-    typer.echo("\n".join(line if line.isprintable() else _escaped(line) for line in lines))
-
-
-def _escaped(line: str) -> str:
-    """Return a line of JSON with escapes for the control characters that JSON allows in strings."""
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+    for number, line in enumerate(lines):
+        if not line.isprintable():
+            # Escape the control characters that JSON allows in strings.
+            lines[number] = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+    typer.echo("\n".join(lines))
 
 
 def log_line(text: str) -> None:

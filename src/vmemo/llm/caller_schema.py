@@ -50,7 +50,8 @@ class CallerSchema:
         """Return what is wrong with a model's answer, or the value in it."""
         try:
             value: JsonValue = find_json(text)
-            _require_json(value)
+            # NaN, infinities and lone surrogates are no JSON, and too deep nesting fails here.
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except InvalidAnswer as error:
             return str(error), None
         except (ValueError, RecursionError):
@@ -62,11 +63,6 @@ class CallerSchema:
         while found and sum(_remove_null(value, path) for path, _ in found):
             found = self.mismatches(value)
         return ("; ".join(message for _, message in found[:5]), None) if found else (None, value)
-
-
-def _require_json(value: JsonValue) -> None:
-    """Raise ValueError for NaN, infinities and lone surrogates, and RecursionError for too deep nesting."""
-    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _remove_null(value: JsonValue, path: Sequence[str | int]) -> bool:

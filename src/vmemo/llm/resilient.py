@@ -125,7 +125,9 @@ class ResilientLLM:
                 except LLMUnavailable as error:
                     retry_after = error.retry_after
                     if retry_after is not None and retry_after > MAX_RETRY_AFTER and not yielded:
-                        message = f"{error}. It asks not to be called {_until(retry_after)}"
+                        # Cap the delay: a very large Retry-After is not a valid date.
+                        until = datetime.now(UTC) + timedelta(seconds=min(retry_after, 10 * 365 * 86_400.0))
+                        message = f"{error}. It asks not to be called until {until:%Y-%m-%d %H:%M:%S} UTC"
                         raise LLMUnavailable(message, retry_after=retry_after) from error
                     if yielded or not retries_left:
                         raise
@@ -170,9 +172,3 @@ class ResilientLLM:
 def _cache_key(request: LLMRequest) -> bytes:
     fields = [request.step, request.system, request.user, dict(request.schema), request.max_tokens]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).digest()
-
-
-def _until(seconds: float) -> str:
-    # Cap the delay: a very large Retry-After is not a valid date.
-    at = datetime.now(UTC) + timedelta(seconds=min(seconds, 10 * 365 * 86_400.0))
-    return f"until {at:%Y-%m-%d %H:%M:%S} UTC"

@@ -293,25 +293,26 @@ class RecallPrompt:
 
     def render(self, hits: Sequence[Hit]) -> str:
         """Return the instructions and all hits, oldest first; a hit that replaced others is followed by them."""
-        facts = self._facts(hits) if hits else NOTHING
+        facts = NOTHING
+        if hits:
+            body = self._by_day(hits) if self.layout == "days" else "\n".join(map(self._item, hits))
+            body = f"{self.heading}\n{body}" if self.heading else body
+            facts = f"{legend_of(hits)}\n\n{body}" if self.legend else body
         if not self.instructions:
             return facts
         lines = [f"- [{fact.short_id}] {fact.text}" for fact in self.instructions]
         return "\n".join([INSTRUCTIONS, *lines, "", facts])
 
-    def _facts(self, hits: Sequence[Hit]) -> str:
-        body = self._by_day(hits) if self.layout == "days" else "\n".join(map(self._item, hits))
-        body = f"{self.heading}\n{body}" if self.heading else body
-        return f"{legend_of(hits)}\n\n{body}" if self.legend else body
-
     def _by_day(self, hits: Sequence[Hit]) -> str:
-        ordered = sorted(hits, key=_said)
+        # Messages of one time were recorded in the order in which they were said.
+        ordered = sorted(hits, key=lambda hit: (hit.fact.mentioned_at, hit.fact.recorded_at))
         nested = _former_versions(ordered)
         inside = {hit.id for versions in nested.values() for hit in versions}
         blocks: dict[tuple[date, EpisodeId | None], list[str]] = {}
         for hit in ordered:
             if hit.id not in inside:
-                lines = blocks.setdefault(_group(hit), [])
+                episode = hit.fact.episodes[0] if hit.fact.episodes else None
+                lines = blocks.setdefault((hit.fact.mentioned_at.date(), episode), [])
                 lines.append(self._line(hit))
                 lines += [self._line(version, nested=True) for version in nested.get(hit.id, ())]
         bodies = {key: "\n".join(lines) for key, lines in blocks.items()}
@@ -343,15 +344,12 @@ class RecallPrompt:
             yield "current"
         if dated:
             yield f"said {_day(fact.mentioned_at)}"
-        if fact.invalid_at is not None and not self._ended_later(hit):
+        # The end may not have been known yet at the time of the recall.
+        ended_later = self.known_at is not None and fact.expired_at is not None and fact.expired_at > self.known_at
+        if fact.invalid_at is not None and not ended_later:
             yield f"until {_day(fact.invalid_at)}"
         if fact.network in ("opinion", "observation"):
             yield fact.network
-
-    def _ended_later(self, hit: Hit) -> bool:
-        """Return True if the fact's end was not known yet at the time of the recall."""
-        expired = hit.fact.expired_at
-        return self.known_at is not None and expired is not None and expired > self.known_at
 
 
 def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact]:
@@ -376,15 +374,6 @@ def _bullet(hit: Hit, marks: str, indent: str = "") -> str:
     """Return the line of a hit; further lines of its text are indented, so that they can't look like headings."""
     text = hit.text.replace("\n", f"\n{indent}  ")
     return f"{indent}- [{hit.short_id}] {marks}{text}"
-
-
-def _said(hit: Hit) -> tuple[datetime, datetime]:
-    """Return the sort key of the order in which facts were said; messages of one time were recorded in that order."""
-    return hit.fact.mentioned_at, hit.fact.recorded_at
-
-
-def _group(hit: Hit) -> tuple[date, EpisodeId | None]:
-    return hit.fact.mentioned_at.date(), hit.fact.episodes[0] if hit.fact.episodes else None
 
 
 def _former_versions(hits: Sequence[Hit]) -> dict[FactId, list[Hit]]:

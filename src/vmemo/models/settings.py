@@ -70,28 +70,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
-class _Explained(BaseSettings):
-    """Settings whose validation errors are `InvalidInput`: they name the setting, the rule and the value."""
-
-    def __init__(self, **values: object) -> None:
-        try:
-            super().__init__(**values)  # pyright: ignore[reportArgumentType]
-        except ValidationError as error:
-            raise InvalidInput(self._explain("Settings", error)) from error
-
-    @classmethod
-    def _explain(cls, source: str, error: ValidationError, variables: Container[str] = ()) -> str:
-        lines: list[str] = []
-        for each in error.errors():
-            name = str(each["loc"][0])
-            field = cls.model_fields.get(name)
-            value = f", not {each['input']!r:.60}" if field is None or field.repr else ""
-            label = f"VMEMO_{name.upper()}" if name in variables else name
-            lines.append(f"{label}: {in_words(each['type'], each['msg'])}{value}")
-        return f"{source} is not valid: {'; '.join(lines)}."
-
-
-class Settings(_Explained):
+class Settings(BaseSettings):
     """Settings of a memory. `Settings(...)` ignores the environment; `from_environment()` reads VMEMO_* variables."""
 
     model_config = SettingsConfigDict(
@@ -216,6 +195,23 @@ class Settings(_Explained):
     """
     maintenance_half_life: Positive = 180.0
     """Days in which a fact loses half of its importance."""
+
+    def __init__(self, **values: object) -> None:
+        try:
+            super().__init__(**values)  # pyright: ignore[reportArgumentType]
+        except ValidationError as error:
+            raise InvalidInput(self._explain("Settings", error)) from error
+
+    @classmethod
+    def _explain(cls, source: str, error: ValidationError, variables: Container[str] = ()) -> str:
+        lines: list[str] = []
+        for each in error.errors():
+            name = str(each["loc"][0])
+            field = cls.model_fields.get(name)
+            value = f", not {each['input']!r:.60}" if field is None or field.repr else ""
+            label = f"VMEMO_{name.upper()}" if name in variables else name
+            lines.append(f"{label}: {in_words(each['type'], each['msg'])}{value}")
+        return f"{source} is not valid: {'; '.join(lines)}."
 
     @classmethod
     def settings_customise_sources(

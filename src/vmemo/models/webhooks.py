@@ -45,7 +45,8 @@ def split_webhook_url(url: str) -> SplitResult:
         raise ValueError("has an invalid host or port") from None
     if parts.scheme not in _PORTS or not host or port == 0:
         raise ValueError("must be an https:// URL with a host")
-    if literal_address(host) is None and not _is_host_name(host):
+    labels = host.removesuffix(".").split(".")
+    if literal_address(host) is None and not (len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, labels))):
         raise ValueError(
             f"has an invalid host: a name has at most {_MAX_HOST} characters, each part 1 to 63 of a-z0-9_-"
         )
@@ -82,10 +83,6 @@ def names_private_host(host: str) -> bool:
     """Return True if a host is private by its name alone; other names are checked when they are resolved."""
     address = literal_address(host)
     return _names_loopback(host) if address is None else is_private(address)
-
-
-def _is_host_name(host: str) -> bool:
-    return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.removesuffix(".").split(".")))
 
 
 def _names_loopback(host: str) -> bool:
