@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from threading import current_thread, main_thread
 
 from vmemo.cli.command import CommandGroup, command
@@ -32,6 +32,7 @@ from vmemo_bench.command_options import (
     UpdatesCommandOptions,
     names,
     numbers,
+    shared_options,
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
@@ -195,13 +196,8 @@ def lives(options: LivesCommandOptions) -> None:
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
     """Measure a server under concurrent clients, with a restart halfway; needs no data."""
-    load_options = LoadOptions(
-        clients=options.clients,
-        seconds=options.seconds,
-        workers=numbers(options.workers, "--workers"),
-        restart=options.restart,
-    )
-    _run(replace(_bench_options("load", options), load=load_options), options)
+    parts = shared_options(LoadOptions, options, workers=numbers(options.workers, "--workers"))
+    _run(replace(_bench_options("load", options), load=parts), options)
 
 
 @command(
@@ -212,8 +208,7 @@ def load(options: LoadCommandOptions) -> None:
 @takes_options(ScaleCommandOptions)
 def scale(options: ScaleCommandOptions) -> None:
     """Measure a bank of a million facts, ten thousand banks, and a haystack of ten million tokens."""
-    parts = ScaleOptions(**{part.name: getattr(options, part.name) for part in fields(ScaleOptions)})
-    _run(replace(_bench_options("scale", options), scale=parts), options)
+    _run(replace(_bench_options("scale", options), scale=shared_options(ScaleOptions, options)), options)
 
 
 benchmark = CommandGroup(
@@ -242,13 +237,9 @@ benchmark = CommandGroup(
 
 def _bench_options(benchmark: BenchmarkName, options: OutputOptions) -> BenchOptions:
     """Return a run with every option of the command that `BenchOptions` has too."""
-    shared = {field.name for field in fields(BenchOptions)} & {field.name for field in fields(options)}
-    values = {name: getattr(options, name) for name in shared}
-    if "budget" in values:
-        values["budget"] = parse_budget(values["budget"])
-    for listed in values.keys() & {"conversations", "types"}:
-        values[listed] = names(values[listed])
-    return BenchOptions(benchmark=benchmark, **values)
+    bench = shared_options(BenchOptions, options, benchmark=benchmark)
+    listed = {name: names(getattr(options, name)) for name in ("conversations", "types") if hasattr(options, name)}
+    return replace(bench, budget=parse_budget(str(bench.budget)), **listed)
 
 
 def _model_options(benchmark: BenchmarkName, options: ModelCommandOptions) -> BenchOptions:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -125,7 +125,7 @@ class ModelCommandOptions(CachedOptions):
     parallel: Annotated[int, typer.Option(min=1, help="Questions answered concurrently.", rich_help_panel=_QA)] = 4
 
     def qa(self) -> QaOptions:
-        return QaOptions(answerer=self.answerer, judge=self.judge, parallel=self.parallel, max_lookups=self.max_lookups)
+        return shared_options(QaOptions, self)
 
     def llm_options(self) -> BenchModelOptions:
         return BenchModelOptions(model=self.llm, record=self.record, replay=self.replay, timeout=self.llm_timeout)
@@ -166,12 +166,8 @@ class SampleCommandOptions(ModelCommandOptions):
 
     def qa(self) -> QaOptions:
         prices = _prices(self.prices) if self.prices else ()
-        return replace(
-            super().qa(),
-            prices=(prices[0], prices[1]) if prices else None,
-            judge_prices=(prices[2], prices[3]) if len(prices) > 2 else None,
-            answers=self.answers,
-        )
+        own = (prices[0], prices[1]) if prices else None
+        return shared_options(QaOptions, self, prices=own, judge_prices=prices[2:] or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +250,7 @@ class LanguagesCommandOptions(OutputOptions):
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER]...",
+            metavar="FILE|FOLDER",
             help="Annotated conversations: .json, .jsonl or .jsonl.xz; by default a few packaged ones.",
         ),
     ] = None
@@ -298,14 +294,12 @@ class SpeedCommandOptions(OutputOptions):
     ] = None
 
     def speed(self) -> SpeedOptions:
-        return SpeedOptions(
+        return shared_options(
+            SpeedOptions,
+            self,
             sizes=SpeedOptions.sizes if self.sizes is None else numbers(self.sizes, "--sizes"),
-            queries=self.queries,
-            messages=self.messages,
             budgets=() if self.budgets is None else _budgets(self.budgets),
             banks=None if self.banks is None else () if self.banks == "0" else numbers(self.banks, "--banks"),
-            facts_per_bank=self.facts_per_bank,
-            bulk=self.bulk,
         )
 
 
@@ -325,6 +319,12 @@ class ScaleCommandOptions(OutputOptions, ScaleOptions):
     store: Store = "sqlite"
     data: Data = None
     keep_banks: KeptBanks = None
+
+
+def shared_options(kind: type[OptionsT], options: object, **others: object) -> OptionsT:
+    """Return options of another class: those of the same name, and the others that are given."""
+    own, given = ({field.name for field in fields(each)} for each in (kind, options))  # pyright: ignore[reportArgumentType]
+    return kind(**{name: getattr(options, name) for name in own & given - others.keys()}, **others)
 
 
 def takes_options(options: type[OptionsT]) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
