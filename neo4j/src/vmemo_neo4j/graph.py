@@ -31,7 +31,6 @@ class Neo4jGraph:
     wait: Callable[[Coroutine[object, object, list[list[Any]]]], list[list[Any]]]
 
     def linked(self, query: EdgeQuery, limit: int) -> Sequence[Cells]:
-        """Return source, target, its tokens, kind, direction and weight of stored links in both directions."""
         values = self._parameters(query, ids=_storable(query.facts), limit=limit, least=query.least)
         rows = self._table(
             "UNWIND $ids AS source MATCH (s:Fact {bank: $bank, id: source}) CALL (s) { "
@@ -46,7 +45,6 @@ class Neo4jGraph:
         return [(source, target, tokens, KINDS[type], *others) for source, target, tokens, type, *others in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Cells]:
-        """Return source, number, name and weight of the entities that facts mention, and of given entities."""
         return self._table(
             "CALL () { UNWIND $facts AS source MATCH (:Fact {bank: $bank, id: source})-[:MENTIONS]->(e:Entity) "
             "RETURN source, e UNION ALL "
@@ -61,7 +59,6 @@ class Neo4jGraph:
         )
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Cells]:
-        """Return number, fact and tokens of the facts of each entity that are most similar, of its newest facts."""
         values = self._parameters(query, entities=list(entities), compared=query.compared, fan=query.fan)
         return self._table(
             "UNWIND $entities AS number MATCH (e:Entity {bank: $bank, seq: number}) CALL (e) { "
@@ -74,7 +71,6 @@ class Neo4jGraph:
         )
 
     def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Cells]:
-        """Return the numbers of entities that at least `fan` of the facts mention, and of those facts."""
         return self._table(
             "UNWIND $facts AS number MATCH (f:Fact {bank: $bank, seq: number})-[:MENTIONS]->(e:Entity) "
             "WITH e, collect(number) AS facts WHERE size(facts) >= $fan",

@@ -95,7 +95,6 @@ class Neo4jBankSearch(BankSearch):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LOST_SECONDS)
 
     def prepare(self, scope: Scope, space: str | None) -> None:
-        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None:
             self.state.demand(space)
         self._filter(scope)
@@ -110,7 +109,6 @@ class Neo4jBankSearch(BankSearch):
         return filter
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
-        """Rank facts by cosine."""
         found = nearest_rows(self._tx, self._filter(scope), vector[None], self._vector_index, limit=limit, floor=floor)
         [rows] = self._wait(found)
         self._edges.remember_nearest(scope, vector, {seq: (FactId(id), tokens) for id, _, tokens, seq in rows})
@@ -137,19 +135,16 @@ class Neo4jBankSearch(BankSearch):
         return baseline
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank facts by BM25."""
         index = _WordIndex(self, "fact", self._facts, self._filter(scope))
         return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank messages by BM25."""
         if not accepts_messages(scope):
             return Ranking()
         index = _WordIndex(self, "message", self._messages, self._filter(scope))
         return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
         filter, start, end = self._filter(scope), query.during.start, query.during.end
         first, last = -(2**61) if start is None else micros_of(start), 2**61 if end is None else micros_of(end)
         closed = start is not None and end is not None
@@ -180,8 +175,6 @@ class Neo4jBankSearch(BankSearch):
         return self._wait(self._tx.table(statement, columns, **parameters))
 
     def named_entities(self, text: str) -> list[Mention]:
-        """Return the entities that a text names."""
-
         def find(names: AbstractSet[str]) -> list[list[str]]:
             return self.table(
                 "UNWIND $names AS name MATCH (n:EntityName {bank: $bank, name: name})<-[:KNOWN_AS]-(e:Entity) "
@@ -194,7 +187,6 @@ class Neo4jBankSearch(BankSearch):
         return mentions_in(text, find)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
-        """Return the standing instructions of a scope, newest first."""
         filter = self._filter(scope)
         values = filter.parameters(limit=limit)
         rows = self.table(
@@ -206,12 +198,10 @@ class Neo4jBankSearch(BankSearch):
         return [FactId(id) for (id,) in rows]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
-        """Return the edges that leave some facts and entities."""
         self.prepare(query.scope, query.space)
         return self._edges.find(Neo4jGraph(self._tx, self._filter(query.scope), self._wait), query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-        """Return token vectors in the order of the facts."""
         rows = self._by_id("id, f.token_width, f.token_vectors", facts)
         stored = {FactId(id): (width, packed) for id, width, packed in rows if packed is not None}
         return decode_tokens([stored.get(id) for id in facts])
@@ -220,16 +210,13 @@ class Neo4jBankSearch(BankSearch):
         return self.table(_FACTS_BY_ID, columns, bank=self._bank, ids=[id for id in ids if storable(id)])
 
     def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
-        """Return the links by which facts replace or outdate others."""
         return self._wait(graph.revisions(self._tx, self._filter(scope), facts))
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
         found = {row[0]: _outline(row) for row in self._by_id(_OUTLINE, facts)}
         return [found[id] for id in facts if id in found]
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         return self._wait(self._load(facts, messages))
 
     async def _load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
@@ -319,7 +306,6 @@ class _WordIndex:
         return f"vmemo_{self.kind}_words"
 
     def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
-        """Return how many texts have each word."""
         rows = self.search.table(
             "UNWIND range(0, size($words) - 1) AS place CALL (place) { "
             "CALL db.index.fulltext.queryNodes($index, $words[place], {limit: $most}) YIELD node "
@@ -332,7 +318,6 @@ class _WordIndex:
         return {keys[place]: float(texts) for place, texts in rows}
 
     def texts(self, keys: Sequence[int]) -> IndexedTexts:
-        """Return texts that have one of the words."""
         rows = self.search.table(
             f"{_CALL_INDEX} WITH node WHERE node.bank = $bank",
             "node.seq, node.words",
@@ -345,7 +330,6 @@ class _WordIndex:
         return IndexedTexts(np.array([seq for seq, _ in rows], np.int64), lengths, keys_of(words for _, words in rows))
 
     def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
-        """Return id and tokens of those texts that the scope accepts, by number."""
         values = self.filter.parameters(seqs=seqs)
         if self.kind == "fact":
             match, columns = f"(f:Fact {{bank: $bank, seq: seq}}) WHERE {self.filter.facts(values)}", "f.id, f.tokens"

@@ -117,7 +117,6 @@ class Neo4jStore:
         return await self._consistent(within)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
-        """Return for each vector the nearest current facts."""
         return await self._read(bank, search.neighbours, vectors, limit=limit, floor=floor)
 
     async def banks(self) -> list[Bank]:
@@ -129,22 +128,18 @@ class Neo4jStore:
         return await self._database.read(lambda tx: banks.find_bank(tx, bank))
 
     async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
-        """Create the bank unless it exists; return the stored one."""
         return await self._database.write(lambda tx: banks.create(tx, bank, replaces, note), repeatable=True)
 
     async def hidden_banks(self) -> list[HiddenBank]:
-        """Return the hidden banks."""
         return await self._database.read(banks.hidden)
 
     async def drop_bank(self, bank: BankId) -> bool:
-        """Delete a bank with everything in it."""
         dropped = await self._database.write_once(lambda tx: banks.drop(tx, bank))
         if dropped:
             await banks.purge(self._database)
         return dropped
 
     async def revision(self, bank: BankId) -> BankRevision:
-        """Return the revision of the bank's memories."""
         return (await self._database.read(lambda tx: bank_state(tx, bank))).bank_revision
 
     async def status(self, bank: BankId) -> Status:
@@ -152,7 +147,6 @@ class Neo4jStore:
         return await self._database.read(lambda tx: statistics.status(tx, bank))
 
     async def daily_counts(self, bank: BankId) -> list[DailyCount]:
-        """Return the numbers of messages and facts by day."""
         return await self._read(bank, statistics.daily_counts)
 
     async def optimise(self) -> None:
@@ -177,8 +171,6 @@ class Neo4jStore:
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, process_at: datetime | None = None
     ) -> set[MessageId]:
-        """Store messages durably."""
-
         async def run(tx: Transaction) -> set[MessageId]:
             key = (await bank_state(tx, bank, lock=True)).key
             stored = await append_messages(tx, key, messages)
@@ -217,8 +209,6 @@ class Neo4jStore:
         beside: Sequence[int] = (),
         except_banks: Sequence[BankId] = (),
     ) -> list[Job]:
-        """Take the oldest free jobs."""
-
         async def run(tx: Transaction) -> list[Job]:
             key = None if bank is None else (await bank_state(tx, bank)).key
             return await queue.lease(
@@ -236,30 +226,24 @@ class Neo4jStore:
         return await self._database.write_once(run)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        """Extend leases; return those that are still held."""
         return [lease for lease in leases if await self._renew(lease, seconds)]
 
     async def _renew(self, lease: Lease, seconds: float) -> bool:
         return await self._database.write(lambda tx: queue.renew(tx, lease, seconds), repeatable=True)
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
-        """Hold a bank, so that the commits of others wait."""
-
         async def run(tx: Transaction) -> Lease | None:
             return await queue.hold(tx, (await bank_state(tx, bank, lock=True)).key, owner, seconds)
 
         return await self._database.write_once(run)
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
-        """Return the queued jobs of a bank, oldest first."""
         return await self._read(bank, queue.listed, kinds)
 
     async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]:
-        """Return the messages of a selection."""
         return await self._read(bank, reads.messages_of, select)
 
     async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
-        """Return the facts of a selection."""
         return await self._read(bank, reads.facts_of, bank, select)
 
     async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
@@ -269,7 +253,6 @@ class Neo4jStore:
     async def consecutive_episodes(
         self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
     ) -> list[tuple[Episode, Episode]]:
-        """Return pairs of episodes, the second of which continues the document of the first."""
         return await self._read(bank, statistics.consecutive, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
@@ -277,35 +260,27 @@ class Neo4jStore:
         return await self._read(bank, reads.entities_of, select)
 
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """Return for each entity those it shares a fact with."""
         return await self._read(bank, reads.cooccurring, entities)
 
     async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
-        """Return the mentions of entities, in the order of their facts."""
         return await self._read(bank, reads.entity_mentions, entities, named=named)
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
-        """Return all merges in the order they were made."""
         return await self._read(bank, memories.merges)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
-        """Return the links that leave these facts, or all."""
         return await self._read(bank, reads.links_of, facts)
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
-        """Return the confidence changes of one opinion, or of all, oldest first."""
         return await self._read(bank, memories.confidence_changes, opinion)
 
     async def retention_scores(
         self, bank: BankId, *, after: FactId | None = None, limit: int = 500
     ) -> list[RetentionScore]:
-        """Return the retention scores of facts in the order they were mentioned."""
         return await self._read(bank, statistics.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
-        """Return the former profiles of the bank, oldest first."""
         return await self._read(bank, banks.former_profiles)
 
     async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
-        """Return the webhooks of a bank, oldest first."""
         return await self._read(bank, queue.webhooks)

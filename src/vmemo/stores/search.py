@@ -399,7 +399,7 @@ class BankSearch(BankReader, ABC):
 
     @abstractmethod
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts of an interval."""
+        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
 
     @abstractmethod
     def named_entities(self, text: str) -> list[Mention]:

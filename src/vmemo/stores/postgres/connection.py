@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,6 @@ import asyncpg
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from pydantic import JsonValue
 from sqlalchemy import Connection, event
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, DisconnectionError, TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -32,7 +30,6 @@ from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, Vm
 from vmemo.stores.sql.bank_rows import WRITES
 from vmemo.stores.sql.filters import Parameters
 from vmemo.stores.sql.queue import CHANNEL
-from vmemo.stores.sql.statements import STATEMENTS, SharedDialect
 from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
 from vmemo.stores.values import storable
 
@@ -287,22 +284,6 @@ def fetch_built(connection: Connection, build: Sql) -> list[Sequence[Any]]:
     return fetch(connection, statement, *values.values)
 
 
-DIALECT = "postgresql+vmemo"
-"""The first part of a URL that selects `PostgresDialect`."""
-
-
-class PostgresDialect(SharedDialect, PGDialect_asyncpg):
-    """Compiles alike for every database of a server version; the first connection finds it out."""
-
-    supports_statement_cache = True
-
-    def compiled_for(self) -> Hashable:
-        return self.server_version_info, vars(self).get("_backslash_escapes")
-
-
-registry.register(DIALECT.replace("+", "."), __name__, PostgresDialect.__name__)
-
-
 LISTENING_FACTOR = 8.0
 """Factor of the poll interval while notifications arrive: jobs that become due or free later are not notified."""
 RECONNECT_SECONDS = 1.0
@@ -516,7 +497,7 @@ class PostgresPool:
 
     def _create(self) -> AsyncEngine:
         engine = create_async_engine(
-            f"{DIALECT}://",
+            "postgresql+asyncpg://",
             connect_args={"async_creator_fn": self._open, **_UNNAMED_STATEMENTS},
             pool_size=self.size,
             max_overflow=0,
@@ -525,7 +506,6 @@ class PostgresPool:
             pool_use_lifo=True,
             # Errors must not contain the text of users.
             hide_parameters=True,
-            execution_options={"compiled_cache": STATEMENTS},
         )
         event.listen(engine.sync_engine, "checkout", _demand_open)
         return engine

@@ -51,8 +51,6 @@ class PostgresGraph:
     filter: ScopeFilter
 
     def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
-        """Return source, target, its tokens, kind, direction and weight of stored links."""
-
         def statement(values: Parameters) -> str:
             bank = values.add(self.filter.bank, "bigint")
             return f"""
@@ -75,13 +73,10 @@ WHERE given.bank = {bank} AND given.id = ANY({values.add(_storable(query.facts),
         return [(*first, LINK_KINDS[int(kind)], onward, weight) for *first, kind, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
-        """Return source, number, name and weight of the entities that facts mention, and of given entities."""
         nodes = _storable(query.facts), _storable(query.entities)
         return fetch(self.connection, _ENTITIES_OF_NODES, self.filter.bank, *nodes, query.common, query.least)
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
-        """Return the entity, fact and tokens of the facts of each entity that are most similar, of its newest facts."""
-
         def statement(values: Parameters) -> str:
             bank, given = values.add(self.filter.bank, "bigint"), values.add(entities, "bigint[]")
             vector = query.vector.tolist()
@@ -101,7 +96,6 @@ SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(enti
         return fetch_built(self.connection, statement)
 
     def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
-        """Return the entities that at least `fan` of the facts mention, each with those facts."""
         return fetch(self.connection, _MENTIONED_BY, self.filter.bank, list(facts), fan)
 
     def _reachable(self, values: Parameters, query: EdgeQuery, vector: Sequence[float]) -> str:

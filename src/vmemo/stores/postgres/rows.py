@@ -56,23 +56,19 @@ class PostgresSearchIndex:
     """The search index, written in the transaction that writes the rows."""
 
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        """Index new facts by vector and words."""
         if new:
             _add_vectors(connection, bank, [(seq, item.encoding) for seq, item in new])
             words = [(seq, fact_words(item.fact.text, item.fact.context)) for seq, item in new]
             _add_words(connection, "fact", bank, words)
 
     def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
-        """Index messages by their words."""
         _add_words(connection, "message", bank, [(seq, terms(content)) for seq, content in new])
 
     def drop_bank(self, connection: Connection, bank: int) -> None:
-        """Remove all facts and messages of a bank."""
         for table in search.sorted_tables:
             connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
 
     def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
         seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
         if not seqs.keys() <= new.keys():
             return False
@@ -83,22 +79,18 @@ class PostgresSearchIndex:
         return True
 
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
-        """Remove messages from the word index."""
         statement = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
         seqs = connection.exec_driver_sql(statement, (bank, list(messages))).scalars()
         _drop_words(connection, "message", bank, seqs)
 
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
-        """Remove facts by row number."""
         _drop_words(connection, "fact", bank, facts)
         _drop_vectors(connection, bank, facts)
 
     def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
-        """Remove messages by row number."""
         _drop_words(connection, "message", bank, messages)
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Return the vectors of facts by number."""
         statement = "SELECT seq, halfvec_send(embedding) FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])"
         found = connection.exec_driver_sql(statement, (bank, list(seqs)))
         # Two bytes of dimension and two unused ones stand before the numbers.

@@ -87,7 +87,6 @@ class PostgresBankSearch(BankSearch):
         return self._connection
 
     def prepare(self, scope: Scope, space: str | None) -> None:
-        """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
         if space is not None:
             self._state.demand(space)
         self._filter_of(scope)
@@ -99,7 +98,6 @@ class PostgresBankSearch(BankSearch):
         return self._filter
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
-        """Rank facts by cosine."""
         numbers = vector.tolist()
         found = self._nearest_rows(self._filter_of(scope), numbers, limit=limit, floor=floor)
         self._edges.remember_nearest(scope, vector, {row[3]: (FactId(row[0]), row[2]) for row in found})
@@ -187,19 +185,16 @@ SELECT cosine FROM (
         return float(found or 0.0)
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank facts by BM25."""
         index = _WordIndex(self._by_search, "fact", self._sizes.facts, self._filter_of(scope))
         return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank messages by BM25."""
         if not accepts_messages(scope):
             return Ranking()
         index = _WordIndex(self._by_search, "message", self._sizes.messages, self._filter_of(scope))
         return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
         filter, vector = self._filter_of(scope), query.vector.tolist()
         found = fetch_built(self._by_search, lambda values: _during(values, filter, query, vector, limit))
         return Ranking.of([Scored(FactId(id), score, tokens) for id, score, tokens in found], self._baseline(vector))
@@ -213,27 +208,22 @@ SELECT cosine FROM (
         return [FactId(id) for (id,) in found]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
-        """Return the edges that leave some facts and entities."""
         self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
         return self._edges.find(graph.PostgresGraph(self._by_key, filter), query)
 
     def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-        """Return token vectors in the order of the facts."""
         return rows.token_vectors(self._by_key, self._bank, facts)
 
     def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
-        """Return the links by which facts replace or outdate others."""
         return graph.revisions(self._by_key, self._filter_of(scope), facts)
 
     def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         found, titles = rows.facts_with_titles(self._by_key, self._bank, self._name, facts)
         said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
         return Loaded(facts=found, messages=said, titles=titles)
 
     def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
-        """Return the outlines of facts in the order of the ids."""
         return rows.outlines(self._by_key, self._bank, facts)
 
 
@@ -329,7 +319,6 @@ SELECT key, (
         }
 
     def texts(self, keys: Sequence[int]) -> IndexedTexts:
-        """Return texts that have one of the words."""
         statement = (
             f"SELECT seq, array_send(words) FROM {self.kind}_words WHERE bank = $1 AND words && $2::integer[] LIMIT $3"
         )
@@ -340,7 +329,6 @@ SELECT key, (
         return IndexedTexts(seqs, np.array(lengths, np.int64), elements["value"].astype(np.int32))
 
     def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
-        """Return id and tokens of those texts that the scope accepts, by number."""
         is_fact = self.kind == "fact"
         tokens, condition = ("tokens", self.filter.facts) if is_fact else (_MESSAGE_TOKENS, self.filter.messages)
 

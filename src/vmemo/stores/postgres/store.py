@@ -101,7 +101,6 @@ class PostgresStore(SqlStore[PostgresPool]):
         await self._connections.close()
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
-        """Wait until any process queues work."""
         return await self._database.notified(seconds, heard)
 
     async def append(
@@ -166,7 +165,6 @@ class PostgresStore(SqlStore[PostgresPool]):
         return PostgresBankSearch(connection, bank, index_from=self._index_from)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
-        """Return for each vector the nearest current facts."""
         return await self._database.read(lambda c: self._search(c, bank).neighbours(vectors, limit=limit, floor=floor))
 
     async def drop_bank(self, bank: BankId) -> bool:

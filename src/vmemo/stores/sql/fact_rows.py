@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import get_args
 
-from sqlalchemy import BigInteger, Connection, Integer, Table, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import (
@@ -28,7 +28,7 @@ from vmemo.models import (
     MessageId,
     RevisionKind,
 )
-from vmemo.models.changes import AddedSource, Changes, EntityMention, FactClosure, MergeRecord, NewFact
+from vmemo.models.changes import AddedSource, Changes, EntityMention, MergeRecord, NewFact
 from vmemo.models.search import FactOutline
 from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import statements
@@ -64,6 +64,7 @@ from vmemo.stores.sql.statements import (
     row_values,
     save_rows,
     seqs_of,
+    update_row,
 )
 from vmemo.stores.values import dump, instant, metadata_of, micros, micros_or_none, missing_reference, names_of
 from vmemo.text.names.compare import folded_names, name_runs
@@ -153,37 +154,6 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
     insert_cells(connection, links, ("bank", "source", "target", "kind", "weight"), values)
 
 
-def close_facts(connection: Connection, bank: int, closings: Sequence[FactClosure], revision: int) -> None:
-    """Set when facts stopped being true or believed; an end that is not given stays as it is."""
-    known = _numbers(connection, bank, (closing.fact for closing in closings))
-    rows = [
-        {
-            "number": known[closing.fact],
-            "of": bank,
-            "invalid": micros_or_none(closing.invalid_at),
-            "expired": micros_or_none(closing.expired_at),
-            "at": revision,
-        }
-        for closing in closings
-    ]
-    if rows:
-        connection.execute(_CLOSE, rows)
-
-
-_CLOSE = (
-    update(facts)
-    .where(
-        statements.bank_column(facts) == bindparam("of", type_=BigInteger),
-        facts.c.seq == bindparam("number", type_=BigInteger),
-    )
-    .values(
-        invalid_at=func.coalesce(bindparam("invalid", type_=BigInteger), facts.c.invalid_at),
-        expired_at=func.coalesce(bindparam("expired", type_=BigInteger), facts.c.expired_at),
-        revision=bindparam("at", type_=Integer),
-    )
-)
-
-
 def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> None:
     """Add messages and episodes that state a fact; known ones stay as they are."""
     if not sourced:
@@ -208,30 +178,38 @@ def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource
     insert_all(connection, sources, rows)
 
 
-def set_successors(connection: Connection, bank: int, successors: Mapping[FactId, FactId], revision: int) -> None:
-    """Let stored facts supersede others; one that supersedes a fact already stays as it is."""
-    known = _numbers(connection, bank, (*successors, *successors.values()))
+def update_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
+    """Close and reopen facts, let them replace others, pin them, and set their expiry."""
+    new: dict[FactId, Values] = defaultdict(dict)
+    for closing in changes.closures:
+        # An end that is not given stays as it is.
+        ends = {"invalid_at": closing.invalid_at, "expired_at": closing.expired_at}
+        new[closing.fact] |= {name: micros(time) for name, time in ends.items() if time is not None}
+    known = _numbers(connection, bank, [*new, *changes.successors, *changes.successors.values()])
+    for id, old in _successors(connection, bank, changes.successors).items():
+        new[id]["supersedes"] = old
+    for id in changes.reopened:
+        new[id] |= {"invalid_at": None, "expired_at": None}
+    for id, replaced in changes.rewired.items():
+        new[id]["supersedes"] = replaced
+    for id, pinned in changes.pinned.items():
+        new[id]["pinned"] = int(pinned)
+    for id, expiry in changes.expiries.items():
+        new[id]["expires_at"] = micros_or_none(expiry)
+    known |= seqs_of(connection, facts, bank, new.keys() - known.keys())
+    for id in new.keys() & known.keys():
+        update_row(connection, facts, {**new[id], "revision": revision}, bank=bank, seq=known[id])
+
+
+def _successors(connection: Connection, bank: int, successors: Mapping[FactId, FactId]) -> dict[FactId, FactId]:
+    """Return the facts that come to supersede others; one that supersedes a fact already stays as it is."""
     for new, old in successors.items():
         if new == old:
             raise InvalidInput(f"The fact {new!r} can't replace itself. Nothing was written.")
-        statement = update(facts).where(statements.by_number(facts, bank, known[new]), facts.c.supersedes.is_(None))
-        connection.execute(statement.values(supersedes=old, revision=revision))
-
-
-def update_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
-    """Remove the ends of facts, let them replace other facts than before, pin them, and set their expiry."""
-    new: dict[FactId, Values] = defaultdict(dict)
-    for id in changes.reopened:
-        new[id] |= {"invalid_at": None, "expired_at": None}
-    for id, old in changes.rewired.items():
-        new[id]["supersedes"] = old
-    for id, pinned in changes.pinned.items():
-        new[id]["pinned"] = int(pinned)
-    for id, time in changes.expiries.items():
-        new[id]["expires_at"] = micros_or_none(time)
-    for id, values in new.items():
-        own = facts.c.bank == bank, facts.c.id == id
-        connection.execute(update(facts).where(*own).values(**values, revision=revision))
+    if not successors:
+        return {}
+    free = facts.c.bank == bank, among(facts.c.id, successors), facts.c.supersedes.is_(None)
+    return {id: successors[id] for id in connection.execute(select(facts.c.id).where(*free)).scalars()}
 
 
 def change_confidence(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
@@ -242,8 +220,7 @@ def change_confidence(connection: Connection, bank: int, new: Sequence[Confidenc
     _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
     insert_all(connection, confidence_changes, [_history_row(bank, known[step.opinion], step) for step in new])
     for step in new:
-        opinion = update(facts).where(statements.by_number(facts, bank, known[step.opinion]))
-        connection.execute(opinion.values(confidence=step.after))
+        update_row(connection, facts, {"confidence": step.after}, bank=bank, seq=known[step.opinion])
 
 
 def record_confidence_history(connection: Connection, bank: int, past: Sequence[ConfidenceChange]) -> None:
@@ -327,8 +304,7 @@ def _drop_evidence(connection: Connection, bank: int, ids: set[FactId]) -> None:
         known = names_of(evidence)
         left = [id for id in known if id not in ids]
         if len(left) < len(known):
-            change = update(confidence_changes).where(statements.by_number(confidence_changes, bank, seq))
-            connection.execute(change.values(evidence=dump(left), reason=""))
+            update_row(connection, confidence_changes, {"evidence": dump(left), "reason": ""}, bank=bank, seq=seq)
 
 
 def drop_context(

@@ -13,9 +13,8 @@ on PostgreSQL; SQLite finds a row by its number alone, and must not choose the b
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections import namedtuple
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
@@ -50,7 +49,6 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
-from sqlalchemy.util import LRUCache
 
 from vmemo.models.records import Record
 from vmemo.stores.values import dump, micros, missing_reference, storable
@@ -366,6 +364,11 @@ def save_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, 
     return {**known, **insert_rows(connection, table, [row for row in rows if row["id"] not in known])}
 
 
+def update_row(connection: Connection, table: Table, values: Mapping[str, Cell], *, bank: int, seq: int) -> None:
+    """Set columns of the row of a bank with this number."""
+    _update(table).execute(connection, {**values, "of_bank": bank, "of_seq": seq})
+
+
 @cache
 def _update(table: Table) -> Prepared:
     of, which = bindparam("of_bank", type_=BigInteger), bindparam("of_seq", type_=BigInteger)
@@ -398,28 +401,3 @@ def fetch(connection: Connection, statement: str, *parameters: float | str | byt
 def execute(connection: Connection, statement: str, *parameters: float | str | bytes) -> int:
     """Run a statement of SQLite's own, and return the number of the row that it inserted."""
     return _run_in_driver(connection, statement, parameters).lastrowid or 0
-
-
-STATEMENTS: LRUCache[object, object] = LRUCache(1000)
-"""The compiled statements of all engines: a process with one file per user compiles each statement once.
-
-Otherwise opening a file, a retain and a recall take a quarter more time. The dialect is part of each key.
-"""
-
-
-class SharedDialect(ABC):
-    """Mixin of a dialect that equals the others of its class that compile alike."""
-
-    @abstractmethod
-    def compiled_for(self) -> Hashable:
-        """Return the properties of driver and server that decide how statements are compiled."""
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.compiled_for()))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, SharedDialect)
-            and type(other) is type(self)
-            and other.compiled_for() == self.compiled_for()
-        )

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.util import LRUCache
 
 from vmemo.errors import DatabaseReplaced, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported, VmemoError
 from vmemo.stores.sql.bank_rows import DELETION, WRITES
-from vmemo.stores.sql.statements import STATEMENTS, SharedDialect
 from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey, KeySource, rekey_file
 from vmemo.sync import ProcessGuard
 
@@ -57,16 +57,21 @@ DRIVER = "sqlite+vmemo"
 """The first part of a URL that selects this dialect."""
 
 
-class SqliteDialect(SharedDialect, SQLiteDialect_pysqlite):
-    """Compiles alike for every file that the same driver opens."""
+class SqliteDialect(SQLiteDialect_pysqlite):
+    """Equals the dialects of other files that the same driver opens, so that all share their compiled statements."""
 
     supports_statement_cache = True
 
-    def compiled_for(self) -> Hashable:
-        return self.dbapi
+    def __hash__(self) -> int:
+        return hash(self.dbapi)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SqliteDialect) and other.dbapi is self.dbapi
 
 
 registry.register(DRIVER.replace("+", "."), __name__, SqliteDialect.__name__)
+STATEMENTS: LRUCache[object, object] = LRUCache(1000)
+"""Compiled statements of all files: compiling them for each would take a process with many a quarter more time."""
 
 VACUUM_AT_ONCE = 64 * 1024**2
 """Bytes of a file that is rewritten at once, in about 0.4 s of CPU time; a larger one waits for maintenance."""
