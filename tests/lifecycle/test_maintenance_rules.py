@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from vmemo.lifecycle.maintain import faded, join_changes, settled, strength, with_narratives
-from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
+from vmemo.lifecycle.maintain import Line, consecutive, faded, join_changes, settled, strength, with_narratives
+from vmemo.models import BankRevision, Episode, FactId, RetentionScore, utc_now
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.records import shifted
 from vmemo.models.results import Job
-from vmemo_conformance.samples import BANK, a_fact, a_message, an_episode, day
+from vmemo_conformance.samples import BANK, START, a_fact, a_message, an_episode, day
 
 
 def extraction_of(episode: str) -> Job:
@@ -80,3 +80,53 @@ def test_a_fact_loses_half_of_its_importance_in_a_half_life() -> None:
 def test_weak_facts_fade_unless_they_changed_an_opinion() -> None:
     scores = [score("weak", age=20), score("strong"), score("evidence", age=20), score("recalled", age=20, recalls=5)]
     assert faded(scores, {FactId("evidence")}, below=0.3, half_life=10, now=day(1)) == ["weak"]
+
+
+class Talk:
+    """Episodes with a message at each of some minutes."""
+
+    def __init__(self) -> None:
+        self.episodes: list[Episode] = []
+        self.lines: list[Line] = []
+
+    def add(self, topic: str, *minutes: int, document: str | None = "talk", waiting: bool = False) -> str:
+        times = [START + timedelta(minutes=at) for at in minutes]
+        said = [a_message(f"{topic} {at}", timestamp=at, document=document) for at in times]
+        self.lines += [Line(message.id, message.timestamp, document, waiting) for message in said]
+        self.episodes.append(an_episode(topic, said))
+        return self.episodes[-1].id
+
+    def pairs(self, *, largest: int = 25) -> list[tuple[str, str]]:
+        found = consecutive(self.episodes, self.lines, gap=timedelta(minutes=30), largest=largest)
+        return [(one.id, other.id) for one, other in found]
+
+
+def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs() -> None:
+    talk = Talk()
+    one, two, three = talk.add("tulips", 0, 5), talk.add("roses", 10, 20), talk.add("lilies", 50)
+    talk.add("far", 81)
+    talk.add("letters", 52, document="letters")
+    assert talk.pairs() == [(one, two), (two, three)]
+
+
+def test_paired_episodes_are_small_and_fully_processed() -> None:
+    talk = Talk()
+    one, two = talk.add("tulips", 0, 1, 2), talk.add("roses", 3, 4)
+    talk.add("lilies", 5, waiting=True)
+    assert talk.pairs(largest=5) == [(one, two)]
+    assert talk.pairs(largest=4) == []
+
+
+def test_messages_without_a_document_are_one_document_and_those_without_an_episode_separate_nothing() -> None:
+    talk = Talk()
+    one = talk.add("tulips", 0, document=None)
+    alone = a_message("hm", timestamp=START + timedelta(minutes=1))
+    talk.lines.append(Line(alone.id, alone.timestamp, None, waiting=False))
+    two = talk.add("roses", 2, document=None)
+    assert talk.pairs() == [(one, two)]
+
+
+def test_interleaved_episodes_are_a_pair_once() -> None:
+    talk = Talk()
+    one, two = talk.add("tulips", 0, 4), talk.add("roses", 2, 6)
+    assert talk.pairs() == [(one, two)]

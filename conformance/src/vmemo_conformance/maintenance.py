@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 
 from vmemo.models import BankRevision, Episode, Fact, Message, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
-from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo_conformance.queue import HOUR, LONG, a_lease, lease_of, queue_jobs
 from vmemo_conformance.samples import (
@@ -31,54 +29,9 @@ from vmemo_conformance.samples import (
 )
 from vmemo_conformance.suite import StoreSuite, on_store
 
-GAP = timedelta(minutes=30)
-
 
 class MaintenanceConformance(StoreSuite):
     """The reads and commits that maintenance needs."""
-
-    @on_store
-    async def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs(self, store: Store) -> None:
-        one = await _read(store, "tulips", 0, 5)
-        two = await _read(store, "roses", 10, 20)
-        three = await _read(store, "lilies", 50)
-        await _read(store, "far", 81)
-        await _read(store, "letters", 52, document="letters")
-        assert await _pairs(store) == [(one.id, two.id), (two.id, three.id)]
-
-    @on_store
-    async def test_paired_episodes_are_small_and_fully_processed(self, store: Store) -> None:
-        one = await _read(store, "tulips", 0, 1, 2)
-        two = await _read(store, "roses", 3, 4)
-        waiting = a_message("lilies", timestamp=_at(5), document="talk")
-        await store.append(BANK, [waiting])
-        grouped = replace(await a_batch(store), pending=[waiting.id], becomes="grouped")
-        assert await store.commit(replace(grouped, episodes=[an_episode("lilies", [waiting])]))
-        assert await _pairs(store, largest=5) == [(one.id, two.id)]
-        assert await _pairs(store, largest=4) == []
-
-    @on_store
-    async def test_ungrouped_messages_between_two_episodes_do_not_separate_them(self, store: Store) -> None:
-        one = await _read(store, "tulips", 0)
-        await store.append(BANK, [a_message("hm", timestamp=_at(1), document="talk", state="raw")])
-        two = await _read(store, "roses", 2)
-        assert await _pairs(store) == [(one.id, two.id)]
-
-    @on_store
-    async def test_interleaved_episodes_are_a_pair_once(self, store: Store) -> None:
-        one = await _read(store, "tulips", 0, 4)
-        two = await _read(store, "roses", 2, 6)
-        assert await _pairs(store) == [(one.id, two.id)]
-
-    @on_store
-    async def test_pairs_are_paged_in_order_of_their_ends(self, store: Store) -> None:
-        told = [await _read(store, f"topic {n}", n) for n in range(5)]
-        seen: list[tuple[str, str]] = []
-        mark: Episode | None = None
-        while page := await store.consecutive_episodes(BANK, gap=GAP, largest=25, after=mark, limit=2):
-            seen += [(one.id, other.id) for one, other in page]
-            mark = page[-1][1]
-        assert seen == [(one.id, other.id) for one, other in pairwise(told)]
 
     @on_store
     async def test_a_joined_episode_has_the_messages_and_facts_of_both(self, store: Store) -> None:
@@ -143,20 +96,6 @@ class MaintenanceConformance(StoreSuite):
         held = await a_lease(store, "quick", kind="maintain")
         assert not await _join(store, _united(one, two), two, lease=lost)
         assert await _join(store, _united(one, two), two, lease=held)
-
-    @on_store
-    async def test_old_episodes_with_long_narratives_are_found(self, store: Store) -> None:
-        long = await _read(store, "tulips", 0, narrative="t" * 300)
-        await _read(store, "short", 1, narrative="r" * 200)
-        fresh = await _read(store, "lilies", 24 * 60, narrative="l" * 300)
-        assert await store.episodes(
-            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(2)))
-        ) == [long]
-        both = await store.episodes(BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3))))
-        assert both == [long, fresh]
-        assert await store.episodes(
-            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3), after=long))
-        ) == [fresh]
 
     @on_store
     async def test_retention_scores_include_what_keeps_a_fact(self, store: Store) -> None:
@@ -242,11 +181,6 @@ class MaintenanceConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
         before, now = await snapshot(store), await store.revision(OTHER)
-        assert await store.consecutive_episodes(OTHER, gap=GAP, largest=25) == []
-        assert (
-            await store.episodes(OTHER, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(9))))
-            == []
-        )
         assert await store.retention_scores(OTHER) == []
         assert await store.commit(Changes(bank=OTHER, revision=now, deleted=Deletions(episodes=[one.id, two.id])))
         assert await snapshot(store) == before
@@ -295,8 +229,3 @@ async def _join(
         deleted=Deletions(episodes=[absorbed.id]),
     )
     return await store.commit(changes)
-
-
-async def _pairs(store: Store, *, largest: int = 25) -> Sequence[tuple[str, str]]:
-    found = await store.consecutive_episodes(BANK, gap=GAP, largest=largest)
-    return [(one.id, other.id) for one, other in found]

@@ -9,7 +9,7 @@ from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, 
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.values import UNPROCESSED, instant, storable
+from vmemo.stores.values import instant, storable
 from vmemo.text.names.compare import fold_name
 from vmemo_neo4j import index
 from vmemo_neo4j.connection import Transaction
@@ -226,28 +226,13 @@ async def episodes_of(tx: Transaction, bank: str, wanted: EpisodeSelect) -> list
 
 
 def _episode_query(bank: str, wanted: EpisodeSelect) -> CypherSelect:
-    query, condensable = CypherSelect(bank, "Episode", "p"), wanted.condensable
+    query = CypherSelect(bank, "Episode", "p")
     if wanted.messages is not None:
         query.match = "MATCH (p:Episode)-[:CONTAINS]->(m:Message {bank: $bank}) WHERE m.id IN $messages WITH DISTINCT p"
         query.require("p.bank = $bank", messages=list(wanted.messages))
-    if condensable is None:
-        query.continue_after(wanted.after, newest_by="ended_at" if wanted.last_first else None)
-    else:
-        query.require("p.ended_at < $before", before=condensable.ended_before)
-        query.require("size(p.narrative) > $characters", characters=condensable.characters)
-        if condensable.after is not None:
-            # The first condition can use the index.
-            later = "p.ended_at >= $mark_end AND (p.ended_at > $mark_end OR p.id > $mark)"
-            query.require(later, mark_end=condensable.after.ended_at, mark=condensable.after.id)
-        query.require(processed("p"), unprocessed=list(UNPROCESSED))
-        query.order = "p.ended_at, p.id"
+    query.continue_after(wanted.after, newest_by="ended_at" if wanted.last_first else None)
     query.limit(wanted.limit)
     return query
-
-
-def processed(episode: str) -> str:
-    """Return the condition of episodes without a message that waits to be processed."""
-    return f"NOT EXISTS {{ MATCH ({episode})-[:CONTAINS]->(w:Message) WHERE w.state IN $unprocessed }}"
 
 
 async def entities_of(tx: Transaction, bank: str, wanted: EntitySelect) -> list[Entity]:

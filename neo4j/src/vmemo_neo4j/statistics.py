@@ -1,22 +1,21 @@
-"""Reports of a bank: its status, counts by day, retention scores, and episodes that may be joined."""
+"""Reports of a bank: its status, counts by day, and retention scores."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, get_args
 
-from vmemo.models import BankId, Episode, FactId, JobKind, RetentionScore, utc_now
+from vmemo.models import BankId, FactId, JobKind, RetentionScore, utc_now
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Status
-from vmemo.models.select import EpisodeSelect
 from vmemo.ports import BankNotFound
 from vmemo.stores.values import UNPROCESSED, instant
-from vmemo_neo4j import banks, reads
+from vmemo_neo4j import banks
 from vmemo_neo4j.banks import bank_state
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.nodes import instant_or_none, micros
 from vmemo_neo4j.queue import EXCLUSIVE
-from vmemo_neo4j.reads import CURRENT, processed
+from vmemo_neo4j.reads import CURRENT
 from vmemo_neo4j.schema import LINK_TYPES
 
 _KINDS: Final[tuple[JobKind, ...]] = get_args(JobKind)
@@ -110,46 +109,6 @@ async def _backlog(tx: Transaction, bank: str) -> tuple[Backlog, ...]:
                 )
             )
     return tuple(found)
-
-
-_CONSECUTIVE = f"""
-MATCH (later:Episode {{bank: $bank}})
-WHERE $end IS NULL OR later.ended_at > $end OR (later.ended_at = $end AND later.id > $mark)
-CALL (later) {{
-    MATCH (later)-[:CONTAINS]->(m:Message) RETURN m AS first ORDER BY m.timestamp, m.seq LIMIT 1
-}}
-CALL (later, first) {{
-    MATCH (m:Message {{bank: $bank}})<-[:CONTAINS]-(p:Episode)
-    WHERE m.timestamp >= first.timestamp - $gap AND m.timestamp <= first.timestamp
-    AND (m.timestamp < first.timestamp OR m.seq < first.seq)
-    AND (m.document = first.document OR (m.document IS NULL AND first.document IS NULL)) AND p <> later
-    RETURN p AS earlier ORDER BY m.timestamp DESC, m.seq DESC LIMIT 1
-}}
-WITH earlier, later
-WHERE COUNT {{ (earlier)-[:CONTAINS]->() }} + COUNT {{ (later)-[:CONTAINS]->() }} <= $largest
-AND {processed("earlier")} AND {processed("later")}
-WITH earlier, later ORDER BY later.ended_at, later.id LIMIT $limit
-"""
-
-
-async def consecutive(
-    tx: Transaction, bank: str, *, gap: timedelta, largest: int, after: Episode | None, limit: int
-) -> list[tuple[Episode, Episode]]:
-    """Return pairs of processed episodes, the second of which continues the document of the first."""
-    pairs = await tx.table(
-        _CONSECUTIVE,
-        "earlier.id, later.id",
-        bank=bank,
-        gap=gap,
-        largest=largest,
-        end=None if after is None else after.ended_at,
-        mark=None if after is None else after.id,
-        unprocessed=list(UNPROCESSED),
-        limit=limit,
-    )
-    ids = dict.fromkeys(id for pair in pairs for id in pair)
-    found = {each.id: each for each in await reads.episodes_of(tx, bank, EpisodeSelect(ids=list(ids)))}
-    return [(found[earlier], found[later]) for earlier, later in pairs]
 
 
 _SCORES = f"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 from vmemo.errors import VmemoError
@@ -249,11 +249,6 @@ class Neo4jStore:
     async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
         """Return the episodes of a selection."""
         return await self._read(bank, reads.episodes_of, select)
-
-    async def consecutive_episodes(
-        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
-    ) -> list[tuple[Episode, Episode]]:
-        return await self._read(bank, statistics.consecutive, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
         """Return the entities of a selection."""

@@ -6,10 +6,11 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set as AbstractSet
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -18,14 +19,26 @@ from vmemo.errors import LLMFailed
 from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
-from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, RetentionScore, utc_now
+from vmemo.models import (
+    BankId,
+    BankRevision,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Message,
+    MessageId,
+    RetentionScore,
+    utc_now,
+)
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
 from vmemo.models.search import Vectors
-from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.settings import Settings
 from vmemo.ports import Embedder, Store
+from vmemo.ports.store import paged
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment
 from vmemo.retain.llm_answers import LineNumber, ShortText
@@ -33,9 +46,9 @@ from vmemo.retain.llm_pipeline import LeaseLost, require_lease
 from vmemo.retain.write_plan import embed_messages
 
 PAGE = 500
-"""Facts or messages that are read together."""
+"""Records that are read together."""
 PAIRS = 50
-"""Pairs of episodes that are read together."""
+"""Pairs of episodes that are compared before the lease is renewed."""
 ENOUGH_RECALLS = 5
 """Recalls that keep a fact from fading, however old it is, as long as `maintenance_fade_below` is 1 or less."""
 
@@ -107,39 +120,45 @@ class _Maintenance:
 
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
-        store, last, count = self.context.store, None, 0
-        settings = self.context.settings
-        while pairs := await store.consecutive_episodes(
-            self.bank, gap=settings.episode_gap, largest=settings.episode_messages, after=last, limit=PAIRS
-        ):
-            await self.require_lease()
-            part_of: dict[EpisodeId, Episode] = {}
-            for first, second in pairs:
-                kept = await join(self.bank, part_of.get(first.id, first), second, self.context, self.lease)
-                if kept is not None:
-                    count += 1
-                    part_of[second.id] = part_of[kept.id] = kept
-            last = pairs[-1][1]
+        settings, count = self.context.settings, 0
+        episodes, lines = await self._episodes(), await self._lines()
+        part_of: dict[EpisodeId, Episode] = {}
+        pairs = consecutive(episodes, lines, gap=settings.episode_gap, largest=settings.episode_messages)
+        for number, (first, second) in enumerate(pairs):
+            if number % PAIRS == 0:
+                await self.require_lease()
+            kept = await join(self.bank, part_of.get(first.id, first), second, self.context, self.lease)
+            if kept is not None:
+                count += 1
+                part_of[second.id] = part_of[kept.id] = kept
         return count
 
+    async def _episodes(self) -> list[Episode]:
+        page = EpisodeSelect(limit=PAGE)
+        pages = paged(lambda after: self.context.store.episodes(self.bank, replace(page, after=after)))
+        return [episode async for episode in pages]
+
+    async def _lines(self) -> list[Line]:
+        page = MessageSelect(limit=PAGE)
+        pages = paged(lambda after: self.context.store.messages(self.bank, replace(page, after=after)))
+        return [Line(each.id, each.timestamp, each.document, is_waiting(each)) async for each in pages]
+
     async def shorten(self, days: float) -> int:
-        """Shorten the narratives of episodes that ended that many days ago; return how many."""
-        store, last, count = self.context.store, None, 0
-        before = shifted(self.now, -days * 86_400)
-        while old := await store.episodes(
-            self.bank,
-            EpisodeSelect(
-                condensable=Condensable(characters=SHORT_NARRATIVE, ended_before=before, after=last),
-                limit=EPISODES_PER_CALL,
-            ),
-        ):
+        """Shorten the narratives of processed episodes that ended that many days ago; return how many."""
+        store, count, before = self.context.store, 0, shifted(self.now, -days * 86_400)
+        long = [episode for episode in await self._episodes() if len(episode.narrative) > SHORT_NARRATIVE]
+        ended = sorted((episode for episode in long if episode.ended_at < before), key=_end)
+        for start in range(0, len(ended), EPISODES_PER_CALL):
             await self.require_lease()
+            some = ended[start : start + EPISODES_PER_CALL]
+            said = await store.messages(self.bank, MessageSelect(ids=[id for each in some for id in each.messages]))
+            waiting = {message.id for message in said if is_waiting(message)}
+            old = [episode for episode in some if waiting.isdisjoint(episode.messages)]
             llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
-            narratives = await shorten(old, self.context.embedder, llm)
+            narratives = await shorten(old, self.context.embedder, llm) if old else []
             if llm is not None:
                 await store.commit(Changes(bank=self.bank, spending=llm.spending))
             count += await self._save_narratives(old, narratives)
-            last = old[-1]
         return count
 
     async def _save_narratives(self, old: Sequence[Episode], narratives: Sequence[str]) -> int:
@@ -169,6 +188,56 @@ class _Maintenance:
                     continue
             count += len(closed)
             last = scores[-1].fact
+
+
+class Line(NamedTuple):
+    """A message without its text."""
+
+    id: MessageId
+    timestamp: datetime
+    document: str | None
+    waiting: bool
+
+
+def is_waiting(message: Message) -> bool:
+    """Return True if a message waits to be processed."""
+    return message.state in ("pending", "grouped")
+
+
+def _end(episode: Episode) -> tuple[datetime, EpisodeId]:
+    return episode.ended_at, episode.id
+
+
+def consecutive(
+    episodes: Sequence[Episode], lines: Iterable[Line], *, gap: timedelta, largest: int
+) -> list[tuple[Episode, Episode]]:
+    """Return pairs of processed episodes, the second of which continues the document of the first within `gap`.
+
+    Together they hold at most `largest` messages. Pairs come in the order in which the second one ended; `lines` are
+    all messages in the order they were stored.
+    """
+    holder = {id: episode for episode in episodes for id in episode.messages}
+    unfinished: set[EpisodeId] = set()
+    begun: set[EpisodeId] = set()
+    last: dict[str | None, Line] = {}
+    pairs: list[tuple[Episode, Episode]] = []
+    for line in sorted((line for line in lines if line.id in holder), key=lambda line: line.timestamp):
+        episode, before = holder[line.id], last.get(line.document)
+        if line.waiting:
+            unfinished.add(episode.id)
+        # The line before the first one of an episode is another episode's.
+        if episode.id not in begun and before is not None and line.timestamp - before.timestamp <= gap:
+            pairs.append((holder[before.id], episode))
+        begun.add(episode.id)
+        last[line.document] = line
+    return sorted(
+        (
+            pair
+            for pair in pairs
+            if sum(len(each.messages) for each in pair) <= largest and not any(each.id in unfinished for each in pair)
+        ),
+        key=lambda pair: _end(pair[1]),
+    )
 
 
 # Joining neighbouring episodes of one document.
@@ -217,8 +286,7 @@ async def _changes(
 def settled(episodes: Sequence[Episode], messages: Sequence[Message], jobs: Sequence[Job]) -> bool:
     """Return True if all messages of the episodes are processed, and no queued extraction is about one of them."""
     queued = {str(job.detail.get("episode")) for job in jobs}
-    processed = all(message.state not in ("pending", "grouped") for message in messages)
-    return processed and not any(episode.id in queued for episode in episodes)
+    return not any(map(is_waiting, messages)) and not any(episode.id in queued for episode in episodes)
 
 
 def join_changes(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from vmemo.models import EntityId, Episode, EpisodeId, FactId, Message, MessageId, MessageState, Network
+from vmemo.models import EntityId, EpisodeId, FactId, Message, MessageId, MessageState, Network
 from vmemo.models.records import ShortId
 
 T = TypeVar("T")
@@ -109,20 +109,7 @@ class EpisodeSelect:
     """Only episodes that hold one of these messages."""
     last_first: bool = False
     """Order by the end of the episodes, the last one first; a page continues in this order."""
-    condensable: Condensable | None = None
     limit: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Condensable:
-    """Processed episodes that ended before a time, with narratives of more than `characters`, in order of their end.
-
-    A page continues after the episode `after`, which need not exist any more.
-    """
-
-    characters: int
-    ended_before: datetime
-    after: Episode | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

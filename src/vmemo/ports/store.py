@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from vmemo.errors import NotFound, StoreError
@@ -211,16 +211,6 @@ class Reads(Protocol):
     async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]: ...
     async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]: ...
     async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]: ...
-    async def consecutive_episodes(
-        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
-    ) -> list[tuple[Episode, Episode]]:
-        """Return pairs of processed episodes, the second of which continues the document of the first within `gap`.
-
-        Together they hold at most `largest` messages. Pairs come in the order in which the second one ended; `after`
-        is the second one of the last pair that was seen, and need not exist any more.
-        """
-        ...
-
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]: ...
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
         """Return for each entity those it shares a fact with."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import cache
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Connection,
-    FromClause,
     ScalarSelect,
     Select,
     Table,
@@ -64,7 +62,7 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, within
-from vmemo.stores.values import UNPROCESSED, instant, micros
+from vmemo.stores.values import instant, micros
 from vmemo.text.names.compare import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
@@ -299,11 +297,6 @@ def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
         inside = within(episode_messages.c.message, numbers_of(messages, bank, wanted.messages))
         held = select(episode_messages.c.episode).where(episode_messages.c.bank == bank, inside)
         statement = statement.where(within(episodes.c.seq, held))
-    if wanted.condensable is not None:
-        ended_before, mark = micros(wanted.condensable.ended_before), wanted.condensable.after
-        long = func.length(episodes.c.narrative) > wanted.condensable.characters
-        statement = statement.where(episodes.c.ended_at < ended_before, *ended_after(episodes, mark), long)
-        return statement.where(~unprocessed(bank, episodes)).order_by(episodes.c.ended_at, episodes.c.id)
     if wanted.last_first:
         statement = statement.where(*_earlier(episodes, "ended_at", bank, wanted.after))
         return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
@@ -334,22 +327,6 @@ def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
     counted = select(mentions.c.entity, number).where(mentions.c.bank == bank).group_by(mentions.c.entity).subquery()
     joined = statement.outerjoin(counted, counted.c.entity == entities.c.seq).order_by(None)
     return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
-
-
-def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:
-    """Return the conditions of episodes after a mark in the order of their ends; the first one can use the index."""
-    if mark is None:
-        return []
-    end = micros(mark.ended_at)
-    return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
-
-
-def unprocessed(bank: BankNumber, episode: FromClause) -> ColumnElement[bool]:
-    """Return the condition of episodes with a message that waits to be processed."""
-    line, member = messages.alias(), episode_messages.alias()
-    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)
-    lines = select(line.c.seq).join(member, statements.refers_to(member, "message", line))
-    return lines.where(*inside).correlate(episode).exists()
 
 
 SEQ, _, ID = range(3)
@@ -579,75 +556,6 @@ def entity_mentions(
         )
         for row in connection.execute(statement)
     ]
-
-
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def consecutive_episodes(
-    connection: Connection, bank: int, *, gap: timedelta, largest: int, after: Episode | None, limit: int
-) -> list[tuple[Episode, Episode]]:
-    """Return pairs of processed episodes, the second of which continues the document of the first."""
-    earlier, later, first = episodes.alias("earlier"), episodes.alias("later"), messages.alias("first")
-    statement = (
-        select(earlier.c.seq, later.c.seq)
-        .select_from(later)
-        .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
-        .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
-        .where(later.c.bank == bank, *ended_after(later, after))
-        .where(_size(bank, earlier) + _size(bank, later) <= largest)
-        .where(~unprocessed(bank, earlier), ~unprocessed(bank, later))
-        .order_by(later.c.ended_at, later.c.id)
-        .limit(limit)
-    )
-    pairs = [(one, other) for one, other in connection.execute(statement).all()]
-    found = _by_number(connection, bank, {seq for pair in pairs for seq in pair})
-    return [(found[one], found[other]) for one, other in pairs]
-
-
-def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
-    line, member = messages.alias("line"), episode_messages.alias("opening")
-    return (
-        select(line.c.seq)
-        .join(member, statements.refers_to(member, "message", line))
-        .where(member.c.bank == bank, member.c.episode == episode.c.seq)
-        .order_by(line.c.timestamp, line.c.seq)
-        .limit(1)
-        .correlate(episode)
-        .scalar_subquery()
-    )
-
-
-def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: timedelta) -> ScalarSelect[int]:
-    """Select the other episode with the nearest message before this one in the same document."""
-    line, member = messages.alias("line"), episode_messages.alias("before")
-    return (
-        select(member.c.episode)
-        .join(line, statements.refers_to(member, "message", line))
-        .where(
-            line.c.bank == bank,
-            line.c.document.is_not_distinct_from(first.c.document),
-            line.c.timestamp.between(first.c.timestamp - gap // _MICROSECOND, first.c.timestamp),
-            or_(line.c.timestamp < first.c.timestamp, line.c.seq < first.c.seq),
-            member.c.bank == bank,
-            member.c.episode != episode.c.seq,
-        )
-        .order_by(line.c.timestamp.desc(), line.c.seq.desc())
-        .limit(1)
-        .correlate(first, episode)
-        .scalar_subquery()
-    )
-
-
-def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
-    member = episode_messages.alias()
-    inside = member.c.bank == bank, member.c.episode == episode.c.seq
-    return select(func.count()).select_from(member).where(*inside).correlate(episode).scalar_subquery()
-
-
-def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
-    rows = connection.execute(select(episodes).where(statements.by_numbers(episodes, bank, seqs))).all()
-    return {row.seq: episode for row, episode in zip(rows, episodes_of_rows(connection, bank, rows), strict=True)}
 
 
 def retention_scores(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:

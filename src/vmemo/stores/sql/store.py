@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection, update
@@ -350,11 +350,6 @@ class SqlStore(ABC, Generic[D]):
 
     async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
         return await self._read(bank, reads.episodes_of, select)
-
-    async def consecutive_episodes(
-        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
-    ) -> list[tuple[Episode, Episode]]:
-        return await self._read(bank, reads.consecutive_episodes, gap=gap, largest=largest, after=after, limit=limit)
 
     async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
         return await self._read(bank, reads.entities_of, select)
