@@ -114,17 +114,9 @@ def _llm(given: object, settings: Settings) -> LLM | None:
             "llm is a text such as openai:gpt-5-mini, an object with name and complete(), or an Extractor, "
             f"not {given!r:.40}."
         )
-    from vmemo.llm.resolve import LLMOptions, resolve_llm
+    from vmemo.llm.resolve import resolve_llm
 
-    options = LLMOptions(
-        timeout=settings.llm_timeout,
-        tries=settings.attempts,
-        requests_per_minute=settings.llm_requests_per_minute,
-        prices=settings.llm_prices,
-        base_url=settings.llm_url,
-        api_key=settings.llm_key,
-    )
-    return resolve_llm(given, keys=os.environ, options=options)
+    return resolve_llm(given, keys=os.environ, settings=settings)
 
 
 def _time_reader(settings: Settings) -> TimeReader | None:
