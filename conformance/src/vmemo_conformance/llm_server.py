@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 import uuid
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from vmemo.testing.embedders import embeddings_response
+from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.llm import (
     EMBED_STEP,
     ConnectionDropped,
@@ -253,11 +254,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_vectors(self, reply: _ModelAnswer, received: ReceivedRequest) -> None:
         match reply:
             case ConnectionDropped(keep=keep):
-                self._send(200, json.dumps(embeddings_response(received.body)).encode(), keep=keep)
+                self._send(200, json.dumps(_embeddings(received.body)).encode(), keep=keep)
             case RawText(text):
                 self._send(200, text.encode())
             case None:
-                self._send(200, json.dumps(embeddings_response(received.body)).encode())
+                self._send(200, json.dumps(_embeddings(received.body)).encode())
             case value:
                 self._send(200, answer_text(cast("JsonValue", value)).encode())
 
@@ -389,3 +390,16 @@ def _usage(received: ReceivedRequest, text: str) -> JsonValue:
     prompt = estimate_tokens(received.system) + estimate_tokens(received.user)
     answer = estimate_tokens(text)
     return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+
+
+def _embeddings(request: Mapping[str, JsonValue]) -> JsonValue:
+    """Return the response of an embeddings server with the vectors of `HashEmbedder`, packed if the request asks."""
+    given = request.get("input")
+    texts = [str(text) for text in given] if isinstance(given, list) else [str(given)]
+    rows = [HashEmbedder().vector(text) for text in texts]
+    packed = request.get("encoding_format") == "base64"
+    data: list[JsonValue] = [
+        {"index": number, "embedding": b64encode(row.astype("<f4").tobytes()).decode() if packed else row.tolist()}
+        for number, row in enumerate(rows)
+    ]
+    return {"object": "list", "model": request.get("model"), "data": data}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, AsyncIterable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
@@ -21,34 +20,9 @@ from vmemo.models import BankId, requests as r
 from vmemo.models.records import ALL_BANKS
 from vmemo.models.requests import LARGEST_PAGE, Request
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
-from vmemo.transfer.files import create_private
+from vmemo.transfer.files import partial_file, write_private
 
 _CHUNK = 1 << 20
-
-
-async def _save(body: AsyncIterable[bytes], target: Path) -> int:
-    """Write a body to a file of its owner alone, completely or not at all, and return its number of lines."""
-    partial = target.with_name(target.name + ".partial")
-    try:
-        count = await _write(body, partial)
-        partial.replace(target)
-    except OSError as error:
-        raise InvalidInput(f"{target} can't be written: {error.strerror}. Nothing was exported.") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
-    return count
-
-
-async def _write(body: AsyncIterable[bytes], file: Path) -> int:
-    count = 0
-    with create_private(file) as output:
-        async for chunk in body:
-            count += chunk.count(b"\n")
-            output.write(chunk)
-        output.flush()
-        os.fsync(output.fileno())
-    return count
 
 
 async def _chunks(file: Path) -> AsyncGenerator[bytes]:
@@ -175,7 +149,10 @@ class Client(Verbs):
         """Write the bank to a JSON Lines file and return the number of records."""
         call = Call(method="GET", path=await self._path("export"), accept=LINES)
         async with self._connection.heard(call) as response:
-            return await _save(response.aiter_bytes(), Path(path))
+            with partial_file(Path(path)) as partial:
+                count = await write_private(partial, response.aiter_bytes())
+                partial.replace(path)
+                return count
 
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""

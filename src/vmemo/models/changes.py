@@ -334,6 +334,14 @@ class Deletions:
         return bool(self.messages or self.episodes or self.facts or self.entities or self.mentions or self.merges)
 
 
+_MEMORIES = (
+    *("pending", "requeued", "curated", "episodes", "entities", "facts", "links", "merges", "mentions", "closures"),
+    *("sources", "successors", "reopened", "rewired", "without_context", "pinned", "expiries", "confidence"),
+    *("confidence_history", "deleted", "erase", "embeddings"),
+)
+"""The changes of memories; the others are of messages, counts, the queue and the bank itself."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Changes:
     """One unit of work on a bank. A store commits all of it in one transaction, or none of it.
@@ -425,32 +433,7 @@ class Changes:
     @property
     def derives(self) -> bool:
         """True if the bank's memories change, and with them its revision; counts and the queue are no memories."""
-        return any(
-            (
-                self.pending,
-                self.requeued,
-                self.curated,
-                self.episodes,
-                self.entities,
-                self.facts,
-                self.links,
-                self.merges,
-                self.mentions,
-                self.closures,
-                self.sources,
-                self.successors,
-                self.reopened,
-                self.rewired,
-                self.without_context,
-                self.pinned,
-                self.expiries,
-                self.confidence,
-                self.confidence_history,
-                self.deleted,
-                self.erase,
-                self.embeddings,
-            )
-        )
+        return any(getattr(self, name) for name in _MEMORIES)
 
     @property
     def leases(self) -> list[Lease]:

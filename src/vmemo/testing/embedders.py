@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from pydantic import JsonValue
 
 from vmemo.errors import EmbeddingFailed
 from vmemo.models.search import Vector, Vectors
@@ -49,19 +47,6 @@ class HashEmbedder:
 def _bucket(term: str, dimension: int) -> tuple[int, float]:
     number = int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=8).digest(), "little")
     return (number >> 1) % dimension, 1.0 if number & 1 else -1.0
-
-
-def embeddings_response(request: Mapping[str, JsonValue]) -> JsonValue:
-    """Return the response of an embeddings server with the vectors of `HashEmbedder`, packed if the request asks."""
-    given = request.get("input")
-    texts = [str(text) for text in given] if isinstance(given, list) else [str(given)]
-    rows = [HashEmbedder().vector(text) for text in texts]
-    packed = request.get("encoding_format") == "base64"
-    data: list[JsonValue] = [
-        {"index": number, "embedding": b64encode(row.astype("<f4").tobytes()).decode() if packed else row.tolist()}
-        for number, row in enumerate(rows)
-    ]
-    return {"object": "list", "model": request.get("model"), "data": data}
 
 
 class FailingEmbedder:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -54,38 +54,45 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
 
     A bank is read page by page. If its memories change meanwhile, it is read again.
     """
-    partial = path.with_name(path.name + ".partial")
-    try:
+    with partial_file(path) as partial:
         for _ in range(TRIES):
             revision = await store.revision(bank)
-            count = await _write(partial, lines(store, bank))
+            count = await write_private(partial, (line.encode() + b"\n" async for line in lines(store, bank)))
             if await store.revision(bank) == revision:
                 partial.replace(path)
                 return count
-    except OSError as error:
-        raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
     raise StoreBusy(
         f"Bank {bank!r} changed during each of {TRIES} attempts. Nothing was exported; export again while no process "
         "derives facts in it."
     )
 
 
-def create_private(path: Path) -> BinaryIO:
-    """Create a file that only its owner may read and write, in place of one that an interrupted run left."""
+@contextmanager
+def partial_file(path: Path) -> Generator[Path]:
+    """Yield the path of a file to write in place of another and to rename at the end; otherwise it is deleted."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        yield partial
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _created(path: Path) -> BinaryIO:
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags, 0o600), "wb")
 
 
-async def _write(path: Path, exported: AsyncIterator[str]) -> int:
+async def write_private(path: Path, chunks: AsyncIterable[bytes]) -> int:
+    """Write a file that only its owner may read, in place of one that is there; return the number of its lines."""
     count = 0
-    with create_private(path) as file:
-        async for line in exported:
-            file.write(line.encode() + b"\n")
-            count += 1
+    with _created(path) as file:
+        async for chunk in chunks:
+            file.write(chunk)
+            count += chunk.count(b"\n")
         file.flush()
         os.fsync(file.fileno())
     return count
