@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from vmemo.lifecycle.maintain import Line, consecutive, faded, join_changes, settled, strength, with_narratives
-from vmemo.models import BankRevision, Episode, FactId, RetentionScore, utc_now
+from vmemo.models import BankRevision, Episode, Fact, utc_now
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.records import shifted
 from vmemo.models.results import Job
@@ -56,9 +56,13 @@ def test_an_episode_that_was_deleted_meanwhile_is_not_saved_again() -> None:
     assert [episode.id for episode in with_narratives([two], [one, two], ["Tulips.", "Roses."])] == [two.id]
 
 
-def score(fact: str, *, importance: float = 0.5, recalls: int = 0, age: float = 0) -> RetentionScore:
-    stated_at = day(1) - timedelta(days=age)
-    return RetentionScore(fact=FactId(fact), importance=importance, access_count=recalls, stated_at=stated_at)
+def aged(text: str, *, recalls: int = 0, age: float = 0, **fields: object) -> Fact:
+    stated = day(1) - timedelta(days=age)
+    return a_fact(text, importance=0.5, access_count=recalls, recorded_at=stated, **fields)
+
+
+def weight(fact: Fact, *, now: datetime, half_life: float) -> float:
+    return strength(fact, fact.recorded_at, now, half_life)
 
 
 def test_no_setting_leads_beyond_the_first_or_last_time() -> None:
@@ -66,20 +70,23 @@ def test_no_setting_leads_beyond_the_first_or_last_time() -> None:
     assert shifted(now, 86_400) == day(6)
     assert shifted(now, 1e30).year == shifted(now, float("inf")).year == 9999
     assert shifted(now, -1e30).year == 1
-    score = RetentionScore(fact=FactId("x"), importance=0.5, access_count=0, stated_at=day(1))
-    assert strength(score, now, 1e12) == pytest.approx(0.5)
+    assert weight(aged("x"), now=now, half_life=1e12) == pytest.approx(0.5)
 
 
 def test_a_fact_loses_half_of_its_importance_in_a_half_life() -> None:
-    assert strength(score("new"), day(1), 10) == 0.5
-    assert strength(score("old", age=10), day(1), 10) == 0.25
-    assert strength(score("recalled", age=10, recalls=2), day(1), 10) == 0.65
-    assert strength(score("from the future", age=-10), day(1), 10) == 0.5
+    assert weight(aged("new"), now=day(1), half_life=10) == 0.5
+    assert weight(aged("old", age=10), now=day(1), half_life=10) == 0.25
+    assert weight(aged("recalled", age=10, recalls=2), now=day(1), half_life=10) == 0.65
+    assert weight(aged("from the future", age=-10), now=day(1), half_life=10) == 0.5
 
 
-def test_weak_facts_fade_unless_they_changed_an_opinion() -> None:
-    scores = [score("weak", age=20), score("strong"), score("evidence", age=20), score("recalled", age=20, recalls=5)]
-    assert faded(scores, {FactId("evidence")}, below=0.3, half_life=10, now=day(1)) == ["weak"]
+def test_weak_facts_fade_unless_others_need_them_or_they_are_pinned_or_stated_again() -> None:
+    again = a_message("again", recorded_at=day(1))
+    weak, needed, recalled = aged("weak", age=20), aged("evidence", age=20), aged("recalled", age=20, recalls=5)
+    repeated, pinned = aged("repeated", age=20, messages=[again.id]), aged("pinned", age=20, pinned=True)
+    facts = [weak, aged("strong"), needed, recalled, repeated, pinned]
+    said = {again.id: again.recorded_at}
+    assert faded(facts, said, {needed.id}, below=0.3, half_life=10, now=day(1)) == [weak.id]
 
 
 class Talk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vmemo.ports import Store
 
-LIMIT = 31
+LIMIT = 30
 
 
 def test_the_store_protocol_has_few_methods() -> None:

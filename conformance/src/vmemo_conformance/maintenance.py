@@ -1,4 +1,4 @@
-"""Maintenance: joined and shortened episodes, retention scores of facts, and indexes, without a loss."""
+"""Maintenance: joined and shortened episodes, and indexes, without a loss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from vmemo.models import BankRevision, Episode, Fact, Message, utc_now
-from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
+from vmemo.models.changes import AddedSource, Changes, Deletions, Lease, NewJob
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo_conformance.queue import HOUR, LONG, a_lease, lease_of, queue_jobs
@@ -98,38 +98,6 @@ class MaintenanceConformance(StoreSuite):
         assert await _join(store, _united(one, two), two, lease=held)
 
     @on_store
-    async def test_retention_scores_include_what_keeps_a_fact(self, store: Store) -> None:
-        fact = await store_fact(store, "tulips", importance=0.3)
-        await store.commit(Changes(bank=BANK, accesses={fact.id: 2}))
-        [trace] = await store.retention_scores(BANK)
-        assert (trace.fact, trace.importance, trace.access_count, trace.stated_at) == (fact.id, 0.3, 2, START)
-        again = a_message("tulips again", recorded_at=day(9), state="derived")
-        await store.append(BANK, [again])
-        assert await store.commit(
-            replace(await a_batch(store), sources=[AddedSource(fact=fact.id, messages=(again.id,))])
-        )
-        assert [trace.stated_at for trace in await store.retention_scores(BANK)] == [day(9)]
-
-    @on_store
-    async def test_closed_and_supporting_facts_have_no_retention_score(self, store: Store) -> None:
-        facts = [await store_fact(store, f"tulips {n}") for n in range(4)]
-        opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id])
-        observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
-        closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
-        assert await store.commit(replace(await a_batch(store, [opinion, observation]), closures=[closing]))
-        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[3].id]
-        let_go = FactClosure(fact=observation.id, expired_at=utc_now())
-        assert await store.commit(replace(await a_batch(store), closures=[let_go]))
-        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[1].id, facts[3].id]
-
-    @on_store
-    async def test_retention_scores_are_paged(self, store: Store) -> None:
-        facts = [await store_fact(store, f"tulips {n}") for n in range(3)]
-        first = await store.retention_scores(BANK, limit=2)
-        rest = await store.retention_scores(BANK, after=first[-1].fact, limit=2)
-        assert [trace.fact for trace in (*first, *rest)] == [fact.id for fact in facts]
-
-    @on_store
     async def test_a_rescheduled_job_is_queued_for_later_in_the_same_commit(self, store: Store) -> None:
         later = utc_now() + HOUR
         await queue_jobs(store, "maintain", "")
@@ -181,7 +149,6 @@ class MaintenanceConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
         before, now = await snapshot(store), await store.revision(OTHER)
-        assert await store.retention_scores(OTHER) == []
         assert await store.commit(Changes(bank=OTHER, revision=now, deleted=Deletions(episodes=[one.id, two.id])))
         assert await snapshot(store) == before
 

@@ -34,11 +34,10 @@ class UserDecisionConformance(StoreSuite):
     """The records of pins, edits by hand and expiries."""
 
     @on_store
-    async def test_a_pinned_fact_is_selected_and_has_no_retention_score(self, store: Store) -> None:
+    async def test_a_pinned_fact_is_selected(self, store: Store) -> None:
         tulips, roses = await store_fact(store, "tulips"), await store_fact(store, "roses")
         await store.commit(Changes(bank=BANK, pinned={tulips.id: True}))
         assert [fact.id for fact in await store.facts(BANK, FactSelect(pinned=True))] == [tulips.id]
-        assert [score.fact for score in await store.retention_scores(BANK)] == [roses.id]
         await store.commit(Changes(bank=BANK, pinned={tulips.id: False, roses.id: True}))
         [found] = await store.facts(BANK, FactSelect(pinned=True, current=True))
         assert (found.id, found.pinned) == (roses.id, True)

@@ -1,4 +1,4 @@
-"""Reports of a bank: its status, counts by day, and retention scores."""
+"""Reports of a bank: its status and counts by day."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Final, get_args
 
-from vmemo.models import BankId, FactId, JobKind, RetentionScore, utc_now
+from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Status
 from vmemo.ports import BankNotFound
 from vmemo.stores.values import UNPROCESSED, instant
@@ -15,7 +15,6 @@ from vmemo_neo4j.banks import bank_state
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.nodes import instant_or_none, micros
 from vmemo_neo4j.queue import EXCLUSIVE
-from vmemo_neo4j.reads import CURRENT
 from vmemo_neo4j.schema import LINK_TYPES
 
 _KINDS: Final[tuple[JobKind, ...]] = get_args(JobKind)
@@ -109,37 +108,6 @@ async def _backlog(tx: Transaction, bank: str) -> tuple[Backlog, ...]:
                 )
             )
     return tuple(found)
-
-
-_SCORES = f"""
-OPTIONAL MATCH (mark:Fact {{bank: $bank, id: $after}}) WITH mark.mentioned_at AS time, mark.seq AS seq
-MATCH (f:Fact {{bank: $bank}})
-WHERE (time IS NULL OR f.mentioned_at > time OR (f.mentioned_at = time AND f.seq > seq))
-AND {CURRENT} AND f.network IN ['world', 'experience'] AND f.pinned IS NULL
-AND NOT EXISTS {{ MATCH (f)<-[:BASED_ON]-(holder:Fact) WHERE holder.expired_at IS NULL }}
-WITH f ORDER BY f.mentioned_at, f.seq LIMIT $limit
-CALL (f) {{ OPTIONAL MATCH (f)-[:SOURCE]->(m:Message) RETURN max(m.recorded_at) AS latest }}
-WITH f, coalesce(latest, f.recorded_at) AS stated ORDER BY f.mentioned_at, f.seq
-"""
-
-
-async def retention_scores(tx: Transaction, bank: str, after: FactId | None, limit: int) -> list[RetentionScore]:
-    """Return the retention scores of current world and experience facts on which no other fact rests.
-
-    Pinned facts have none.
-    """
-    rows = await tx.table(
-        _SCORES,
-        f"f.id, f.importance, f.access_count, {micros('stated')}",
-        bank=bank,
-        after=after,
-        now=utc_now(),
-        limit=limit,
-    )
-    return [
-        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(stated))
-        for id, importance, accesses, stated in rows
-    ]
 
 
 async def damage(tx: Transaction) -> list[str]:

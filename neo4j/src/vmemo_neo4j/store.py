@@ -23,7 +23,6 @@ from vmemo.models import (
     Link,
     Message,
     MessageId,
-    RetentionScore,
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
 from vmemo.models.results import DailyCount, Job, Status
@@ -268,11 +267,6 @@ class Neo4jStore:
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         return await self._read(bank, memories.confidence_changes, opinion)
-
-    async def retention_scores(
-        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
-    ) -> list[RetentionScore]:
-        return await self._read(bank, statistics.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         return await self._read(bank, banks.former_profiles)

@@ -6,7 +6,7 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,6 @@ from vmemo.models import (
     FactId,
     Message,
     MessageId,
-    RetentionScore,
     utc_now,
 )
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
@@ -80,18 +79,28 @@ async def maintain(
     return done.model_copy(update={"optimised": True})
 
 
-def strength(score: RetentionScore, now: datetime, half_life: float) -> float:
-    """Return the weight of a fact, from its importance, its age and its recalls."""
-    age = max((now - score.stated_at).total_seconds(), 0.0) / (half_life * 86_400)
-    return score.importance * 0.5**age + min(1.0, score.access_count / ENOUGH_RECALLS)
+def strength(fact: Fact, stated_at: datetime, now: datetime, half_life: float) -> float:
+    """Return the weight of a fact, from its importance, the time since a message last stated it, and its recalls."""
+    age = max((now - stated_at).total_seconds(), 0.0) / (half_life * 86_400)
+    return fact.importance * 0.5**age + min(1.0, fact.access_count / ENOUGH_RECALLS)
 
 
 def faded(
-    scores: Sequence[RetentionScore], evidence: AbstractSet[FactId], *, below: float, half_life: float, now: datetime
+    facts: Sequence[Fact],
+    said: Mapping[MessageId, datetime],
+    needed: AbstractSet[FactId],
+    *,
+    below: float,
+    half_life: float,
+    now: datetime,
 ) -> list[FactId]:
-    """Return the facts of a weight below `below`, without those that changed the confidence of an opinion."""
-    weak = [score.fact for score in scores if strength(score, now, half_life) < below]
-    return [fact for fact in weak if fact not in evidence]
+    """Return the facts of a weight below `below` that are neither pinned nor needed by others.
+
+    `said` has the times at which messages were stored.
+    """
+    free = [fact for fact in facts if not fact.pinned and fact.id not in needed]
+    stated = [max((said[id] for id in fact.messages if id in said), default=fact.recorded_at) for fact in free]
+    return [fact.id for fact, at in zip(free, stated, strict=True) if strength(fact, at, now, half_life) < below]
 
 
 @dataclass(frozen=True)
@@ -175,19 +184,24 @@ class _Maintenance:
         """Close facts weaker than `below`; return how many."""
         store, last, count = self.context.store, None, 0
         evidence = {fact for change in await store.confidence_changes(self.bank) for fact in change.evidence}
+        current = FactSelect(current=True, networks=("world", "experience"), limit=PAGE)
         while True:
             await self.require_lease()
             async with self.context.bank_lock(self.bank):
                 revision = await store.revision(self.bank)
-                scores = await store.retention_scores(self.bank, after=last, limit=PAGE)
-                if not scores:
+                facts = await store.facts(self.bank, replace(current, after=last))
+                if not facts:
                     return count
-                closed = faded(scores, evidence, below=below, half_life=half_life, now=self.now)
+                holders = await store.facts(self.bank, FactSelect(basis=[fact.id for fact in facts]))
+                needed = evidence.union(*(holder.basis for holder in holders if holder.expired_at is None))
+                ids = [id for fact in facts for id in fact.messages]
+                said = {each.id: each.recorded_at for each in await store.messages(self.bank, MessageSelect(ids=ids))}
+                closed = faded(facts, said, needed, below=below, half_life=half_life, now=self.now)
                 closures = [FactClosure(fact=fact, expired_at=self.now) for fact in closed]
                 if not await store.commit(Changes(bank=self.bank, revision=revision, closures=closures)):
                     continue
             count += len(closed)
-            last = scores[-1].fact
+            last = facts[-1].id
 
 
 class Line(NamedTuple):

@@ -40,7 +40,6 @@ from vmemo.models.records import (
     Profile as Profile,
     QueryType as QueryType,
     QuestionTense as QuestionTense,
-    RetentionScore as RetentionScore,
     RevisionKind as RevisionKind,
     Role as Role,
     Stance as Stance,

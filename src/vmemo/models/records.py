@@ -9,7 +9,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time as time_of_day, timedelta
 from functools import cache
 from html import escape
@@ -564,16 +563,6 @@ class ConfidenceChange(Record):
     evidence: tuple[FactId, ...] = ()
     reason: str = ""
     at: Instant
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetentionScore:
-    """The values that decide how long a fact is kept; `stated_at` is when a message last stated it."""
-
-    fact: FactId
-    importance: float
-    access_count: int
-    stated_at: datetime
 
 
 MIN_SUPPORT = 0.5

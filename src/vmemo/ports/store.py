@@ -26,7 +26,6 @@ from vmemo.models import (
     Link,
     Message,
     MessageId,
-    RetentionScore,
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord
 from vmemo.models.results import DailyCount, Job, Status
@@ -233,15 +232,6 @@ class Reads(Protocol):
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Return the confidence changes of one opinion, or of all, oldest first."""
-        ...
-
-    async def retention_scores(
-        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
-    ) -> list[RetentionScore]:
-        """Return the retention scores of current world and experience facts in the order they were mentioned.
-
-        Pinned facts, and facts that a current opinion or observation rests on, are left out.
-        """
         ...
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:

@@ -37,7 +37,6 @@ from vmemo.models import (
     Link,
     Message,
     MessageId,
-    RetentionScore,
     utc_now,
 )
 from vmemo.models.changes import EntityMention
@@ -556,47 +555,3 @@ def entity_mentions(
         )
         for row in connection.execute(statement)
     ]
-
-
-def retention_scores(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
-    """Return the retention scores of current world and experience facts on which no other fact rests.
-
-    Pinned facts have none.
-    """
-    holder = facts.alias("holder")
-    held = (
-        select(holder.c.seq)
-        .join(sources, statements.refers_to(sources, "fact", holder))
-        .where(sources.c.bank == bank, sources.c.kind == BASIS, sources.c.source == facts.c.seq)
-        .where(holder.c.expired_at.is_(None))
-        .correlate(facts)
-        .exists()
-    )
-    last_stated = (
-        select(func.max(messages.c.recorded_at))
-        .join(sources, statements.refers_to(sources, "source", messages))
-        .where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.fact == facts.c.seq)
-        .correlate(facts)
-        .scalar_subquery()
-    )
-    statement = (
-        select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(last_stated, facts.c.recorded_at))
-        .where(*current(bank), facts.c.network.in_(("world", "experience")), ~held)
-        .where(facts.c.pinned == 0, *_mentioned_after(connection, bank, after))
-        .order_by(facts.c.mentioned_at, facts.c.seq)
-        .limit(limit)
-    )
-    return [
-        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(time))
-        for id, importance, accesses, time in connection.execute(statement)
-    ]
-
-
-def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> list[ColumnElement[bool]]:
-    """Return the conditions for facts after a cursor in the order of mention; the first one uses the index."""
-    place = select(facts.c.mentioned_at, facts.c.seq).where(facts.c.bank == bank, facts.c.id == mark)
-    row = connection.execute(place).one_or_none() if mark is not None else None
-    if row is None:
-        return []
-    at = facts.c.mentioned_at
-    return [at >= row.mentioned_at, or_(at > row.mentioned_at, facts.c.seq > row.seq)]

@@ -27,7 +27,6 @@ from vmemo.models import (
     Link,
     Message,
     MessageId,
-    RetentionScore,
 )
 from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewEmbeddings, NewJob
 from vmemo.models.results import DailyCount, Job, Status
@@ -368,11 +367,6 @@ class SqlStore(ABC, Generic[D]):
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         return await self._read(bank, fact_rows.read_confidence_changes, opinion)
-
-    async def retention_scores(
-        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
-    ) -> list[RetentionScore]:
-        return await self._read(bank, reads.retention_scores, after, limit)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         return await self._read(bank, bank_rows.former_profiles)
