@@ -319,7 +319,7 @@ def test_costs_are_stored_once_even_if_the_store_is_busy() -> None:
             await store.create_bank(Bank(id=bank, embedder="-", dimension=1))
         access = AccessCounts(store, 3600)
         for bank in banks:
-            access.spend(bank, [Spending(step="when", model="fake", calls=1)])
+            access.add(bank, spent=[Spending(step="when", model="fake", calls=1)])
         with pytest.raises(StoreBusy):
             await access.flush()
         await access.close()

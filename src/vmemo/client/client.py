@@ -108,19 +108,15 @@ class Client(Verbs):
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[Event]:
         async with aclosing(sse_events(response.aiter_bytes())) as received:
             async for data in received:
-                event = self._event(data)
+                try:
+                    # No two types of event have the same shape.
+                    event = TypeAdapter[_StreamItem](_StreamItem).validate_json(data)
+                except ValidationError:
+                    unknown = "sent an event of no known type. Use the same version of client and server."
+                    raise ServerFailed(f"{self._connection.host} {unknown}") from None
                 if isinstance(event, Problem):
                     raise raised(event)
                 yield event
-
-    def _event(self, data: str) -> Event | Problem:
-        """Return the event of this shape; no two types of event share one."""
-        try:
-            return TypeAdapter[_StreamItem](_StreamItem).validate_json(data)
-        except ValidationError:
-            raise ServerFailed(
-                f"{self._connection.host} sent an event of no known type. Use the same version of client and server."
-            ) from None
 
     def bank(self, name: str) -> Self:
         """Return the same client on another bank; closing either closes both."""

@@ -45,15 +45,10 @@ class AccessCounts:
         self._buffers: dict[BankId, _Buffer] = {}
         self._flushing: asyncio.Task[None] | None = None
 
-    def add(self, bank: BankId, facts: Iterable[FactId]) -> None:
-        self._collect(bank, Counter(facts), ())
-
-    def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
-        self._collect(bank, Counter(), spent)
-
-    def _collect(self, bank: BankId, counts: Counter[FactId], spent: Sequence[Spending]) -> None:
+    def add(self, bank: BankId, facts: Iterable[FactId] = (), spent: Sequence[Spending] = ()) -> None:
+        """Count an access of each fact and the cost of a recall, and schedule a write."""
         with self._lock:
-            self._keep(bank, _Buffer(counts, list(spent)))
+            self._keep(bank, _Buffer(Counter(facts), list(spent)))
             if self._flushing is None or self._flushing.done():
                 self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
 
@@ -128,7 +123,9 @@ class MemoryRuntime:
         """Return the runtime of a context; nothing is opened yet."""
         access, reading, time_resolver = AccessCounts(context.store, ACCESS_DELAY), context, None
         if context.llm is not None and context.settings.question_timeout > 0:
-            time_resolver = LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
+            time_resolver = LLMTimeResolver(
+                context.llm, context.settings.question_timeout, lambda bank, spent: access.add(bank, spent=spent)
+            )
         if isinstance(context.store, ReplicatedStore) and context.store.replica is not None:
             reading = copy(context)
             object.__setattr__(reading, "store", context.store.replica)

@@ -316,11 +316,8 @@ class StageTimer:
             self.add({name: (perf_counter() - started) * 1000})
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        started = perf_counter()
-        try:
+        with self.stage(name):
             return function(*args, **kwargs)
-        finally:
-            self.add({name: (perf_counter() - started) * 1000})
 
     def add(self, stages: Mapping[str, float]) -> None:
         for name, milliseconds in stages.items():

@@ -118,8 +118,9 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
     order = _FactOrder()
     async for fact in _ordered_facts(store, bank, order):
         yield fact
-    async for link in _links(store, bank, order):
-        yield link
+    for page in order.pages():
+        for link in order.links(await store.links(bank, page)):
+            yield link
     for record in (
         *await store.confidence_changes(bank),
         *order.merges(await store.merges(bank)),
@@ -232,13 +233,6 @@ async def _ordered_facts(store: Store, bank: BankId, order: _FactOrder) -> Async
             yield fact
     for fact in order.incomplete():
         yield fact
-
-
-async def _links(store: Store, bank: BankId, order: _FactOrder) -> AsyncIterator[Link]:
-    """Yield the links in the order of their facts, those of some facts at a time."""
-    for page in order.pages():
-        for link in order.links(await store.links(bank, page)):
-            yield link
 
 
 async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:

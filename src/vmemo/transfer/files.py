@@ -332,7 +332,13 @@ def _needed(record: RestoreRecord) -> Iterator[tuple[str, Collection[str]]]:
         case Link():
             yield "fact", (record.source, record.target)
         case NewFact():
-            yield from _sources(record.fact)
+            fact = record.fact
+            yield "message", fact.messages
+            if fact.context_from is not None:
+                yield "message", (fact.context_from,)
+            yield "episode", fact.episodes
+            yield "entity", [mention.id for mention in fact.entities]
+            yield "fact", fact.basis
         case Episode():
             yield "message", record.messages
         case ConfidenceChange():
@@ -342,12 +348,3 @@ def _needed(record: RestoreRecord) -> Iterator[tuple[str, Collection[str]]]:
             yield "fact", [mention.fact for mention in record.mentions]
         case _:
             pass
-
-
-def _sources(fact: Fact) -> Iterator[tuple[str, Collection[str]]]:
-    yield "message", fact.messages
-    if fact.context_from is not None:
-        yield "message", (fact.context_from,)
-    yield "episode", fact.episodes
-    yield "entity", [mention.id for mention in fact.entities]
-    yield "fact", fact.basis

@@ -60,7 +60,10 @@ async def migrate(
         raise InvalidInput('banks is a list of names, such as ["alice"]; None is all. Nothing was changed.')
     from_url, to_url = database_url(source_url), database_url(target_url)
     source, target = _store(from_url, settings), _store(to_url, settings)
-    _require_distinct(from_url, to_url)
+    if to_url in ("sqlite://", "sqlite:///:memory:"):
+        raise InvalidInput("The target is in memory, and would be gone when the migration ends. Name a file.")
+    if _location(from_url) == _location(to_url):
+        raise InvalidInput("Source and target are the same database. Nothing was changed; name another target.")
     async with AsyncExitStack() as opened:
         opened.push_async_callback(source.close)
         await source.open(as_is=True)
@@ -82,13 +85,6 @@ def _store(url: str, settings: Settings | None) -> Store:
         # The key is that of the SQLite file at the other end.
         chosen = chosen.model_copy(update={"encryption_key": None, "encryption_key_file": None})
     return build_store(url, chosen)
-
-
-def _require_distinct(source_url: str, target_url: str) -> None:
-    if target_url in ("sqlite://", "sqlite:///:memory:"):
-        raise InvalidInput("The target is in memory, and would be gone when the migration ends. Name a file.")
-    if _location(source_url) == _location(target_url):
-        raise InvalidInput("Source and target are the same database. Nothing was changed; name another target.")
 
 
 def _location(url: str) -> tuple[str, ...]:

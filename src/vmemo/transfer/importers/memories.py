@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import AliasChoices, Field, JsonValue
@@ -309,17 +309,11 @@ def _hindsight_facts(place: Place, document: HindsightDocument) -> Iterator[Stat
                 "metadata": dict(fact.metadata),
             }
         )
-        yield StatedFact(
-            message=message, network=fact.fact_type, names=fact.entities, occurred=_hindsight_occurrence(fact)
-        )
-
-
-def _hindsight_occurrence(fact: HindsightFact) -> tuple[datetime, datetime] | None:
-    if fact.occurred_start is None:
-        return None
-    end = fact.occurred_end or fact.occurred_start
-    # Our intervals are half open, and Hindsight's include their end.
-    return fact.occurred_start, max(end, fact.occurred_start) + timedelta(seconds=1)
+        start, occurred = fact.occurred_start, None
+        if start is not None:
+            # Our intervals are half open, and Hindsight's include their end.
+            occurred = start, max(fact.occurred_end or start, start) + timedelta(seconds=1)
+        yield StatedFact(message=message, network=fact.fact_type, names=fact.entities, occurred=occurred)
 
 
 def _hindsight_left_out(manifest: HindsightManifest) -> Iterator[Skipped]:
