@@ -19,6 +19,7 @@ from vmemo_bench.command_options import (
     DatasetCommandOptions,
     DatesCommandOptions,
     EnginesCommandOptions,
+    FileCommandOptions,
     LanguagesCommandOptions,
     LivesCommandOptions,
     LoadCommandOptions,
@@ -29,7 +30,6 @@ from vmemo_bench.command_options import (
     SampleCommandOptions,
     ScaleCommandOptions,
     SpeedCommandOptions,
-    UpdatesCommandOptions,
     names,
     numbers,
     shared_options,
@@ -136,7 +136,7 @@ def compare(options: CompareCommandOptions) -> None:
 
 @command(
     "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
-    "vmemo benchmark speed --store postgres --sizes 10000,100000 --banks 10,10000 --bulk 5000",
+    "vmemo benchmark speed --store postgres --sizes 10000,100000 --banks 10,1000 --bulk 5000",
     name="benchmark speed",
 )
 @takes_options(SpeedCommandOptions)
@@ -157,8 +157,8 @@ def retain(options: RetainCommandOptions) -> None:
 
 
 @command("vmemo benchmark updates --data ../shared/data", name="benchmark updates")
-@takes_options(UpdatesCommandOptions)
-def updates(options: UpdatesCommandOptions) -> None:
+@takes_options(FileCommandOptions)
+def updates(options: FileCommandOptions) -> None:
     """Measure how well a bank distinguishes current values from outdated ones."""
     _run(_bench_options("updates", options), options)
 

@@ -88,6 +88,14 @@ class CachedOptions(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileCommandOptions(CachedOptions):
+    """Options of benchmarks that cache embeddings and read their data from files."""
+
+    data: Data = None
+    file: DataFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelCommandOptions(CachedOptions):
     """Options of benchmarks that can retain and answer with a language model."""
 
@@ -202,10 +210,8 @@ class LongMemEvalCommandOptions(DatasetCommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AblationCommandOptions(CachedOptions):
+class AblationCommandOptions(FileCommandOptions):
     dataset: Annotated[DatasetName, typer.Option(help="Dataset to run over.")] = "locomo"
-    data: Data = None
-    file: DataFile = None
     engine: Engine = "local"
     sample: Sample = None
     store: Store = "sqlite"
@@ -214,10 +220,8 @@ class AblationCommandOptions(CachedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareCommandOptions(CachedOptions):
+class CompareCommandOptions(FileCommandOptions):
     dataset: Annotated[Literal["locomo", "ours", "sample"], typer.Option(help="Dataset to run over.")] = "locomo"
-    data: Data = None
-    file: DataFile = None
     conversations: Annotated[str | None, typer.Option(metavar="ID,ID,…", help="Only these conversations.")] = None
     mem0: Annotated[
         Path | None, typer.Option(metavar="PYTHON", help="Interpreter of an environment with mem0ai, to measure it.")
@@ -231,12 +235,6 @@ class CompareCommandOptions(CachedOptions):
         """The interpreters of the products to measure."""
         given = {"mem0": self.mem0, "mempalace": self.mempalace}
         return {name: python for name, python in given.items() if python is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpdatesCommandOptions(CachedOptions):
-    data: Data = None
-    file: DataFile = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +266,7 @@ class LivesCommandOptions(LanguagesCommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetainCommandOptions(UpdatesCommandOptions):
+class RetainCommandOptions(FileCommandOptions):
     drain: Annotated[int | None, typer.Option(min=1, help="Drain a queue of N messages instead.")] = None
 
 

@@ -104,6 +104,6 @@ async def measure_drain(options: BenchOptions, embedder: Embedder, settings: Set
     return Report(
         benchmark="retain",
         metrics=drain.metrics(samples),
-        tables={"drain": drain.table(samples)},
+        tables={"drain": {f"{each.messages:,}": {"seconds": each.seconds, "rss MB": each.rss_mb} for each in samples}},
         config={**describe(embedder, settings), "drain": count},
     )

@@ -15,7 +15,6 @@ from vmemo.ports import Completion, Embedder, LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench.embedders import PlaceholderEmbedder
 from vmemo_bench.environment import current_mb, sqlite_url
-from vmemo_bench.report import Table
 from vmemo_bench.retain.recorded_llm import labels_in, lines_in, pairs_in
 from vmemo_bench.speed import texts
 from vmemo_bench.statistics import Metrics
@@ -95,20 +94,13 @@ async def drain(messages: Sequence[Message], embedder: Embedder, folder: Path) -
     return model.samples
 
 
-def growth(samples: Sequence[DrainSample]) -> float:
-    """Return the growth of memory after the warm-up, in megabytes."""
-    warm = next(sample for sample in samples if sample.messages >= WARM_UP * samples[-1].messages)
-    return max(sample.rss_mb for sample in samples) - warm.rss_mb
-
-
 def metrics(samples: Sequence[DrainSample]) -> Metrics:
+    """Return the speed, and the growth of memory after the warm-up."""
+    last = samples[-1]
+    warm = next(sample for sample in samples if sample.messages >= WARM_UP * last.messages)
     return {
-        "drained_per_second": samples[-1].messages / samples[-1].seconds,
-        "drain_seconds": samples[-1].seconds,
-        "rss_growth_mb": growth(samples),
-        "rss_mb": samples[-1].rss_mb,
+        "drained_per_second": last.messages / last.seconds,
+        "drain_seconds": last.seconds,
+        "rss_growth_mb": max(sample.rss_mb for sample in samples) - warm.rss_mb,
+        "rss_mb": last.rss_mb,
     }
-
-
-def table(samples: Sequence[DrainSample]) -> Table:
-    return {f"{each.messages:,}": {"seconds": each.seconds, "rss MB": each.rss_mb} for each in samples}
