@@ -72,6 +72,7 @@ RULES: dict[str, Rule] = {
     "text.change_features.examine": change_features.examine,
     "text.split.split_text": split.split_text,
     "text.claims.parse_claim": claims.parse_claim,
+    "text.fact_text.after_line": lambda text: fact_text.after_line("the party", text),
     "text.fact_text.with_date": lambda text: fact_text.with_date(text, NOW),
     "text.fact_text.embedded_text": lambda text: fact_text.embedded_text(text, NOW),
     "text.injection.addresses_assistant": injection.addresses_assistant,

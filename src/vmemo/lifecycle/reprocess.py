@@ -30,8 +30,9 @@ from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
 from vmemo.ports.store import paged
+from vmemo.retain.local_extraction import continued_line
 from vmemo.retain.revise import embed_facts
-from vmemo.text.fact_text import embedded_text
+from vmemo.text.fact_text import OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.tokens import terms
 
@@ -433,10 +434,29 @@ async def reembed_bank(bank: BankId, store: Store, embedder: Embedder) -> int:
     after: FactId | None = None
     while True:
         while facts := await store.facts(bank, FactSelect(after=after, limit=PAGE)):
-            texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+            lines = await _continued_lines(bank, facts, store)
+            texts = [
+                embedded_text(fact.text, fact.mentioned_at, fact.engine, after=lines.get(fact.id, "")) for fact in facts
+            ]
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
             after = facts[-1].id
         new = NewEmbeddings(embedder=embedder.name, dimension=await dimension_of(embedder), vectors=vectors)
         if await store.commit(Changes(bank=bank, embeddings=new)):
             return len(vectors)
+
+
+async def _continued_lines(bank: BankId, facts: Sequence[Fact], store: Store) -> dict[FactId, str]:
+    """Return the line that each fact in a message's own words continues."""
+    pairs = {
+        fact.id: (fact.messages[0], fact.context_from)
+        for fact in facts
+        if fact.context_from is not None and fact.messages and fact.engine in OWN_WORDS_ENGINES
+    }
+    ids = {id for pair in pairs.values() for id in pair}
+    said = {message.id: message for message in await store.messages(bank, MessageSelect(ids=sorted(ids)))}
+    return {
+        id: continued_line(said[message], said[before])
+        for id, (message, before) in pairs.items()
+        if message in said and before in said
+    }

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from vmemo.models import Message, MessageId
 from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
+from vmemo.text.fact_text import after_line
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.names.lexicon import is_foreign
@@ -26,6 +27,10 @@ CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
 MAX_CONTEXT_GAP = timedelta(minutes=30)
 """After a longer gap, the previous message is not context."""
+MAX_LINE_WORDS, MAX_LINE_CHARACTERS = 5, 40
+"""Size of a short line, which is embedded together with the short line before it."""
+MAX_LINE_GAP = timedelta(minutes=1)
+"""After a longer gap, a line does not continue the one before it."""
 SLICE_CHARACTERS = 32_000
 """Characters that are processed without a break."""
 
@@ -160,7 +165,7 @@ def _draft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
         text=f"{message.voice}: {dated.certain}",
-        likely_dates=f"{message.voice}: {dated.likely}",
+        likely_dates=after_line(continued_line(message, before), f"{message.voice}: {dated.likely}"),
         mentioned_at=message.timestamp,
         recorded_at=message.recorded_at,
         messages=(message.id,),
@@ -178,6 +183,25 @@ def _context(message: Message, before: Message | None) -> str:
     if before is None or message.document != before.document or message.timestamp - before.timestamp > MAX_CONTEXT_GAP:
         return ""
     return f"{before.voice}: {before.content[-CONTEXT_CHARACTERS:]}"
+
+
+def continued_line(message: Message, before: Message | None) -> str:
+    """Return the words of the message before, if this one continues it: both are short lines of one named speaker.
+
+    People write one sentence in several lines: "so the party", "the blue door". Only the message before is read, which
+    is the same whether messages arrive together or one by one, and which is the fact's `context_from`, so that the
+    fact is derived again when it is forgotten. A line that ends a sentence is not continued.
+    """
+    if before is None or message.speaker is None or not _context(message, before):
+        return ""
+    same = (before.speaker, before.role, message.role) == (message.speaker, "user", "user")
+    soon = timedelta() <= message.timestamp - before.timestamp <= MAX_LINE_GAP
+    short = _is_short_line(message.content) and _is_short_line(before.content)
+    return before.content if same and soon and short and not before.content.endswith((".", "!", "?", "…")) else ""
+
+
+def _is_short_line(text: str) -> bool:
+    return len(text) <= MAX_LINE_CHARACTERS and len(text.split()) <= MAX_LINE_WORDS
 
 
 def first_interval(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
