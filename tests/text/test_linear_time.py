@@ -148,6 +148,7 @@ RULES: dict[str, Rule] = {
     "text.temporal.find.parse_both": lambda text: find_times.parse_both(text, NOW),
     "text.temporal.tense.find_cues": lambda text: tense.find_cues(text, [(0, len(text))]),
     "text.temporal.vocabulary.tokenize": vocabulary.tokenize,
+    "text.tokens.query_terms": tokens.query_terms,
     "text.tokens.terms": tokens.terms,
     "reflect.citations.cited_marks": citations.cited_marks,
     "reflect.citations.complete_part": citations.complete_part,
