@@ -39,7 +39,7 @@ def scripted_model(request: ReceivedRequest) -> JsonValue:
         "facts": ["F1", "F2"],
     }
     text = f"Nobody commutes any more [F1], and teams meet rarely [F2]. To me remote work is {view}."
-    return {"look_for": [], "steps": [], "found": True, "text": text, "opinions": [opinion], "revised": []}
+    return {"calls": [], "steps": [], "found": True, "text": text, "opinions": [opinion], "revised": []}
 
 
 async def main(file: Path, llm: str) -> None:
@@ -64,8 +64,8 @@ async def print_answer(memory: Memory) -> None:
         match event:
             case TextDelta(text=text):
                 print(text, end="")
-            case MemoryLookup(query=query):
-                print(f"(lookup: {query})")
+            case MemoryLookup(tool=tool, query=query):
+                print(f"({tool}: {query})")
             case Answer():
                 print(f"\n{event.footnotes()}")
             case _:

@@ -156,7 +156,7 @@ class ScriptedModel:
         facts = [line for line in user.splitlines() if re.match(r"F\d+ ", line)]
         mark = next((line.split()[0] for line in facts if known.cites and known.cites in line), None)
         cited = f" [{mark}]" if mark else ""
-        return {"look_for": [], "steps": [f"I read it{cited}."], "found": known.found, "text": known.says + cited}
+        return {"calls": [], "steps": [f"I read it{cited}."], "found": known.found, "text": known.says + cited}
 
     def _judge(self, question: str, received: ReceivedRequest) -> JsonValue:
         *_, (_, key), (_, given) = _QUOTED.findall(received.user)

@@ -104,7 +104,7 @@ def model(received: ReceivedRequest) -> JsonValue | RawText:
         criteria = re.findall(r"^\d+\. ", received.user, re.MULTILINE)
         scores = [1, 0.5, 0][: len(criteria)]
         return {"criteria": [{"reason": f"score {score}", "score": score} for score in scores]}
-    return {"look_for": [], "steps": [], "found": True, "text": "It ends on March 29."}
+    return {"calls": [], "steps": [], "found": True, "text": "It ends on March 29."}
 
 
 def test_a_chat_is_parsed_into_dated_sessions_without_markers(options: BenchOptions) -> None:

@@ -30,7 +30,7 @@ RECORDING = [
     recorded_line("Ada sold her kite.", "D2:1", session=2),
 ]
 ANSWERS = {
-    "reflect": '{"look_for": [], "steps": [], "found": true, "text": "A kite."}',
+    "reflect": '{"calls": [], "steps": [], "found": true, "text": "A kite."}',
     "judge_both": '{"reason": "partly right", "strict": false, "lenient": true}',
 }
 """Answers to the prompts that the recording of the conversation does not answer."""

@@ -88,7 +88,7 @@ def test_exported_prompts_equal_those_of_reflect(tmp_path: Path) -> None:
 
 def test_exported_prompts_offer_lookups_only_if_allowed(tmp_path: Path) -> None:
     file, _ = asyncio.run(dump_prompts(qa_options(tmp_path, max_lookups=0), tmp_path / "out"))
-    assert not any("look_for" in f"{line['system']}{line['schema']}" for line in lines(file))
+    assert not any("calls" in f"{line['system']}{line['schema']}" for line in lines(file))
     file, _ = asyncio.run(dump_prompts(qa_options(tmp_path), tmp_path / "out"))
     assert all("3 more rounds" in " ".join(line["system"].split()) for line in lines(file))
 

@@ -288,7 +288,7 @@ def test_model_answers_with_a_schema_and_merges_backgrounds(database: str) -> No
 
     def answer_question(asked: ReceivedRequest) -> JsonValue:
         cites = "[F1]" if "F1 |" in asked.user else ""
-        fields: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "opinions": [], "revised": []}
+        fields: dict[str, JsonValue] = {"calls": [], "steps": [], "found": True, "opinions": [], "revised": []}
         return {**fields, "text": f"In Paris {cites}."}
 
     model = FakeLLM({"reflect": answer_question, "structure": {"city": "Paris"}, "background": _merge_background})

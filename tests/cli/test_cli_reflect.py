@@ -21,9 +21,9 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     """Looks once, then answers; data for whoever wants it in a shape."""
     if asked.step == "structure":
         return {"bread": "rye"}
-    if "Earlier lookups" not in asked.user:
-        return {"look_for": ["what Ana bakes"], "text": "", "found": False}
-    return {"look_for": [], "found": True, "text": "She bakes rye [F1].", "opinions": [OPINION]}
+    if "Tool calls so far" not in asked.user:
+        return {"calls": [{"tool": "search", "query": "what Ana bakes"}], "text": "", "found": False}
+    return {"calls": [], "found": True, "text": "She bakes rye [F1].", "opinions": [OPINION]}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_an_answer_has_footnotes(invoke: Run, told: str, model: ScriptedServer) 
 
 def test_a_streamed_answer_shows_lookups_and_equals_the_answer(invoke: Run, told: str, model: ScriptedServer) -> None:
     result = asked(invoke, told, model, "--stream", "--no-opinions")
-    assert "lookup: what Ana bakes" in result.stderr
+    assert "search: what Ana bakes" in result.stderr
     assert result.stdout.startswith("She bakes rye [1].\n\n[1] ")
     assert "opinion" not in result.stderr
 

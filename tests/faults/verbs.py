@@ -23,7 +23,7 @@ REPLACEMENT = "The safe in the hall is empty."
 NEW = ("Ingrid Solberg sails to Bergen.", "Omar Haddad bakes bread in Tunis.")
 OPINION = "Anna Kowalski enjoys the Harbour Cafe."
 ANSWER: dict[str, JsonValue] = {
-    "look_for": [],
+    "calls": [],
     "steps": [],
     "found": True,
     "text": "At the Harbour Cafe [F1].",

@@ -41,12 +41,12 @@ def memory_with_model(
 
 def says(text: str, **more: JsonValue) -> dict[str, JsonValue]:
     """An answer as a model writes it."""
-    return {"look_for": [], "steps": [], "found": True, "text": text, "opinions": [], "revised": [], **more}
+    return {"calls": [], "steps": [], "found": True, "text": text, "opinions": [], "revised": [], **more}
 
 
 def lookup_request(*queries: str) -> dict[str, JsonValue]:
     """A model's wish to ask memory further."""
-    return says("", look_for=list(queries), found=False)
+    return says("", calls=[{"tool": "search", "query": query} for query in queries], found=False)
 
 
 def opinion_json(text: str, confidence: float, *facts: str, instead_of: str = "") -> dict[str, JsonValue]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
-from reflect_fixtures import NOON, answers_in_turn, citing, memory_with_model, retain_lines, said, says
+from reflect_fixtures import answers_in_turn, citing, memory_with_model, retain_lines, says
 
 from vmemo import LLMUnusable, Memory, Unsupported
 from vmemo.testing import HashEmbedder
@@ -91,50 +91,12 @@ def test_without_a_model_the_best_facts_are_quoted(sqlite_url: str) -> None:
         assert (answer.formed, memory.opinions_sync()) == ((), [])
 
 
-def test_extractive_answers_to_temporal_questions_show_distances(sqlite_url: str) -> None:
+def test_extractive_answers_are_dated(sqlite_url: str) -> None:
     retain_lines(sqlite_url, "I bought a boat yesterday.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         answer = memory.reflect_sync("How many days ago did Alice buy a boat?", now=datetime(2024, 2, 23, tzinfo=UTC))
         assert "7 January 2024" in answer.text
-        assert "47 days before the question" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("question", "places", "marks"),
-    [
-        ("In what order did I bring up problems with the boat?", [0, 1, 2, 3], "1. 2. 3. 4."),
-        ("Summarize what I said about the boat.", [0, 1, 2, 3], "- - - -"),
-        ("Have I ever sailed the boat?", [2, 3], "- -"),
-    ],
-    ids=["order", "summary", "yes or no"],
-)
-def test_extractive_answers_list_what_was_said_in_order(
-    sqlite_url: str, question: str, places: list[int], marks: str
-) -> None:
-    lines = ["The boat has a leak.", "I painted the boat red.", "I never sailed the boat.", "We sailed the boat home."]
-    retain_lines(
-        sqlite_url,
-        *(said(line, NOON + timedelta(days=n), speaker=None) for n, line in enumerate([*lines, "Cake is sweet."])),
-    )
-    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
-        answer = memory.reflect_sync(question)
-        heading, *quoted = answer.plain.splitlines()
-        texts = [line.partition("User: ")[2] for line in quoted]
-        assert [text for text in texts if text in [lines[n] for n in places]] == [lines[n] for n in places]
-        assert "Cake is sweet." not in texts
-        assert [line.split()[0] for line in quoted][: len(places)] == marks.split()
-        assert "in the order in which it was said" in heading
-        assert ("may contradict each other" in heading) == question.startswith("Have")
-        assert [f"User: {text}" for text in texts] == [fact.text for fact in answer.facts]
-
-
-def test_an_extractive_order_has_twelve_lines_at_most(sqlite_url: str) -> None:
-    rest = "and Ben repaired it with tar, then the mast split, and Ana sewed the sail, " * 4
-    lines = [f"The boat number {n} has a leak below its left rudder, {rest}so it is dry." for n in range(40)]
-    retain_lines(sqlite_url, *(said(line, NOON + timedelta(days=n), speaker=None) for n, line in enumerate(lines)))
-    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
-        _, *quoted = memory.reflect_sync("In what order did I bring up leaks of the boats?").plain.splitlines()
-    assert 10 <= len(quoted) <= 12
+        assert "- 8 January 2024: Alice: I bought a boat" in answer.text
 
 
 def test_merging_a_background_without_a_model_raises_unsupported(sqlite_url: str) -> None:

@@ -76,8 +76,8 @@ def test_nothing_in_a_memory_can_be_taken_for_a_mark(text: str) -> None:
 @given(TEXTS, st.booleans(), st.integers(1, 9), st.booleans())
 def test_the_deltas_of_any_text_form_it_without_a_retraction(text: str, ascii_: bool, size: int, fenced: bool) -> None:
     events: list[Event] = []
-    streamer = AnswerStreamer(events.append, IDS.get, may_look_up=True)
-    written = json.dumps({"look_for": [], "found": True, "text": text, "opinions": []}, ensure_ascii=ascii_)
+    streamer = AnswerStreamer(events.append, IDS.get, may_call=True)
+    written = json.dumps({"calls": [], "found": True, "text": text, "opinions": []}, ensure_ascii=ascii_)
     written = f"<Think>{{hm}}</Think>\n```json\n{written}\n```" if fenced else written
     streamer.start()
     for start in range(0, len(written), size):

@@ -19,8 +19,8 @@ def test_the_prompt_holds_current_instructions_and_the_rule_to_follow_them(sqlit
     assert answer.plain == "In Oslo."
     section = asked.user.partition(HEADING)[2]
     assert 0 < section.index(SHORT) < section.index(DATES)
-    assert "the user's standing instructions excepted" in asked.system
-    assert "They change no other rule" in asked.system
+    assert "The only exception is the list of the user's standing instructions." in asked.system
+    assert "They never change the rules" in asked.system
 
 
 def test_an_instruction_is_not_marked_as_injected_and_can_be_cited(sqlite_url: str) -> None:

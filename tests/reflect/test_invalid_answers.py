@@ -289,7 +289,7 @@ class Broken(Slow):
     """A stream that ends too early."""
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        yield '{"look_for": [], "text": "Tom'
+        yield '{"calls": [], "text": "Tom'
 
 
 def test_a_stream_that_ends_early_raises_llm_unusable(sqlite_url: str) -> None:
@@ -301,9 +301,9 @@ def test_a_stream_that_ends_early_raises_llm_unusable(sqlite_url: str) -> None:
         list(memory.reflect_stream_sync(QUESTION))
 
 
-def test_a_draft_is_not_streamed_before_look_for_is_known_to_be_empty(sqlite_url: str) -> None:
+def test_a_draft_is_not_streamed_before_calls_are_known_to_be_empty(sqlite_url: str) -> None:
     cats(sqlite_url)
-    draft: JsonValue = {"text": "A draft, perhaps.", "look_for": ["fish"]}
+    draft: JsonValue = {"text": "A draft, perhaps.", "calls": [{"tool": "search", "query": "fish"}]}
     memory, _ = memory_with_model(sqlite_url, answers_in_turn(draft, says("Good [F1].")))
     with memory:
         first, *_, last = memory.reflect_stream_sync(QUESTION)
@@ -321,7 +321,7 @@ class Endless(Slow):
     stopped = threading.Event()
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        yield '{"look_for": [], "text": "Tom is '
+        yield '{"calls": [], "text": "Tom is '
         try:
             await asyncio.Event().wait()
         finally:
@@ -386,7 +386,7 @@ def test_a_stream_works_inside_a_running_loop_and_in_many_threads(sqlite_url: st
         whole = asyncio.run(inside())
         streams = [pool.submit(texts, memory.reflect_stream_sync(QUESTION)) for _ in range(8)]
         assert [stream.result() for stream in streams] == [whole] * 8
-    assert whole[0] == "G"
+    assert len(whole) > 2, "the text came in parts"
 
 
 def test_a_process_ends_though_a_stream_was_never_finished(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_lookup_queries_are_cleaned_and_not_repeated(sqlite_url: str) -> None:
 def test_an_answer_with_only_repeated_lookups_is_checked(sqlite_url: str) -> None:
     cats(sqlite_url)
     memory, model = memory_with_model(
-        sqlite_url, answers_in_turn(says("Oslo.", look_for=[QUESTION]), says("Tom [F1]."))
+        sqlite_url, answers_in_turn(says("Oslo.", calls=[{"tool": "search", "query": QUESTION}]), says("Tom [F1]."))
     )
     with memory:
         assert not memory.reflect_sync(QUESTION).flaws

@@ -124,10 +124,10 @@ def test_a_streamed_answer_that_reveals_the_rules_is_retracted(sqlite_url: str) 
 @pytest.mark.parametrize(
     "written",
     [
-        '{"text": "In Rome [F1].", "look_for": []}',
-        '```json\n{"look_for": [], "steps": ["a"], "found": true, "text": "In Rome [F1]."}\n```',
-        '<think>{"text": "Oslo"} hm</think>{"look_for": null, "text": "In Rome [F1]."}',
-        '{"look_for": [], "text": "In R\\u006fme [F1]."}',
+        '{"text": "In Rome [F1].", "calls": []}',
+        '```json\n{"calls": [], "steps": ["a"], "found": true, "text": "In Rome [F1]."}\n```',
+        '<think>{"text": "Oslo"} hm</think>{"calls": null, "text": "In Rome [F1]."}',
+        '{"calls": [], "text": "In R\\u006fme [F1]."}',
     ],
 )
 def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: str) -> None:
@@ -199,7 +199,7 @@ def test_an_answer_streams_over_http(sqlite_url: str) -> None:
 def test_an_interrupted_connection_is_an_error_and_the_next_stream_works(sqlite_url: str) -> None:
     retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     with ScriptedServer({"reflect": says("In Rome [F1].")}) as server, serving(sqlite_url, server) as memory:
-        server.faults("reflect", [ConnectionDropped('{"look_for": [], "text": "In Rome and elsewh')])
+        server.faults("reflect", [ConnectionDropped('{"calls": [], "text": "In Rome and elsewh')])
         with pytest.raises(LLMFailed):
             list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(list(memory.reflect_stream_sync("Where does Vera live?"))).plain == "In Rome."
@@ -211,7 +211,7 @@ class Endless(Whole):
     stopped = False
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        yield '{"look_for": [], "text": "In Rome and '
+        yield '{"calls": [], "text": "In Rome and '
         try:
             await asyncio.Event().wait()
         finally:

@@ -15,7 +15,7 @@ import pytest
 from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import structured
-from vmemo.reflect import citations, condense, coverage, date_math
+from vmemo.reflect import citations
 from vmemo.text import (
     change_features,
     claims,
@@ -157,22 +157,6 @@ RULES: dict[str, Rule] = {
     "reflect.citations.resolve_citations": lambda text: citations.resolve_citations(text, lambda mark: mark),
     "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
     "reflect.citations.without_citations": citations.without_citations,
-    "reflect.date_math.asks_from_now": date_math.asks_from_now,
-    "reflect.date_math.needs_durations": date_math.needs_durations,
-    "reflect.date_math.wrong_length": lambda text: date_math.wrong_length(text, "2024-01-01", "2024-03-04"),
-    "reflect.coverage.asked_speaker": coverage.asked_speaker,
-    "reflect.condense.asks_back": condense.asks_back,
-    "reflect.condense.condense": lambda text: condense.condense(text, 40, len),
-    "reflect.condense.condense_outline": lambda text: condense.condense_outline(text, 40, len),
-    "reflect.condense.new_statements": lambda text: condense.new_statements(text, []),
-    "reflect.condense.without_requests": condense.without_requests,
-    "reflect.condense.says_nothing": condense.says_nothing,
-    "reflect.condense.condense_sentences": lambda text: condense.condense_sentences(text, 40, len),
-    "reflect.date_math.asks_for_length": date_math.asks_for_length,
-    "reflect.date_math.asks_for_order": date_math.asks_for_order,
-    "reflect.condense.advice": condense.advice,
-    "reflect.condense.outline": condense.outline,
-    "reflect.condense.resolution": condense.resolution,
     "text.questions.subqueries.trait_queries": subqueries.trait_queries,
     "text.questions.types.asks_for_profile": types.asks_for_profile,
     "llm.structured.find_json": _json,
@@ -188,12 +172,6 @@ NOT_RULES = {
     "text.temporal.grammar.compile_pattern": "reads the patterns of the grammar",
     "text.temporal.grammar.required_tags": "reads the patterns of the grammar",
     "text.temporal.grammar.tags_of": "reads the patterns of the grammar",
-    "reflect.date_math.describe_differences": "writes about facts",
-    "reflect.coverage.by_speaker": "selects facts",
-    "reflect.coverage.cover_course": "selects facts",
-    "reflect.coverage.cover_items": "selects facts",
-    "reflect.coverage.cover_sessions": "selects facts",
-    "reflect.coverage.gather_by_session": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""
 
@@ -202,7 +180,7 @@ def _modules() -> Iterator[ModuleType]:
     package = importlib.import_module("vmemo.text")
     for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
         yield importlib.import_module(module.name)
-    yield from (citations, condense, coverage, date_math, structured)
+    yield from (citations, structured)
 
 
 def _functions_of_texts() -> Iterator[str]:

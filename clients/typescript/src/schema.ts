@@ -374,6 +374,7 @@ export interface Maintained {
 export interface MemoryLookup {
   query: string;
   found: number;
+  tool: "search" | "timeline" | "count" | "between";
 }
 
 /** An entity in a fact; `name_in_text` is the name used in the fact, if it differs from the entity's. */

@@ -17,7 +17,7 @@ EVENT_STREAM = {"Accept": "text/event-stream"}
 
 
 ANSWER: dict[str, JsonValue] = {
-    "look_for": [],
+    "calls": [],
     "steps": [],
     "found": True,
     "text": "Ana has a grey cat [F1]. <b>Good</b>.",

@@ -106,7 +106,7 @@ def tool_call(name: str, **arguments: object) -> dict[str, object]:
 
 
 def test_reflection_that_may_store_opinions_is_in_the_audit_log(database: str) -> None:
-    answer: JsonValue = {"look_for": [], "steps": [], "found": True, "text": "A cat.", "opinions": [], "revised": []}
+    answer: JsonValue = {"calls": [], "steps": [], "found": True, "text": "A cat.", "opinions": [], "revised": []}
     asked = {"query": "Which pet?"}
     with live_server(database, llm=FakeLLM({"reflect": lambda _: answer})) as server, server.http() as client:
         client.put("/v1/banks/a", json={})

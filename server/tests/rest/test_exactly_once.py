@@ -299,7 +299,7 @@ def test_write_of_a_process_that_was_killed_before_it_responded_changes_nothing_
 def judge(asked: ReceivedRequest) -> JsonValue:
     """Form an opinion on the first fact."""
     opinion: JsonValue = {"text": "I think tea is calming.", "confidence": 0.7, "facts": ["F1"], "instead_of": ""}
-    empty: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "revised": []}
+    empty: dict[str, JsonValue] = {"calls": [], "steps": [], "found": True, "revised": []}
     return {**empty, "text": "Tea is calming [F1].", "opinions": [opinion]}
 
 

@@ -18,7 +18,7 @@ from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 ANSWER: dict[str, JsonValue] = {
-    "look_for": [],
+    "calls": [],
     "steps": [],
     "found": True,
     "text": "Ana has a grey cat.",

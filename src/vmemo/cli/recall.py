@@ -223,8 +223,8 @@ async def _streamed(memory: Memory, query: str, options: ReflectOptions) -> Answ
     answer: Answer | None = None
     async for event in memory.reflect_stream(query, **options):
         match event:
-            case MemoryLookup(query=asked, found=found):
-                stderr().print(f"lookup: {plain(asked)} ({found:,} new)", markup=False)
+            case MemoryLookup(query=asked, found=found, tool=tool):
+                stderr().print(f"{tool}: {plain(asked)} ({found:,} new)", markup=False)
             case Retracted(reason=reason):
                 typer.echo("")
                 stderr().print(f"retracted: {plain(reason)}", markup=False)

@@ -11,8 +11,9 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
 from vmemo.memory.recall import recall
 from vmemo.memory.session import MemorySession
-from vmemo.models import Message, MessageId, Network, Profile, QuestionTense, utc_now
+from vmemo.models import Message, MessageId, Profile, QuestionTense, utc_now
 from vmemo.models.changes import Changes
+from vmemo.models.recalled import Recalled
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.models.select import FactSelect, MessageSelect
@@ -20,7 +21,7 @@ from vmemo.recall.run import NODES, nodes_of
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.coverage import Recaller, RecallOutcome
+from vmemo.reflect.evidence import Recaller
 from vmemo.reflect.pipeline import ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
 from vmemo.retain.pipeline import redact_text
@@ -36,13 +37,8 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
     if llm is None and schema is not None:
         raise Unsupported("An answer in a schema needs a language model; pass llm= to Memory.")
     if llm is None:
-        answer = await pipeline.quote_memory(
-            request.query,
-            request.now or utc_now(),
-            _recaller(session, request),
-            max_tokens=request.max_tokens,
-            count=session.context.counter,
-        )
+        found = await recall(session, request)
+        answer = pipeline.extractive_answer(request.query, found.hits, asked_at=request.now or utc_now())
         emit(TextDelta(text=answer.text))
         return answer
     question, recaller = await _question(session, request), _recaller(session, request)
@@ -97,31 +93,11 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
 def _recaller(session: MemorySession, request: ReflectRequest) -> Recaller:
     """Return the searches that a reflection may make: with the question's filters, time and budget."""
 
-    async def search(
-        text: str,
-        max_tokens: int,
-        *,
-        wide: bool = False,
-        tense: QuestionTense | None = None,
-        network: Network | None = None,
-    ) -> RecallOutcome:
+    async def search(text: str, max_tokens: int, *, tense: QuestionTense | None = None, wide: bool = False) -> Recalled:
         changes: dict[str, object] = {"query": text, "max_tokens": max_tokens, "explain": True}
-        if network is not None:
-            if request.networks and network not in request.networks:
-                return RecallOutcome(hits=(), type="general")
-            changes["networks"] = (network,)
         if wide:
             changes["budget"] = max(nodes_of(request), NODES["high"])
-        found = await recall(session, request.model_copy(update=changes), tense=tense, with_questions=wide)
-        analysis = found.explanation
-        return RecallOutcome(
-            hits=found.hits,
-            type=analysis.type if analysis else "general",
-            parts=analysis.parts if analysis else (),
-            links=analysis.links if analysis else (),
-            instructions=found.instructions,
-            tense=analysis.tense if analysis else "present",
-        )
+        return await recall(session, request.model_copy(update=changes), tense=tense, with_questions=wide)
 
     async def messages(ids: Sequence[MessageId]) -> Sequence[Message]:
         return await session.store.messages(session.bank, MessageSelect(ids=ids))

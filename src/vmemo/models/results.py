@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue, PrivateAttr
 
@@ -251,11 +251,16 @@ class Citation(Record):
         return short_id(self.fact)
 
 
+LookupTool = Literal["search", "timeline", "count", "between"]
+"""The closest memories, all statements on a subject, the distinct ones, or the time between two events."""
+
+
 class MemoryLookup(Record):
     """A further query to memory during a reflection, and the number of new facts that it found."""
 
     query: str
     found: int
+    tool: LookupTool = "search"
 
 
 class TextDelta(Record):

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from vmemo.models import QueryType
 from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.reflect.citations import BACKGROUND, cited_marks, parse_marks, unknown_marks, without_citations
-from vmemo.reflect.date_math import wrong_length
 from vmemo.reflect.evidence import Evidence
+from vmemo.reflect.tools import LookupCall
 from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
-from vmemo.text.temporal.vocabulary import FAMILIES
 from vmemo.text.tokens import STOP_WORDS, terms
 
 MAX_OPINION_LENGTH = 1000
@@ -22,8 +20,6 @@ BACKGROUND_RUN = 12
 
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|me|my|mine|myself)\b")
 _WORD = re.compile(r"[a-z']+")
-_NUMBER = re.compile(r"\d{1,12}(?:[,.]\d{1,9}){0,4}|[a-z]+")
-_NUMBER_WORDS = {word: str(number) for family in ("ONES", "TEEN") for word, number in FAMILIES[family].items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +42,18 @@ class AnswerChecks:
     """Checks an answer against what the LLM was shown."""
 
     question: str
-    type: QueryType
     evidence: Evidence
     instructions: str
     """The rules and the character, which an answer must not repeat."""
     background: str
-    new_queries: Callable[[GeneratedAnswer], list[str]]
-    """Returns the lookups that the answer requests and that can be made."""
+    new_calls: Callable[[GeneratedAnswer], list[LookupCall]]
+    """Returns the tool calls that the answer requests and that can be made."""
 
     def feedback(self, answer: GeneratedAnswer) -> str | None:
-        """Return what the LLM must correct, or None if the answer is usable or requests a lookup."""
-        if self.new_queries(answer):
+        """Return what the LLM must correct, or None if the answer is usable or requests a tool call."""
+        if self.new_calls(answer):
             return None
-        problems = [
-            *self.problems(answer),
-            *self._count_problems(answer),
-            *self._span_problems(answer),
-            *self._opinion_problems(answer),
-        ]
+        problems = [*self.problems(answer), *self._opinion_problems(answer)]
         return "; ".join(problem.feedback for problem in problems) or None
 
     def problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
@@ -125,30 +115,6 @@ class AnswerChecks:
         injected = {term for text in cited for term in terms(text)} - content
         return content.isdisjoint(terms(without_citations(answer.text))) and injected.isdisjoint(terms(self.question))
 
-    def _count_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
-        """Yield a problem for a number from several memories without listed items.
-
-        It may still be right, so it is not a flaw. A number that one memory states needs no list.
-        """
-        marks = cited_marks(answer.text)
-        listed = any(map(str.strip, answer.steps)) or len(marks) < 2 or self._is_stated(answer, marks)
-        if self.type == "count" and answer.found and not listed:
-            yield AnswerProblem(feedback="list the counted items in `steps`, each with its mark, before the number")
-
-    def _is_stated(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
-        """Return True if one of the cited memories states the first number of the answer."""
-        number = next(_numbers(without_citations(answer.text)), None)
-        return any(number == each for fact in self.evidence.facts(marks) for each in _numbers(fact.text))
-
-    def _span_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
-        """Yield a problem for a length of time that the answer's own dates do not have."""
-        for span in answer.spans if self.evidence.durations and answer.found else ():
-            if lengths := wrong_length(answer.text, span.start, span.end):
-                yield AnswerProblem(
-                    feedback=f"from {span.start} to {span.end} it is {lengths}, which `text` does not say; correct the "
-                    "length, or the dates in `spans` if they are not those of the events"
-                )
-
     def _opinion_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
         """Yield the problems of opinions. Such an opinion is dropped, so it is not a flaw of the answer."""
         for opinion in answer.opinions:
@@ -190,15 +156,6 @@ class AnswerChecks:
         if repeats_prompt(without_citations(assessment.reason), self.instructions, allowed=self.evidence.text):
             return "repeats your rules"
         return None
-
-
-def _numbers(text: str) -> Iterator[str]:
-    """Yield the numbers of a text in digits: "twelve" and "12" are the same."""
-    for found in _NUMBER.findall(text.lower()):
-        if found[0].isdigit():
-            yield found.replace(",", "")
-        elif found in _NUMBER_WORDS:
-            yield _NUMBER_WORDS[found]
 
 
 def _in_first_person(text: str) -> bool:

@@ -5,31 +5,46 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, datetime
+from typing import Protocol
 
 from vmemo.llm.prompt_files import quote
-from vmemo.models import Fact, FactId, Hit, Message, MessageId, Network, Role
-from vmemo.models.recalled import MIN_TRUNCATED
+from vmemo.models import Fact, FactId, Hit, Message, MessageId, Network, QuestionTense, Role
+from vmemo.models.recalled import MIN_TRUNCATED, Recalled
 from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
-from vmemo.reflect.condense import says_nothing
-from vmemo.reflect.date_math import (
-    MIN_SHARED,
-    VERBATIM_ENGINES,
-    asks_from_now,
-    describe_dates,
-    describe_differences,
-    describe_times,
-    local_time,
-    needs_durations,
-    times_of,
-)
+from vmemo.reflect.fact_times import VERBATIM_ENGINES, describe_day, describe_event, local_date
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.noise import is_small_talk
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import terms
 
-LoadMessages = Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
+# Access to memory.
+
+
+class Recall(Protocol):
+    """A recall with the filters of the question and a token limit.
+
+    `tense` is that of the question; without it, the text has its own. A wide recall explores more candidates.
+    """
+
+    async def __call__(
+        self, text: str, max_tokens: int, *, tense: QuestionTense | None = None, wide: bool = False
+    ) -> Recalled: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recaller:
+    """Access to a bank's memory: `messages` returns messages by id."""
+
+    recall: Recall
+    messages: Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
+    is_empty: Callable[[], Awaitable[bool]]
+
+
+# Sources of facts.
+
 _FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
 _MATCHED = 60
 """Characters of a fact that are looked up in its message to find the fact's offset."""
@@ -41,33 +56,18 @@ class Source:
 
     place: tuple[datetime, datetime, int]
     """Time of the message, time of its record, and offset of the fact in it: the order in which facts were said."""
-    message: MessageId | None = None
     role: Role | None = None
     speaker: str | None = None
-    content: str = ""
-    """The whole message."""
-
-
-async def load_sources(hits: Sequence[Hit], load: LoadMessages) -> Mapping[FactId, Source]:
-    """Return the source of each hit."""
-    ids = list(dict.fromkeys(id for hit in hits for id in hit.fact.messages))
-    messages = {message.id: message for message in await load(ids)} if ids else {}
-    return {hit.id: _source(hit.fact, messages) for hit in hits}
 
 
 def _source(fact: Fact, messages: Mapping[MessageId, Message]) -> Source:
     stated = [messages[id] for id in fact.messages if id in messages]
     if not stated:
-        return source_of(fact)
+        return Source((fact.mentioned_at, fact.recorded_at, 0))
     first = min(stated, key=lambda message: (message.timestamp, message.recorded_at))
     body = fact.text.partition(": ")[2] if fact.engine == "local" else ""
     offset = max(0, first.content.find(body[:_MATCHED])) if body else 0
-    return Source((first.timestamp, first.recorded_at, offset), first.id, first.role, first.speaker, first.content)
-
-
-def source_of(fact: Fact) -> Source:
-    """Return the source of a fact whose messages are not known."""
-    return Source((fact.mentioned_at, fact.recorded_at, 0))
+    return Source((first.timestamp, first.recorded_at, offset), first.role, first.speaker)
 
 
 def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str | None]) -> str | None:
@@ -81,46 +81,37 @@ def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str
     return None if len(names) > 1 else next(iter(names), None) or "User"
 
 
+# Evidence.
+
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letter of a mark by network, so that facts, summaries and opinions are not confused."""
-MAX_WITH_DURATIONS = 6
-"""Facts of each letter that show their distance from the question, which takes more tokens than the fact."""
 MIN_TERMS = 4
 """Distinct terms, without stop words, that a verbatim message needs to be shown beside facts."""
-_FENCE = "```"
-_PASTED = LazyPattern(r"\*\*\w|(?:^|\s)#{2,6} |\| ?-{2,}|\[Your ")
-"""Markup of a text that was pasted into a message: a plan, a draft or a table."""
+MAX_REACTION = 70
+"""Longest message that can be a mere reaction, in characters."""
 _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
+_REACTION = frozenset(
+    terms(
+        "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
+        "interesting sounds makes make sense see fair enough know works work thank thanks much so really very well got "
+        "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
+        "back later"
+    )
+)
+"""Terms of reactions such as "Hmm, that makes sense."."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Recalled facts by mark, in the order of recall or, if they are chronological, in that of what was said.
-
-    The marks of chronological facts are assigned again when facts are added; other marks do not change.
-    """
+    """Recalled facts by mark. Marks are assigned in the order in which facts are added, and do not change."""
 
     asked_at: datetime
     counter: TokenCounter
-    question: str = ""
-    timed: bool = False
-    """True if the question is about time."""
-    events: tuple[str, ...] = ()
-    """The two events that the question names, between which durations are shown."""
-    chronological: bool = False
-    """True if the facts are shown in the order in which they were said, and not by relevance."""
-    sequenced: bool = False
-    """True if facts of one day show the order in which they were said, because the latest one is asked for."""
     recalled_instructions: tuple[Fact, ...] = ()
     """The user's standing instructions that the first recall chose."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
     """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
-
-    @property
-    def durations(self) -> bool:
-        """True if lengths of time are computed, because the question asks for one or for an order."""
-        return self.timed and needs_durations(self.question)
 
     @property
     def instructions(self) -> list[Fact]:
@@ -139,38 +130,40 @@ class Evidence:
         """The texts of all facts, one per line."""
         return "\n".join(hit.text for hit in self.hits.values())
 
-    def add(self, hits: Sequence[Hit], max_tokens: int) -> int:
+    async def load_sources(self, hits: Sequence[Hit], recaller: Recaller) -> None:
+        """Load the messages of hits, which give their order and their speakers."""
+        new = [hit.fact for hit in hits if hit.id not in self.sources]
+        ids = list(dict.fromkeys(id for fact in new for id in fact.messages))
+        messages = {message.id: message for message in await recaller.messages(ids)} if ids else {}
+        self.sources.update({fact.id: _source(fact, messages) for fact in new})
+
+    def add(self, hits: Sequence[Hit], max_tokens: int, *, whole: bool = False) -> int:
         """Add the new hits that fit into `max_tokens`, most relevant first, and return their number.
 
-        The first hit that does not fit is truncated, and those after it are left out. If extracted facts are among
-        the hits, short verbatim messages are left out: most are greetings. Mere reactions are left out always.
+        The first hit that does not fit is truncated, and those after it are left out. With `whole`, hits that do not
+        fit are skipped instead, and shortened ones get their whole text. If extracted facts are among the hits, short
+        verbatim messages are left out: most are greetings. Mere reactions are left out always.
         """
-        known = {hit.id for hit in self.hits.values()}
-        given = known.union(hit.id for hit in hits)
-        before, extracted = len(self.hits), not self.chronological and any(not hit.verbatim for hit in hits)
+        known = {hit.id: mark for mark, hit in self.hits.items()}
+        given = {*known, *(hit.id for hit in hits)}
+        before, extracted = len(self.hits), any(not hit.verbatim for hit in hits)
         for hit in hits:
-            if hit.id in known or (extracted and _is_short_message(hit)) or _is_reaction(hit):
+            if whole and hit.id in known and (missing := hit.tokens - self.hits[known[hit.id]].tokens) <= max_tokens:
+                self.hits[known[hit.id]] = hit
+                max_tokens -= missing
+            if hit.id in known or (extracted and _is_short_message(hit)) or says_nothing(hit):
                 continue
             if hit.fact.is_rest and hit.fact.supersedes in given:
                 # The former fact says this too.
                 continue
-            fitting = hit if hit.tokens <= max_tokens else self._truncated(hit, max_tokens)
+            fitting = hit if hit.tokens <= max_tokens else None if whole else self._truncated(hit, max_tokens)
             if fitting is not None:
                 max_tokens -= fitting.tokens
-                known.add(hit.id)
-                self.hits[self._next_mark(MARK_LETTERS[hit.fact.network])] = fitting
-            if fitting is not hit:
+                known[hit.id] = self._next_mark(MARK_LETTERS[hit.fact.network])
+                self.hits[known[hit.id]] = fitting
+            if fitting is not hit and not whole:
                 break
-        if self.chronological:
-            self._renumber()
         return len(self.hits) - before
-
-    def _renumber(self) -> None:
-        """Assign the marks in the order in which the facts were said."""
-        ordered = sorted(self.hits.values(), key=self._place)
-        self.hits.clear()
-        for hit in ordered:
-            self.hits[self._next_mark(MARK_LETTERS[hit.fact.network])] = hit
 
     def _truncated(self, hit: Hit, max_tokens: int) -> Hit | None:
         is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
@@ -188,47 +181,38 @@ class Evidence:
         """Return the facts with these marks, each once; unknown marks are skipped."""
         return list({hit.id: hit.fact for mark in marks if (hit := self.hits.get(mark.upper()))}.values())
 
+    def marks(self, hits: Iterable[Hit]) -> list[str]:
+        """Return the marks of those hits that are shown, in the order in which they were said."""
+        ids = {hit.id for hit in hits}
+        return [mark for mark, hit in self._in_order() if hit.id in ids]
+
     def has(self, letter: str) -> bool:
         """Return True if there is a mark with this letter."""
         return any(mark.startswith(letter) for mark in self.hits)
 
     def render(self, letter: str) -> str:
-        """Return the facts with this letter as quoted lines: mark, notes, dates and text.
+        """Return the facts with this letter as quoted lines under the day on which they were said, oldest first."""
+        chosen = [(mark, hit) for mark, hit in self._in_order() if mark.startswith(letter)]
+        return quote(self._lines(chosen)) if chosen else "(none)"
 
-        Chronological facts stand under the day on which they were said.
-        """
-        chosen = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith(letter)]
-        if not chosen:
-            return "(none)"
-        return quote(self._by_day(chosen) if self.chronological and letter == "F" else self._lines(chosen))
+    def _in_order(self) -> list[tuple[str, Hit]]:
+        return sorted(self.hits.items(), key=lambda item: self._place(item[1]))
+
+    def _place(self, hit: Hit) -> tuple[datetime, datetime, int]:
+        source = self.sources.get(hit.id)
+        return source.place if source else (hit.fact.mentioned_at, hit.fact.recorded_at, 0)
 
     def _lines(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
-        sequence = self._sequence([hit for _, hit in chosen]) if self.sequenced else {}
-        near = self._near(chosen)
+        current: date | None = None
         for mark, hit in chosen:
-            notes = [*self._voice(hit), *_notes(hit, self._replaced_by(hit)), *sequence.get(hit.id, ())]
-            yield _line(mark, hit, notes, self._dates(hit, near=mark in near))
-
-    def _near(self, chosen: Sequence[tuple[str, Hit]]) -> list[str]:
-        """Return the marks of the facts that share the most terms with a question about a length up to now."""
-        if not self.durations or len(self.events) == 2 or not asks_from_now(self.question):
-            return []
-        asked = set(terms(self.question))
-        shared = {mark: len(asked.intersection(terms(hit.text))) for mark, hit in chosen}
-        least = MIN_SHARED * max(shared.values(), default=0)
-        return [mark for mark, number in shared.items() if number >= least][:MAX_WITH_DURATIONS]
-
-    def _by_day(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
-        """Yield a line with each day, and below it the facts, with the other dates that they have."""
-        current = ""
-        for mark, hit in chosen:
-            closed = self._replaced_by(hit) is None
-            day, _, others = describe_dates(hit.fact, self.asked_at, brief=True, closed=closed).partition("; ")
+            day = local_date(hit.fact.mentioned_at, self.asked_at)
             if day != current:
                 current = day
-                yield f"{day}:"
-            plain = hit.model_copy(update={"truncated": False, "verbatim": False})
-            yield _line(mark, plain, [*self._voice(hit), *_notes(plain, self._replaced_by(hit))], others)
+                yield f"{describe_day(day, self.asked_at)}:"
+            replaced_by = self._replaced_by(hit)
+            notes = " ".join(f"({note})" for note in (*self._voice(hit), *_notes(hit, replaced_by)))
+            event = describe_event(hit.fact, self.asked_at, closed=replaced_by is None)
+            yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.text)]))
 
     def _replaced_by(self, hit: Hit) -> str | None:
         """Return the mark of the fact that changed what this one says, not of what is left of it."""
@@ -237,30 +221,13 @@ class Evidence:
         direct = [each.id for each in self.hits.values() if each.fact.supersedes == hit.id]
         return next((marks[id] for id in (*newer, *direct) if id in marks), None)
 
-    def _sequence(self, hits: Sequence[Hit]) -> dict[FactId, list[str]]:
-        """Return the time of day of each fact of a day with several, or its place if the times do not order them."""
-        days: dict[date, list[Hit]] = {}
-        for hit in hits:
-            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(hit)
-        notes: dict[FactId, list[str]] = {}
-        for same in days.values():
-            said = {self._said(hit) for hit in same}
-            # A date without a time was retained as midnight.
-            clocks = {local_time(at, self.asked_at).time() for at, _ in said} - {time.min}
-            for hit in same if len(same) > 1 else ():
-                clock = f"{local_time(hit.fact.mentioned_at, self.asked_at):%H:%M}"
-                place = f"{1 + sum(self._said(each) < self._said(hit) for each in same)} of {len(same)} that day"
-                notes[hit.id] = [clock if len(clocks) == len(said) else place]
-        return notes
-
-    def _place(self, hit: Hit) -> tuple[datetime, datetime, int]:
-        return self.sources.get(hit.id, source_of(hit.fact)).place
-
-    def _said(self, hit: Hit) -> tuple[datetime, datetime]:
-        return hit.fact.mentioned_at, self._place(hit)[1]
-
     def _voice(self, hit: Hit) -> Iterator[str]:
-        """Yield a note for the assistant's own statements, which users' statements outrank.
+        """Yield a note for the assistant's own statements, which users' statements outrank."""
+        if hit.fact.network in ("world", "experience") and self.is_own(hit):
+            yield "yours"
+
+    def is_own(self, hit: Hit) -> bool:
+        """Return True if the assistant itself said this.
 
         A fact that a model extracted is the assistant's own by its network or its first person: what the assistant
         repeats of the user is not.
@@ -268,60 +235,26 @@ class Evidence:
         fact, source = hit.fact, self.sources.get(hit.id)
         role = None if source is None else source.role
         if fact.engine in VERBATIM_ENGINES and role is not None:
-            own = role == "assistant"
-        else:
-            own = fact.network == "experience" or _OWN_WORDS.match(fact.text) is not None
-        if own and fact.network in ("world", "experience"):
-            yield "yours"
-
-    def _dates(self, hit: Hit, *, near: bool) -> str:
-        """Return the dates of a fact. The fact that changed it, if shown, has the date from which it is former."""
-        if near:
-            return describe_times(hit.fact, self.asked_at)
-        return describe_dates(hit.fact, self.asked_at, brief=not self.timed, closed=self._replaced_by(hit) is None)
-
-    def differences(self) -> list[str]:
-        """Return the lengths of time between the facts about the question, if it asks for one or for an order.
-
-        Facts that share more terms with the question come first, so that one found by a lookup takes its place. The
-        dates of the assistant's texts, of code and of pasted texts are used only if people's statements have none.
-        """
-        if not self.durations:
-            return []
-        asked = set(terms(self.question))
-        hits = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith("F")]
-        shared = {mark: len(asked.intersection(terms(hit.text))) for mark, hit in hits}
-        about = sorted((each for each in hits if shared[each[0]]), key=lambda each: -shared[each[0]])
-        said = [(mark, _without_code(hit.fact)) for mark, hit in about if not any(self._voice(hit))]
-        stated = [(mark, fact) for mark, fact in said if _PASTED.search(fact.text) is None]
-        dated = any(times_of(fact, self.asked_at).main for _, fact in stated)
-        facts = stated if dated else [(mark, hit.fact) for mark, hit in about]
-        return describe_differences(facts, self.asked_at, question=self.question, events=self.events)
-
-
-def _without_code(fact: Fact) -> Fact:
-    prose = fact.text.split(_FENCE)[::2]
-    return fact if len(prose) == 1 else fact.model_copy(update={"text": " ".join(prose)})
+            return role == "assistant"
+        return fact.network == "experience" or _OWN_WORDS.match(fact.text) is not None
 
 
 def _is_short_message(hit: Hit) -> bool:
     return hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
 
 
-def _is_reaction(hit: Hit) -> bool:
-    return hit.fact.engine in VERBATIM_ENGINES and says_nothing(hit.text)
-
-
-def _line(mark: str, hit: Hit, noted: Sequence[str], dates: str) -> str:
-    notes = " ".join(f"({note})" for note in noted)
-    return " | ".join(filter(None, [f"{mark} {notes}".strip(), dates, escape_marks(hit.text)]))
+def says_nothing(hit: Hit) -> bool:
+    """Return True for a message that only reacts to another: "Hmm, that makes sense."."""
+    body = hit.text.partition(": ")[2] or hit.text
+    if len(body) > MAX_REACTION or hit.fact.engine not in VERBATIM_ENGINES:
+        return False
+    words = set(terms(body))
+    return is_small_talk(body) or (len(words) > 1 and words <= _REACTION)
 
 
 def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
     if hit.fact.confidence is not None:
         yield f"confidence {hit.fact.confidence:.2f}"
-    if hit.verbatim:
-        yield "the speaker's own words"
     if hit.status == "former":
         part = "in part " if len(split_statements(hit.text.partition(": ")[2] or hit.text)) > 1 else ""
         yield "former" if replaced_by is None else f"former, {part}changed by {replaced_by}"

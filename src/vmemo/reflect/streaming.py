@@ -35,7 +35,7 @@ class AnswerStreamer:
 
     emit: EventSink
     fact_id: Callable[[str], str | None] = lambda mark: None
-    may_look_up: bool = False
+    may_call: bool = False
     _json: str = field(init=False, default="")
     _unparsed: list[str] = field(init=False, default_factory=list[str])
     _waiting: int = field(init=False, default=0)
@@ -57,9 +57,9 @@ class AnswerStreamer:
         self._unparsed, self._waiting = [], 0
         answer = _partial_object(self._json)
         text = answer.get("text")
-        # `look_for` precedes `text`; nothing is emitted until it is known to be empty.
+        # `calls` precedes `text`; nothing is emitted until it is known to be empty.
         before_text = dict(takewhile(lambda item: item[0] != "text", answer.items()))
-        is_answer = not self.may_look_up or ("look_for" in before_text and not before_text["look_for"])
+        is_answer = not self.may_call or ("calls" in before_text and not before_text["calls"])
         if isinstance(text, str) and is_answer:
             self._extend(resolve_citations(complete_part(text), self.fact_id))
 

@@ -181,17 +181,6 @@ def calendar_difference(one: DateSpan, other: DateSpan) -> str:
     return ""
 
 
-def next_anniversary(day: date, today: date) -> tuple[date, int] | None:
-    """Return the next anniversary from today on, and its number; 29 February is observed on 1 March."""
-    for year in (today.year, today.year + 1):
-        if day.year < year <= date.max.year:
-            missing = (day.month, day.day) == (2, 29) and not calendar.isleap(year)
-            again = date(year, 3, 1) if missing else day.replace(year=year)
-            if again >= today:
-                return again, year - day.year
-    return None
-
-
 def _month_of(day: date) -> int:
     return day.year * 12 + day.month - 1
 

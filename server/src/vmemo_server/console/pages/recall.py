@@ -182,8 +182,8 @@ async def _events(form: BankForm, request: ReflectRequest) -> AsyncGenerator[Ser
                 match event:
                     case TextDelta(text=text):
                         yield ServerSentEvent(text, event="delta")
-                    case MemoryLookup(query=query, found=found):
-                        yield ServerSentEvent(f"{query} ({found} more)", event="lookup")
+                    case MemoryLookup(query=query, found=found, tool=tool):
+                        yield ServerSentEvent(f"{tool}: {query} ({found} more)", event="lookup")
                     case Retracted(reason=reason):
                         yield ServerSentEvent(reason, event="retracted")
                     case Answer():
