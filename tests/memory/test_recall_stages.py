@@ -108,7 +108,7 @@ def test_a_channel_works_alone(trip: str, channel: Channel) -> None:
 
 
 def test_without_channels_nothing_is_found(trip: str) -> None:
-    with reset(trip, settings=Settings(channels=frozenset())) as memory:
+    with reset(trip, settings=Settings(channels=frozenset[Channel]())) as memory:
         assert memory.recall_sync(ASKED).hits == ()
 
 
