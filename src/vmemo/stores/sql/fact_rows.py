@@ -49,24 +49,25 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import (
-    AnyRow,
     Cells,
     Prepared,
     Seqs,
     Values,
     among,
+    fields_of,
     insert_all,
     insert_cells,
     insert_rows,
     later,
     listed,
     number_of,
+    record_of,
     row_values,
     save_rows,
     seqs_of,
     update_row,
 )
-from vmemo.stores.values import dump, instant, metadata_of, micros, micros_or_none, missing_reference, names_of
+from vmemo.stores.values import dump, instant, micros, micros_or_none, missing_reference, names_of
 from vmemo.text.names.compare import folded_names, name_runs
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
@@ -79,15 +80,8 @@ def fact_fields(
     row: Cells, bank: BankId, entities: Sequence[Mention], sources: Sequence[Sequence[str]]
 ) -> dict[str, object]:
     """Return the fields of a fact without its embedding, from its row, its mentions and its sources by kind."""
-    values: dict[str, object] = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
-    for name, at in _FACT_TIMES:
-        if row[at] is not None:
-            values[name] = instant(row[at])
+    values = fields_of(Fact, facts, row)
     values["bank"] = bank
-    values["tags"] = names_of(row[_TAGS])
-    values["metadata"] = metadata_of(row[_METADATA])
-    values["instruction"] = row[_INSTRUCTION] == 1
-    values["pinned"] = row[_PINNED] == 1
     values["entities"] = tuple(entities)
     values["messages"] = tuple(sources[0])
     values["context_from"] = sources[1][0] if sources[1] else None
@@ -103,16 +97,6 @@ def outline_of(id: FactId, row: Cells) -> FactOutline:
     episodes = () if episode is None else (episode,)
     time, rests = instant(mentioned_at), has_basis == 1
     return FactOutline(id, network, tokens, engine, importance, time, supersedes, rests, episodes)
-
-
-_COLUMNS = tuple(column.name for column in facts.columns)
-_TAGS, _METADATA, _INSTRUCTION, _PINNED = map(_COLUMNS.index, ("tags", "metadata", "instruction", "pinned"))
-_FACT_FIELDS = _COLUMNS[2:-1]
-"""All columns but the numbers of fact and bank in front and the revision at the end."""
-
-_FACT_TIMES = tuple(
-    (name, at) for at, name in enumerate(_COLUMNS) if name.endswith("_at") or name.startswith("occurred")
-)
 
 
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
@@ -230,17 +214,8 @@ def record_confidence_history(connection: Connection, bank: int, past: Sequence[
     insert_all(connection, confidence_changes, rows)
 
 
-def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> dict[str, int | float | str | None]:
-    return {
-        "bank": bank,
-        "fact": opinion,
-        "stance": step.stance,
-        "before": step.before,
-        "after": step.after,
-        "evidence": dump(step.evidence),
-        "reason": step.reason,
-        "at": micros(step.at),
-    }
+def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> Values:
+    return row_values(confidence_changes, bank, step, fact=opinion)
 
 
 def read_confidence_changes(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
@@ -253,18 +228,8 @@ def read_confidence_changes(connection: Connection, bank: int, opinion: FactId |
     )
     if opinion is not None:
         statement = statement.where(facts.c.bank == bank, facts.c.id == opinion)
-    return [
-        ConfidenceChange(
-            opinion=FactId(row.id),
-            stance=row.stance,
-            before=row.before,
-            after=row.after,
-            evidence=tuple(FactId(id) for id in names_of(row.evidence)),
-            reason=row.reason,
-            at=instant(row.at),
-        )
-        for row in connection.execute(statement)
-    ]
+    found = connection.execute(statement).all()
+    return [record_of(ConfidenceChange, confidence_changes, row[1:], opinion=row[0]) for row in found]
 
 
 def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
@@ -321,20 +286,6 @@ def drop_context(
     connection.execute(update(facts).where(own_rows).values(context="", revision=revision))
     bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
     index.add_facts(connection, bank, [(known[item.fact.id], item) for item in bare if item.fact.id in known])
-
-
-def entity_of(row: AnyRow, mentions: int) -> Entity:
-    """An entity from its row and how many facts mention it."""
-    return Entity.model_construct(
-        id=EntityId(row.id),
-        name=row.name,
-        type=row.type,
-        aliases=names_of(row.aliases),
-        not_aliases=names_of(row.not_aliases),
-        first_seen=instant(row.first_seen),
-        last_seen=instant(row.last_seen),
-        mentions=mentions,
-    )
 
 
 def mentions_of(rows: Iterable[Cells]) -> dict[int, list[Mention]]:

@@ -23,7 +23,6 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import (
-    AnyRow,
     Prepared,
     Seqs,
     Values,
@@ -40,45 +39,10 @@ from vmemo.stores.sql.statements import (
 from vmemo.stores.values import (
     UNPROCESSED,
     WORDLESS,
-    instant,
-    metadata_of,
     micros,
-    names_of,
     storable_error,
     unstored,
 )
-
-
-def message_of(row: AnyRow) -> Message:
-    return Message.model_construct(
-        id=MessageId(row.id),
-        role=row.role,
-        content=row.content,
-        speaker=row.speaker,
-        timestamp=instant(row.timestamp),
-        document=row.document,
-        tags=names_of(row.tags),
-        metadata=metadata_of(row.metadata),
-        recorded_at=instant(row.recorded_at),
-        state=row.state,
-        key=row.key,
-        error=row.error,
-        expires_at=None if row.expires_at is None else instant(row.expires_at),
-    )
-
-
-def episode_of(row: AnyRow, messages: Sequence[MessageId]) -> Episode:
-    return Episode.model_construct(
-        id=row.id,
-        title=row.title,
-        narrative=row.narrative,
-        started_at=instant(row.started_at),
-        ended_at=instant(row.ended_at),
-        previous=row.previous,
-        messages=tuple(messages),
-        recorded_at=instant(row.recorded_at),
-    )
-
 
 _OF_BANK = messages.c.bank == bindparam("number")
 _KNOWN_IDS = Prepared(select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids"))))

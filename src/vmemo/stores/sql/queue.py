@@ -7,7 +7,6 @@ This order prevents deadlocks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,8 +32,8 @@ from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql import message_rows
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
-from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed, row_values
-from vmemo.stores.values import dump, instant, micros, names_of, storable_error
+from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed, record_of, row_values
+from vmemo.stores.values import dump, micros, storable_error
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
@@ -189,20 +188,7 @@ def _free(given: frozenset[str], *, due: bool) -> Prepared:
 
 
 def _job_of(row: AnyRow) -> Job:
-    return Job(
-        id=row.seq,
-        bank=BankId(row.name),
-        kind=row.kind,
-        key=row.key,
-        detail=json.loads(row.detail),
-        requests=row.requests,
-        attempts=row.attempts,
-        error=row.error,
-        due=instant(row.due),
-        owner=row.owner,
-        until=None if row.until is None else instant(row.until),
-        created_at=instant(row.created_at),
-    )
+    return record_of(Job, jobs, row, id=row.seq, bank=BankId(row.name))
 
 
 def jobs_of(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
@@ -293,19 +279,7 @@ _WEBHOOKS = select(webhooks).where(webhooks.c.bank == bindparam("of_bank")).orde
 
 def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:
     rows = connection.execute(_WEBHOOKS, {"of_bank": bank})
-    return [
-        SignedWebhook.of(
-            {
-                "id": row.id,
-                "url": row.url,
-                "secret": row.secret,
-                "events": names_of(row.events),
-                "created_at": instant(row.created_at),
-                "disabled_at": None if row.disabled_at is None else instant(row.disabled_at),
-            }
-        )
-        for row in rows
-    ]
+    return [record_of(SignedWebhook, webhooks, row) for row in rows]
 
 
 def save_webhooks(connection: Connection, bank: int, changes: Changes) -> None:

@@ -43,8 +43,7 @@ from vmemo.models.changes import EntityMention
 from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import statements
-from vmemo.stores.sql.fact_rows import LINK_KINDS, entity_of, fact_fields, mentions_of
-from vmemo.stores.sql.message_rows import episode_of, message_of
+from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_fields, mentions_of
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -60,7 +59,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, within
+from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, record_of, within
 from vmemo.stores.values import instant, micros
 from vmemo.text.names.compare import fold_name
 
@@ -345,8 +344,8 @@ def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[s
 
 def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> list[Message]:
     if wanted.ids is not None:
-        return [message_of(row) for row in _rows_by_id(connection, messages, bank, wanted.ids)]
-    return [message_of(row) for row in _message_rows(connection, bank, wanted)]
+        return [record_of(Message, messages, row) for row in _rows_by_id(connection, messages, bank, wanted.ids)]
+    return [record_of(Message, messages, row) for row in _message_rows(connection, bank, wanted)]
 
 
 def _message_rows(connection: Connection, bank: int, wanted: MessageSelect) -> Iterable[AnyRow]:
@@ -456,7 +455,7 @@ def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) 
     wanted = {"bank": bank, "episodes": listed([row.seq for row in rows])}
     for episode, id in _MEMBERS.rows(connection, wanted):
         members[episode].append(MessageId(id))
-    return [episode_of(row, members[row.seq]) for row in rows]
+    return [record_of(Episode, episodes, row, messages=tuple(members[row[SEQ]])) for row in rows]
 
 
 def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list[Entity]:
@@ -466,7 +465,7 @@ def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list
     else:
         rows = list(connection.execute(entity_statement(bank, wanted)))
     counts = _mentioning(connection, bank, [row.seq for row in rows]) if wanted.counted else {}
-    return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
+    return [record_of(Entity, entities, row, mentions=counts.get(row[SEQ], 0)) for row in rows]
 
 
 def _mentioning(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, int]:

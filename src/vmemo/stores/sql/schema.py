@@ -47,7 +47,19 @@ def _required(name: str) -> Column[str]:
 
 
 def _moment(name: str, *, nullable: bool = False) -> Column[int]:
-    return Column(name, BigInteger, nullable=nullable)
+    return Column(name, BigInteger, nullable=nullable, info={"stores": "time"})
+
+
+def _list(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False, server_default=text("'[]'"), info={"stores": "list"})
+
+
+def _mapping(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False, info={"stores": "mapping"})
+
+
+def _flag(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False, server_default=text("0"), info={"stores": "flag"})
 
 
 def _count(name: str) -> Column[int]:
@@ -100,8 +112,8 @@ messages = Table(
     _moment("timestamp"),
     Column("document", Text),
     Column("key", Text),
-    _required("tags"),
-    _required("metadata"),
+    _list("tags"),
+    _mapping("metadata"),
     _moment("recorded_at"),
     Column("state", String(16), nullable=False),
     _count("attempts"),
@@ -170,11 +182,11 @@ facts = Table(
     Column("importance", Float, nullable=False),
     _count("access_count"),
     Column("supersedes", Text),
-    _required("tags"),
-    _required("metadata"),
+    _list("tags"),
+    _mapping("metadata"),
     _required("engine"),
-    _count("instruction"),
-    _count("pinned"),
+    _flag("instruction"),
+    _flag("pinned"),
     Column("reason", Text, nullable=False, server_default=text("''")),
     _moment("expires_at", nullable=True),
     Column("revision", Integer, nullable=False),
@@ -224,10 +236,10 @@ entities = Table(
     _required("id"),
     _required("name"),
     Column("type", String(16), nullable=False),
-    _required("aliases"),
+    _list("aliases"),
     _moment("first_seen"),
     _moment("last_seen"),
-    Column("not_aliases", Text, nullable=False, server_default=text("'[]'")),
+    _list("not_aliases"),
     UniqueConstraint("bank", "id"),
     sqlite_autoincrement=True,
 )
@@ -287,7 +299,7 @@ jobs = Table(
     _bank(),
     Column("kind", String(16), nullable=False),
     _required("key"),
-    _required("detail"),
+    _mapping("detail"),
     Column("requests", Integer, nullable=False),
     _count("attempts"),
     Column("error", Text),
@@ -325,7 +337,7 @@ confidence_changes = Table(
     Column("stance", String(16), nullable=False),
     Column("before", Float, nullable=False),
     Column("after", Float, nullable=False),
-    _required("evidence"),
+    _list("evidence"),
     _required("reason"),
     _moment("at"),
     Index("confidence_changes_fact", "bank", "fact"),
@@ -355,7 +367,7 @@ webhooks = Table(
     _required("id"),
     _required("url"),
     _required("secret"),
-    _required("events"),
+    _list("events"),
     _moment("created_at"),
     _moment("disabled_at", nullable=True),
     UniqueConstraint("bank", "id"),

@@ -19,7 +19,7 @@ from datetime import datetime
 from functools import cache
 from operator import itemgetter
 from sqlite3 import Connection as RawConnection, Cursor
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
 from sqlalchemy import (
@@ -51,7 +51,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 from vmemo.models.records import Record
-from vmemo.stores.values import dump, micros, missing_reference, storable
+from vmemo.stores.values import dump, instant, metadata_of, micros, missing_reference, names_of, storable
 
 Cell = str | int | float | bytes | None
 Values = dict[str, Cell]
@@ -59,6 +59,7 @@ AnyRow = Row[*tuple[Any, ...]]
 Cells = Sequence[Any]
 """A row's values by position."""
 Listable = Iterable[int] | Iterable[str]
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class _Listed(FunctionElement[Any]):
@@ -277,6 +278,28 @@ def _stored(value: object) -> Cell:
     if isinstance(value, str | int | float):
         return value
     return micros(value) if isinstance(value, datetime) else dump(cast("Sequence[JsonValue]", value))
+
+
+_READ: dict[str, Callable[[Any], object]] = {"time": instant, "list": names_of, "mapping": metadata_of, "flag": bool}
+
+
+def fields_of(kind: type[Record], table: Table, row: Cells) -> dict[str, object]:
+    """Return the fields of a record that are columns of a table, from its row; the inverse of `row_values`."""
+    return {
+        name: row[at] if read is None or row[at] is None else read(row[at]) for at, name, read in _columns(kind, table)
+    }
+
+
+@cache
+def _columns(kind: type[Record], table: Table) -> list[tuple[int, str, Callable[[Any], object] | None]]:
+    """Return the position, name and conversion of the columns that are fields of a record."""
+    named = [(at, column) for at, column in enumerate(table.columns) if column.name in kind.model_fields]
+    return [(at, each.name, _READ.get(each.info.get("stores", ""))) for at, each in named if each.name != "bank"]
+
+
+def record_of(kind: type[AnyRecord], table: Table, row: Cells, **more: object) -> AnyRecord:
+    """Return the record of a row, which begins with the columns of a table; `more` are its other fields."""
+    return kind.trusted(fields_of(kind, table, row) | more)
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
