@@ -30,8 +30,8 @@ from vmemo.text import (
     wording,
 )
 from vmemo.text.names import compare, find, lexicon
-from vmemo.text.questions import analyse, subqueries, types, unresolved_times
-from vmemo.text.temporal import annotation, find as find_times, tense, vocabulary
+from vmemo.text.questions import analyse, subqueries, types
+from vmemo.text.temporal import annotation, find as find_times, tense, unresolved, vocabulary
 
 NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
 SPEAKERS = ("Anna", "Will Smith")
@@ -108,17 +108,14 @@ RULES: dict[str, Rule] = {
     "text.wording.lacks_first_person": wording.lacks_first_person,
     "text.wording.lost_clauses": lambda text: wording.lost_clauses(text, text[::-1], text.split()),
     "text.questions.analyse.analyse_query": lambda text: analyse.analyse_query(text, NOW, report_unresolved=True),
-    "text.questions.subqueries.decompose": lambda text: subqueries.decompose([text], text, text.split()),
+    "text.questions.subqueries.decompose": lambda text: subqueries.decompose([text], text.split()),
     "text.questions.subqueries.question_sentences": subqueries.question_sentences,
-    "text.questions.types.answer_type": lambda text: types.answer_type(text, "temporal"),
-    "text.questions.types.asks_for_former_state": types.asks_for_former_state,
     "text.questions.types.asks_for_everything": types.asks_for_everything,
+    "text.questions.types.asks_for_course": types.asks_for_course,
     "text.questions.types.query_type": lambda text: types.query_type(text, _questions(text), timed=False),
-    "text.questions.subqueries.topics": subqueries.topics,
-    "text.questions.subqueries.opposite_statements": subqueries.opposite_statements,
     "text.questions.analyse.question_tense": lambda text: analyse.question_tense(text, None, NOW),
-    "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
-        unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
+    "text.temporal.unresolved.find_unresolved_times": lambda text: list(
+        unresolved.find_unresolved_times(text, find_times.find_times(text, NOW))
     ),
     "text.redact.redact_secrets": redact.redact_secrets,
     "text.wording.needs_context": lambda text: wording.needs_context(text.split()),
@@ -157,7 +154,6 @@ RULES: dict[str, Rule] = {
     "reflect.citations.resolve_citations": lambda text: citations.resolve_citations(text, lambda mark: mark),
     "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
     "reflect.citations.without_citations": citations.without_citations,
-    "text.questions.subqueries.trait_queries": subqueries.trait_queries,
     "text.questions.types.asks_for_profile": types.asks_for_profile,
     "llm.structured.find_json": _json,
     "llm.structured.parse_answer": _parsed,

@@ -195,7 +195,7 @@ export interface Episode {
 
 /** The analysis of the question, the candidates of each channel, and the work of the reranker. */
 export interface Explanation {
-  type: "temporal" | "update" | "multi-hop" | "preference" | "assistant" | "count" | "ordering" | "summary" | "change" | "contradiction" | "instruction" | "factual" | "general";
+  type: "temporal" | "update" | "multi-hop" | "preference" | "assistant" | "count" | "factual" | "general";
   tense: "present" | "past" | "former";
   profile: boolean;
   during: Interval | null;
@@ -203,7 +203,6 @@ export interface Explanation {
   unresolved_time: string | null;
   problem: string | null;
   parts: string[];
-  links: string[];
   entities: Mention[];
   weights: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;
   candidates: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", number>>;

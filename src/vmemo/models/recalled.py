@@ -411,8 +411,6 @@ class Explanation(Record):
     problem: str | None = None
     """The reason why the model returned no time."""
     parts: tuple[str, ...]
-    links: tuple[str, ...] = ()
-    """Queries for traits of the persons in a request for advice, which reflect looks up beside the question."""
     entities: tuple[Mention, ...]
     weights: Mapping[Channel, float]
     candidates: Mapping[Channel, int]

@@ -233,11 +233,6 @@ QueryType = Literal[
     "preference",
     "assistant",
     "count",
-    "ordering",
-    "summary",
-    "change",
-    "contradiction",
-    "instruction",
     "factual",
     "general",
 ]

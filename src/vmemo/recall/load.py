@@ -448,7 +448,6 @@ def explain(run: RecallRun, found: Candidates, resolved: LLMResolvedTime | None)
         unresolved_time=analysis.unresolved_time.text if analysis.unresolved_time else None,
         problem=resolved.problem,
         parts=analysis.parts,
-        links=analysis.links,
         entities=tuple(found.entities),
         weights={channel: weights[channel] for channel in weights if channel in run.channels},
         candidates={channel: len(ids) for channel, ids in candidates.items()},

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.models import Interval, QueryType, QuestionTense
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.questions.subqueries import decompose, question_sentences, topics, trait_queries
-from vmemo.text.questions.types import MAX_QUERY_CHARS, asks_for_everything, query_type
-from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
+from vmemo.text.questions.subqueries import decompose, question_sentences
+from vmemo.text.questions.types import asks_for_course, asks_for_everything, query_type
 from vmemo.text.temporal import TimeExpression, find_times
+from vmemo.text.temporal.unresolved import UnresolvedTime, find_unresolved_times
+
+MAX_QUERY_CHARS = 2_000
+"""Characters of a query that are analysed."""
 
 # Tense.
 
@@ -77,8 +79,6 @@ def is_over(during: Interval, now: datetime) -> bool:
 
 _CONJUNCTION = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
 """Text between times that belong together: a range, or two times joined by "and" or "or"."""
-_HISTORY: Mapping[QueryType, QuestionTense] = {"ordering": "past", "summary": "past", "change": "former"}
-"""Types of questions about a course of time, to which former facts belong, and their tense."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,6 @@ class QueryAnalysis:
     unresolved_time: UnresolvedTime | None = None
     """A time that the query names and the rules could not resolve completely, if requested."""
     tense: QuestionTense = "present"
-    links: tuple[str, ...] = ()
-    """Queries for traits of the persons in a request for advice, on which the answer may depend."""
 
 
 def analyse_query(
@@ -109,22 +107,22 @@ def analyse_query(
     text = text[:MAX_QUERY_CHARS].replace("’", "'")
     times = find_times(text, now, southern=southern)
     sentences = question_sentences(text)
-    starts = [sentence.start() for sentence in sentences]
-    asked = [time for time in times if _is_within(time.start, starts, sentences)]
-    questions = [sentence[0].strip() for sentence in sentences]
+    asked = [time for time in times if _is_within(time, sentences)]
     unresolved = _unresolved(text, times, sentences, timed=bool(asked)) if report_unresolved else None
-    type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
-    during = _during(text, asked or times)
-    wide = type in _HISTORY
-    tense = _HISTORY.get(type) or question_tense(" ".join(questions) or text, during, now)
-    links = () if wide or type == "assistant" else trait_queries(text)
-    if type in ("assistant", "preference", "instruction", "general"):
-        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense, links=links)
-    parts = topics(text) if wide else decompose(questions, text, [time.text for time in times])
-    type = "multi-hop" if parts and type == "factual" else type
-    gathers = wide or type == "count" or asks_for_everything(questions)
+    questions = [sentence[0].strip() for sentence in sentences]
+    lowered = [question.lower() for question in questions]
+    type = query_type(text.lower(), lowered, timed=bool(unresolved or (asked if sentences else times)))
+    during, question = _during(text, asked or times), " ".join(lowered) or text.lower()
+    tense = question_tense(question, during, now)
+    divided = type not in ("assistant", "preference", "general")
+    parts = decompose(questions, [time.text for time in times]) if divided else ()
     return QueryAnalysis(
-        type=type, during=during, parts=parts, gathers=gathers, unresolved_time=unresolved, tense=tense, links=links
+        type="multi-hop" if parts and type == "factual" else type,
+        during=during,
+        parts=parts,
+        gathers=divided and asks_for_everything(question),
+        unresolved_time=unresolved,
+        tense="past" if tense == "present" and asks_for_course(question) else tense,
     )
 
 
@@ -132,18 +130,12 @@ def _unresolved(
     text: str, times: Sequence[TimeExpression], sentences: Sequence[re.Match[str]], *, timed: bool
 ) -> UnresolvedTime | None:
     """Return the first unresolved time; if the questions name a time already, only one within them."""
-    starts = [sentence.start() for sentence in sentences]
-    for time in find_unresolved_times(text, times):
-        # The last sentence that starts before the end of the time is the last one that it can overlap.
-        place = bisect_left(starts, time.end) - 1
-        if not timed or (place >= 0 and time.start < sentences[place].end()):
-            return time
-    return None
+    found = find_unresolved_times(text, times)
+    return next((time for time in found if not timed or _is_within(time, sentences)), None)
 
 
-def _is_within(offset: int, starts: Sequence[int], sentences: Sequence[re.Match[str]]) -> bool:
-    place = bisect_right(starts, offset) - 1
-    return place >= 0 and offset < sentences[place].end()
+def _is_within(time: TimeExpression | UnresolvedTime, sentences: Sequence[re.Match[str]]) -> bool:
+    return any(sentence.start() < time.end and time.start < sentence.end() for sentence in sentences)
 
 
 def _during(text: str, times: Sequence[TimeExpression]) -> Interval | None:

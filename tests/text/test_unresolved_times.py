@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from vmemo.text.questions import analyse_query, find_unresolved_times
+from vmemo.text.questions import analyse_query
+from vmemo.text.temporal.unresolved import find_unresolved_times
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""
