@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from vmemo.lifecycle.maintain import Line, consecutive, faded, join_changes, settled, strength, with_narratives
-from vmemo.models import BankRevision, Episode, Fact, utc_now
+from vmemo.lifecycle.maintain import EpisodeSpan, consecutive, faded, join_changes, settled, strength, with_narratives
+from vmemo.models import BankRevision, EpisodeId, Fact, utc_now
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.records import shifted
 from vmemo.models.results import Job
@@ -93,19 +93,15 @@ class Talk:
     """Episodes with a message at each of some minutes."""
 
     def __init__(self) -> None:
-        self.episodes: list[Episode] = []
-        self.lines: list[Line] = []
+        self.episodes: list[EpisodeSpan] = []
 
-    def add(self, topic: str, *minutes: int, document: str | None = "talk", waiting: bool = False) -> str:
-        times = [START + timedelta(minutes=at) for at in minutes]
-        said = [a_message(f"{topic} {at}", timestamp=at, document=document) for at in times]
-        self.lines += [Line(message.id, message.timestamp, document, waiting) for message in said]
-        self.episodes.append(an_episode(topic, said))
-        return self.episodes[-1].id
+    def add(self, topic: str, *minutes: int, document: str | None = "talk") -> str:
+        start, end = (START + timedelta(minutes=at) for at in (min(minutes), max(minutes)))
+        self.episodes.append(EpisodeSpan(EpisodeId(topic), document, start, end, len(minutes)))
+        return topic
 
     def pairs(self, *, largest: int = 25) -> list[tuple[str, str]]:
-        found = consecutive(self.episodes, self.lines, gap=timedelta(minutes=30), largest=largest)
-        return [(one.id, other.id) for one, other in found]
+        return [*consecutive(self.episodes, gap=timedelta(minutes=30), largest=largest)]
 
 
 def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs() -> None:
@@ -116,20 +112,16 @@ def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs() -> No
     assert talk.pairs() == [(one, two), (two, three)]
 
 
-def test_paired_episodes_are_small_and_fully_processed() -> None:
+def test_paired_episodes_are_small_together() -> None:
     talk = Talk()
     one, two = talk.add("tulips", 0, 1, 2), talk.add("roses", 3, 4)
-    talk.add("lilies", 5, waiting=True)
     assert talk.pairs(largest=5) == [(one, two)]
     assert talk.pairs(largest=4) == []
 
 
-def test_messages_without_a_document_are_one_document_and_those_without_an_episode_separate_nothing() -> None:
+def test_messages_without_a_document_are_one_document_whatever_the_order_of_their_arrival() -> None:
     talk = Talk()
-    one = talk.add("tulips", 0, document=None)
-    alone = a_message("hm", timestamp=START + timedelta(minutes=1))
-    talk.lines.append(Line(alone.id, alone.timestamp, None, waiting=False))
-    two = talk.add("roses", 2, document=None)
+    two, one = talk.add("roses", 2, document=None), talk.add("tulips", 0, document=None)
     assert talk.pairs() == [(one, two)]
 
 

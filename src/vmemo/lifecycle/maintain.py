@@ -6,7 +6,7 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -130,33 +130,46 @@ class _Maintenance:
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         settings, count = self.context.settings, 0
-        episodes, lines = await self._episodes(), await self._lines()
-        part_of: dict[EpisodeId, Episode] = {}
-        pairs = consecutive(episodes, lines, gap=settings.episode_gap, largest=settings.episode_messages)
+        part_of: dict[EpisodeId, EpisodeId] = {}
+        pairs = consecutive(await self._spans(), gap=settings.episode_gap, largest=settings.episode_messages)
         for number, (first, second) in enumerate(pairs):
             if number % PAIRS == 0:
                 await self.require_lease()
-            kept = await join(self.bank, part_of.get(first.id, first), second, self.context, self.lease)
+            kept = await join(self.bank, part_of.get(first, first), second, self.context, self.lease)
             if kept is not None:
                 count += 1
-                part_of[second.id] = part_of[kept.id] = kept
+                part_of[second] = part_of[kept] = kept
         return count
 
-    async def _episodes(self) -> list[Episode]:
-        page = EpisodeSelect(limit=PAGE)
-        pages = paged(lambda after: self.context.store.episodes(self.bank, replace(page, after=after)))
-        return [episode async for episode in pages]
+    async def _spans(self) -> list[EpisodeSpan]:
+        """Return when each episode was, page by page: their texts would not fit into memory."""
+        store, last, spans = self.context.store, None, list[EpisodeSpan]()
+        while page := await store.episodes(self.bank, EpisodeSelect(after=last, limit=PAGE)):
+            begun = await store.messages(
+                self.bank, MessageSelect(ids=[id for each in page for id in each.messages[:1]])
+            )
+            documents = {message.id: message.document for message in begun}
+            spans += [
+                EpisodeSpan(each.id, documents[each.messages[0]], each.started_at, each.ended_at, len(each.messages))
+                for each in page
+                if each.messages and each.messages[0] in documents
+            ]
+            last = page[-1].id
+        return spans
 
-    async def _lines(self) -> list[Line]:
-        page = MessageSelect(limit=PAGE)
-        pages = paged(lambda after: self.context.store.messages(self.bank, replace(page, after=after)))
-        return [Line(each.id, each.timestamp, each.document, is_waiting(each)) async for each in pages]
+    def _episodes(self) -> AsyncGenerator[Episode]:
+        page = EpisodeSelect(limit=PAGE)
+        return paged(lambda after: self.context.store.episodes(self.bank, replace(page, after=after)))
 
     async def shorten(self, days: float) -> int:
         """Shorten the narratives of processed episodes that ended that many days ago; return how many."""
         store, count, before = self.context.store, 0, shifted(self.now, -days * 86_400)
-        long = [episode for episode in await self._episodes() if len(episode.narrative) > SHORT_NARRATIVE]
-        ended = sorted((episode for episode in long if episode.ended_at < before), key=_end)
+        long = [
+            episode
+            async for episode in self._episodes()
+            if len(episode.narrative) > SHORT_NARRATIVE and episode.ended_at < before
+        ]
+        ended = sorted(long, key=lambda episode: (episode.ended_at, episode.id))
         for start in range(0, len(ended), EPISODES_PER_CALL):
             await self.require_lease()
             some = ended[start : start + EPISODES_PER_CALL]
@@ -204,13 +217,14 @@ class _Maintenance:
             last = facts[-1].id
 
 
-class Line(NamedTuple):
-    """A message without its text."""
+class EpisodeSpan(NamedTuple):
+    """An episode without its text."""
 
-    id: MessageId
-    timestamp: datetime
+    id: EpisodeId
     document: str | None
-    waiting: bool
+    started_at: datetime
+    ended_at: datetime
+    messages: int
 
 
 def is_waiting(message: Message) -> bool:
@@ -218,40 +232,21 @@ def is_waiting(message: Message) -> bool:
     return message.state in ("pending", "grouped")
 
 
-def _end(episode: Episode) -> tuple[datetime, EpisodeId]:
-    return episode.ended_at, episode.id
+def consecutive(episodes: Iterable[EpisodeSpan], *, gap: timedelta, largest: int) -> list[tuple[EpisodeId, EpisodeId]]:
+    """Return pairs of episodes, the second of which continues the document of the first within `gap`.
 
-
-def consecutive(
-    episodes: Sequence[Episode], lines: Iterable[Line], *, gap: timedelta, largest: int
-) -> list[tuple[Episode, Episode]]:
-    """Return pairs of processed episodes, the second of which continues the document of the first within `gap`.
-
-    Together they hold at most `largest` messages. Pairs come in the order in which the second one ended; `lines` are
-    all messages in the order they were stored.
+    Together they hold at most `largest` messages.
     """
-    holder = {id: episode for episode in episodes for id in episode.messages}
-    unfinished: set[EpisodeId] = set()
-    begun: set[EpisodeId] = set()
-    last: dict[str | None, Line] = {}
-    pairs: list[tuple[Episode, Episode]] = []
-    for line in sorted((line for line in lines if line.id in holder), key=lambda line: line.timestamp):
-        episode, before = holder[line.id], last.get(line.document)
-        if line.waiting:
-            unfinished.add(episode.id)
-        # The line before the first one of an episode is another episode's.
-        if episode.id not in begun and before is not None and line.timestamp - before.timestamp <= gap:
-            pairs.append((holder[before.id], episode))
-        begun.add(episode.id)
-        last[line.document] = line
-    return sorted(
-        (
-            pair
-            for pair in pairs
-            if sum(len(each.messages) for each in pair) <= largest and not any(each.id in unfinished for each in pair)
-        ),
-        key=lambda pair: _end(pair[1]),
-    )
+    last: dict[str | None, EpisodeSpan] = {}
+    pairs: list[tuple[EpisodeId, EpisodeId]] = []
+    for episode in sorted(episodes, key=lambda episode: (episode.started_at, episode.id)):
+        before = last.get(episode.document)
+        last[episode.document] = episode
+        if before is None or before.messages + episode.messages > largest:
+            continue
+        if episode.started_at - before.ended_at <= gap:
+            pairs.append((before.id, episode.id))
+    return pairs
 
 
 # Joining neighbouring episodes of one document.
@@ -265,17 +260,17 @@ segmentation has to agree as well.
 
 
 async def join(
-    bank: BankId, first: Episode, second: Episode, context: RetainContext, lease: Lease | None
-) -> Episode | None:
-    """Join two episodes that belong together; return the joined episode, or None if nothing was changed."""
+    bank: BankId, first: EpisodeId, second: EpisodeId, context: RetainContext, lease: Lease | None
+) -> EpisodeId | None:
+    """Join two processed episodes that belong together; return the joined one, or None if nothing was changed."""
     one, other = await _fact_vectors(bank, first, context.store), await _fact_vectors(bank, second, context.store)
     if not _similar(one, other, context.settings):
         return None
     async with context.bank_lock(bank):
-        changes = await _changes(bank, first.id, second.id, context, lease)
+        changes = await _changes(bank, first, second, context, lease)
         if changes is None or not await context.store.commit(changes):
             return None
-    return changes.episodes[0]
+    return changes.episodes[0].id
 
 
 async def _changes(
@@ -336,8 +331,8 @@ async def _joined(first: Episode, messages: Sequence[Message], context: RetainCo
     return written.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
 
 
-async def _fact_vectors(bank: BankId, episode: Episode, store: Store) -> list[MessageVector]:
-    facts = await store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True))
+async def _fact_vectors(bank: BankId, episode: EpisodeId, store: Store) -> list[MessageVector]:
+    facts = await store.facts(bank, FactSelect(episode=episode, with_embeddings=True))
     return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 
