@@ -100,6 +100,7 @@ RULES: dict[str, Rule] = {
     "text.instructions.occasion_terms": instructions.occasion_terms,
     "text.own_words.begins_persona": own_words.begins_persona,
     "text.own_words.foreign_spans": own_words.foreign_spans,
+    "text.tokens.term_set": inspect.unwrap(tokens.term_set),
     "text.own_words.own_parts": lambda text: own_words.own_parts(text.split(" ")),
     "text.own_words.own_words": inspect.unwrap(own_words.own_words),
     "text.wording.contains_sentences": lambda text: wording.contains_sentences(text, text),

@@ -245,7 +245,7 @@ def test_graph_filters_links_and_focuses_an_entity(open_as: OpenAs, bank: str) -
     visible = "() => document.getElementById('graph').graph.edges(':visible').length"
     before = page.evaluate(visible)
     page.get_by_label("mentions").uncheck()
-    assert page.evaluate(visible) < before
+    page.wait_for_function(f"before => ({visible})() < before", arg=before)
     page.set_viewport_size({"width": PHONE, "height": 800})
     page.reload()
     page.locator("#graph[data-ready]").wait_for()

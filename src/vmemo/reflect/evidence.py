@@ -18,7 +18,7 @@ from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
 from vmemo.text.split import split_statements
-from vmemo.text.tokens import terms
+from vmemo.text.tokens import term_set, terms
 
 # Access to memory.
 
@@ -90,15 +90,13 @@ MIN_TERMS = 4
 MAX_REACTION = 70
 """Longest message that can be a mere reaction, in characters."""
 _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
-_REACTION = frozenset(
-    terms(
-        "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
-        "interesting sounds makes make sense see fair enough know works work thank thanks much so really very well got "
-        "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
-        "back later"
-    )
+_REACTION = (
+    "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
+    "interesting sounds makes make sense see fair enough know works work thank thanks much so really very well got "
+    "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
+    "back later"
 )
-"""Terms of reactions such as "Hmm, that makes sense."."""
+"""Words of reactions such as "Hmm, that makes sense."."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +247,7 @@ def says_nothing(hit: Hit) -> bool:
     if len(body) > MAX_REACTION or hit.fact.engine not in VERBATIM_ENGINES:
         return False
     words = set(terms(body))
-    return is_small_talk(body) or (len(words) > 1 and words <= _REACTION)
+    return is_small_talk(body) or (len(words) > 1 and words <= term_set(_REACTION))
 
 
 def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:

@@ -21,7 +21,7 @@ from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdic
 from vmemo.models.changes import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.text.injection import overrides_rules
 from vmemo.text.names.compare import fold_name
-from vmemo.text.tokens import terms
+from vmemo.text.tokens import term_set, terms
 
 
 def _as_list(value: object) -> object:
@@ -190,7 +190,7 @@ class NameIdentities(AnswerSchema):
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
 _PART = re.compile(r"[,;] | and ")
-_WEEKDAYS = frozenset(terms("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 MAX_JUDGEMENTS = 3
 """Known facts that one new fact may be judged against; more is a sign of an unreliable answer."""
 
@@ -212,7 +212,7 @@ def fact_text(fact: ExtractedFact) -> str:
 
 def _is_mentioned(part: str, text: str) -> bool:
     """Return True if at least half of a part's terms are in the text. A weekday follows from its date."""
-    wanted = {term for term in terms(part) if term not in _WEEKDAYS} or set(terms(part))
+    wanted = {term for term in terms(part) if term not in term_set(_WEEKDAYS)} or set(terms(part))
     return 2 * len(wanted & set(terms(text))) >= len(wanted)
 
 

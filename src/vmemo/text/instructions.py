@@ -12,7 +12,7 @@ from vmemo.text.injection import overrides_rules
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.own_words import MAX_OWN_WORDS, foreign_spans
 from vmemo.text.split import sentence_spans
-from vmemo.text.tokens import terms
+from vmemo.text.tokens import term_set, terms
 
 MAX_SENTENCE = 400
 """Characters of a sentence; a longer one says more than an instruction."""
@@ -225,10 +225,8 @@ _WHEN = LazyPattern(
     r"\b(?:when|whenever|every time|each time|any ?time|if|unless) (?:i|we|you) "
     r"((?:(?!\b(?:always|never|please|only)\b)[^,;.!]){1,120})"
 )
-_MANNER_TERMS = frozenset(terms("always never stop please do not any more only just from now on again"))
-_ASKING = frozenset(
-    terms("ask asking mention discuss talk say tell want you question about for help explain give answer")
-)
+_MANNER_WORDS = "always never stop please do not any more only just from now on again"
+_ASKING = "ask asking mention discuss talk say tell want you question about for help explain give answer"
 SAME_OCCASION = 0.5
 """Share of the terms of two occasions that are the same one."""
 SAME_WORDING = 0.75
@@ -247,7 +245,7 @@ def instruction_topic(text: str) -> InstructionTopic:
     """Return the topic of an instruction."""
     lower = text.lower()
     aspects = frozenset(number for number, aspect in enumerate(_ASPECTS) if aspect.search(lower))
-    return InstructionTopic(_occasion(text), aspects, frozenset(terms(text)) - _MANNER_TERMS)
+    return InstructionTopic(_occasion(text), aspects, frozenset(terms(text)) - term_set(_MANNER_WORDS))
 
 
 def replaces_instruction(new: InstructionTopic, old: InstructionTopic) -> bool:
@@ -262,7 +260,7 @@ def replaces_instruction(new: InstructionTopic, old: InstructionTopic) -> bool:
 
 def occasion_terms(text: str) -> frozenset[str]:
     """Return the terms of the subject on which an instruction applies: "when I ask about taxes"; empty for any."""
-    return _occasion(text) - _ASKING
+    return _occasion(text) - term_set(_ASKING)
 
 
 def _occasion(text: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ these are foreign as well.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -113,15 +114,29 @@ def own_words(text: str) -> str:
 def own_parts(parts: Sequence[str]) -> list[str]:
     """Return the author's own words in each of the parts that a message consists of."""
     text = "\n".join(parts)
-    foreign = sorted((*_marked_spans(text), *_jokes(text)))
+    foreign = _merged(sorted((*_marked_spans(text), *_jokes(text))))
     if not foreign:
         return list(parts)
     found: list[str] = []
-    start = 0
+    start = passed = 0
     for part in parts:
-        found.append(_without(text, start, start + len(part), foreign))
-        start += len(part) + 1
+        end = start + len(part)
+        while passed < len(foreign) and foreign[passed][1] <= start:
+            passed += 1
+        found.append(_without(text, start, end, foreign[passed : bisect_left(foreign, (end,), passed)]))
+        start = end + 1
     return found
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order, with those that overlap as one, so that each is looked at once per part."""
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _without(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:

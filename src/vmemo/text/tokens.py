@@ -59,6 +59,12 @@ def terms(text: str) -> list[str]:
     return [term for word in words for term in _word_terms(word, language)]
 
 
+@cache
+def term_set(words: str) -> frozenset[str]:
+    """Return the terms of a constant list of words, kept for the next call."""
+    return frozenset(terms(words))
+
+
 def query_terms(text: str) -> list[str]:
     """Return the words of a query that are searched."""
     distinct = list(dict.fromkeys(terms(text)))

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from vmemo.text.tokens import STOP_WORDS, terms
+from vmemo.text.tokens import STOP_WORDS, term_set, terms
 
 # Repeats: the same words, apart from case, punctuation and fillers.
 
@@ -110,12 +110,8 @@ _ENGLISH = frozenset(
 _MIN_STOP_WORD_SHARE = 0.3
 """Least share of stop words in an English text."""
 _MIN_CLAUSE_OVERLAP = 0.5
-_IGNORED_TERMS = frozenset(
-    term
-    for word in "yourself yourselves himself herself themselves please remember note know also agent d m".split()
-    for term in terms(word)
-)
-"""Terms of address and politeness, which a paraphrase need not repeat."""
+_IGNORED_WORDS = "yourself yourselves himself herself themselves please remember note know also agent d m"
+"""Words of address and politeness, which a paraphrase need not repeat."""
 _MAX_EXACT_LENGTH = 4
 """Longer terms are also equal if they differ in the last letter of the shorter one."""
 _MAX_LENGTH_DIFFERENCE = 2
@@ -179,7 +175,7 @@ def _names_and_numbers(clause: str) -> str:
 
 
 def _content_terms(text: str) -> set[str]:
-    return set(terms(text)) - _IGNORED_TERMS
+    return set(terms(text)) - term_set(_IGNORED_WORDS)
 
 
 class _Vocabulary:
