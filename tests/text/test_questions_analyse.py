@@ -409,6 +409,7 @@ def test_between_two_months_is_one_interval_to_the_end_of_the_second(
 @pytest.mark.parametrize(
     ("question", "gathers"),
     [
+        ("Summarize what we said about the house", True),
         ("How many times did I go hiking?", True),
         ("How often does Ana swim?", True),
         ("List all the books I read.", True),

@@ -120,7 +120,7 @@ def analyse_query(
         type="multi-hop" if parts and type == "factual" else type,
         during=during,
         parts=parts,
-        gathers=divided and asks_for_everything(question),
+        gathers=type not in ("assistant", "preference") and asks_for_everything(question),
         unresolved_time=unresolved,
         tense="past" if tense == "present" and asks_for_course(question) else tense,
     )
