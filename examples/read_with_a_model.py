@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Memory, Settings
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
 JANUARY, APRIL = datetime(2024, 1, 8, 9, tzinfo=UTC), datetime(2024, 4, 2, 9, tzinfo=UTC)

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Answer, Disposition, Memory, MemoryLookup, Profile, Settings, TextDelta
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
 TIMESTAMP = datetime(2024, 1, 8, 9, tzinfo=UTC)

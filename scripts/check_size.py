@@ -10,13 +10,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 46_250,
+    "src": 43_440,
     "server/src": 7_000,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,
-    "integrations/src": 1_400,
-    "bench/src": 9_750,
-    "conformance/src": 6_950,
+    "integrations/src": 2_315,
+    "agents/src": 2_100,
+    "bench/src": 10_000,
+    "conformance/src": 7_360,
 }
 """The greatest number of lines by folder. The goals are 40,000, 7,000 and 3,500 for the first three."""
 

@@ -18,6 +18,7 @@ ALL = tuple(
         Path,
         (
             "src",
+            "agents",
             "bench",
             "conformance",
             "integrations",

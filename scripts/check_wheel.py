@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.integrations import ROOT, run
 
-DISTRIBUTIONS = (".", "server", "hindsight")
+DISTRIBUTIONS = (".", "server", "hindsight", "agents")
 SNIPPET = """
 from vmemo import Memory
 with Memory(":memory:") as memory:
@@ -32,16 +32,15 @@ def commands(folder: Path) -> Sequence[list[str]]:
     python = str(programs / "python")
     install = ["uv", "pip", "install", "--quiet", "--python", python, "--constraint", str(ROOT / "constraints.txt")]
     return (
-        *(
-            ["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), each]
-            for each in (".", "server", "hindsight")
-        ),
+        *(["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), each] for each in DISTRIBUTIONS),
         ["uv", "venv", "--quiet", "--python", sys.executable, str(environment)],
         [*install, "--find-links", str(folder), "vmemo"],
         [python, "-c", SNIPPET],
         [str(programs / "vmemo"), "demo"],
         [*install, "--find-links", str(folder), "vmemo[server]"],
         [python, "-c", CONSOLE],
+        [*install, "--find-links", str(folder), "vmemo[agents]"],
+        [str(programs / "vmemo"), "install", "opencode", "--dry-run"],
     )
 
 

@@ -37,8 +37,8 @@ def all_commands() -> TyperGroup:
 
 def _commands(group: TyperGroup, path: str) -> Iterator[tuple[str, TyperCommand]]:
     for name, command in sorted(group.commands.items()):
-        # The benchmarks are a distribution of their own.
-        if command.hidden or name == "benchmark":
+        # Distributions with pages of their own.
+        if command.hidden or name in ("benchmark", "install", "uninstall", "code"):
             continue
         if isinstance(command, TyperGroup):
             yield from _commands(command, f"{path} {name}")

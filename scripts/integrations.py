@@ -19,7 +19,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "integrations" / "tests"
 ENVIRONMENTS = ROOT / ".venv-integrations"
-SOURCES = ROOT / "integrations" / "src" / "vmemo_integrations"
 AT_ONCE = 2
 """Integrations that are tested at the same time."""
 PARTLY_TYPED = (
@@ -63,7 +62,7 @@ class Outcome:
 
 def all_names() -> list[str]:
     """Return the names of the integrations."""
-    return sorted(path.stem for path in SOURCES.glob("*.py") if path.stem != "__init__")
+    return sorted(path.stem for path in (TESTS / "constraints").glob("*.txt"))
 
 
 def constraints(name: str) -> Path:

@@ -28,12 +28,9 @@ BROKEN = {
         (SELECT 1 FROM entities GROUP BY bank, name HAVING count(*) > 1) AS repeated""",
 }
 BROKEN_SQLITE = {
-    "a fact without its vector and terms": """SELECT count(*) FROM facts f WHERE NOT EXISTS (SELECT 1 FROM fact_blocks b
-        WHERE b.bank = f.bank AND f.seq BETWEEN b.first AND b.last)""",
-    "a block with other facts than the bank": """SELECT count(*) FROM fact_blocks b WHERE length(vectors) != count * 68
-        OR count != (SELECT count(*) FROM facts f WHERE f.bank = b.bank AND f.seq BETWEEN b.first AND b.last)""",
-    "a block without its properties": """SELECT count(*) FROM fact_blocks b FULL JOIN block_properties p
-        ON p.block = b.id WHERE p.block IS NULL OR b.id IS NULL""",
+    "a fact without its vector and terms": """SELECT count(*) FROM facts f LEFT JOIN fact_index i ON i.fact = f.seq
+        WHERE i.fact IS NULL OR length(vector) != 64""",
+    "a vector without its fact": "SELECT count(*) FROM fact_index WHERE fact NOT IN (SELECT seq FROM facts)",
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
     "a page that can't be read": "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'",
 }

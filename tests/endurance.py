@@ -25,10 +25,11 @@ from max_wait import MAX_WAIT
 from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.worker import RunResult
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 R = TypeVar("R")
-SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "6"))
+SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "3"))
 STORING, RETAINING = 4, 2
 NOTES = 4
 """Notes that are stored at least before the server ends, and after the last time."""
@@ -97,7 +98,6 @@ def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory
         lease_seconds=10.0,
         retry_initial_seconds=0.1,
         busy_timeout=BUSY,
-        name_finder="rules",
     )
     return Memory(url, "bank 0", llm=model, embedder=HashEmbedder(), settings=settings)
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -39,13 +40,19 @@ if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_
 
 TEMPLATE = "vmemo_template"
 SLOW = (
-    "test_neo4j_conformance.py",
-    *("test_postgres_conformance.py", "test_serve_command.py", "test_sqlite_conformance.py", "test_crash.py"),
-    *("test_crash_extraction.py", "test_isolation.py", "test_processes.py", "test_faults.py", "test_migrate.py"),
-    *("test_verbs.py", "test_docker.py", "test_bad_input.py", "test_fault_matrix.py", "test_postgres_endurance.py"),
-    *("test_mcp_tools.py", "test_schemathesis.py", "test_forget.py", "test_bench_qa.py", "test_bench_stores.py"),
-    *("test_bench_load.py", "test_retain.py", "test_reprocess.py", "test_observations.py", "test_scenarios.py"),
-    *("test_cli_migrate.py", "test_cli_worker.py", "test_question_times.py", "test_bench_ablation.py"),
+    *(
+        "test_neo4j_conformance.py",
+        "test_fault_matrix.py",
+        "test_sqlite_conformance.py",
+        "test_postgres_conformance.py",
+    ),
+    *("test_sqlite_encryption.py", "test_docs.py", "test_linear_time.py", "test_serve_command.py", "test_workers.py"),
+    *("test_sqlite_rekey.py", "test_sqlite_scrub.py", "test_cli_processes.py", "test_typescript_client.py"),
+    *("test_retain.py", "test_isolation.py", "test_observations.py", "test_crash.py", "test_cli_worker.py"),
+    *("test_transfer.py", "test_migrate.py", "test_reprocess.py", "test_forget.py", "test_postgres_hnsw.py"),
+    *("test_verbs.py", "test_faults.py", "test_crash_extraction.py", "test_bench_stores.py", "test_scenarios.py"),
+    *("test_pydantic_ai_and_litellm.py", "test_postgres_endurance.py", "test_schemathesis.py", "test_mcp_tools.py"),
+    *("test_processes.py", "test_bench_qa.py", "test_bench_ablation.py", "test_question_times.py", "test_docker.py"),
 )
 """Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)
@@ -57,6 +64,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "neo4j_server_url" in getattr(item, "fixturenames", ()):
             item.add_marker("neo4j")
     items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what uses `new_database` on each store; a module about code above the stores names some as `STORES`."""
+    if "new_database" in metafunc.fixturenames:
+        module = metafunc.function.__module__
+        stores: tuple[str, ...] = getattr(sys.modules[module], "STORES", ("sqlite", "postgres", "neo4j"))
+        marked = [pytest.param(name, marks=pytest.mark.neo4j) if name == "neo4j" else name for name in stores]
+        metafunc.parametrize("new_database", marked, indirect=True, scope="module")
 
 
 def pytest_collection_finish() -> None:
@@ -137,7 +153,7 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'memory.db')}"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
+@pytest.fixture(scope="module")
 def new_database(
     request: pytest.FixtureRequest, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> NewDatabase:
@@ -160,18 +176,21 @@ def url(new_database: NewDatabase) -> Iterator[str]:
 
 TABLES = (schema.metadata, postgres_schema.search)
 EMPTY = "; ".join(
+    f"DELETE FROM {table.name}"
+    for tables in TABLES
+    for table in reversed(tables.sorted_tables)
+    if table is not schema.token_vectors
+)
+"""Deletes all rows of a store."""
+RESET = "; ".join(
     [
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
         "pg_backend_pid()",
-        *(
-            f"DELETE FROM {table.name}"
-            for tables in TABLES
-            for table in reversed(tables.sorted_tables)
-            if table is not schema.token_vectors
-        ),
+        EMPTY,
         "DROP TABLE IF EXISTS server_version, api_keys, audit_log, idempotent_responses",
     ]
 )
+"""Makes a used database as if it were new."""
 
 
 class Lent:
@@ -195,7 +214,7 @@ class Lent:
         finally:
             self._server.start()
             if used < self.MOST:
-                self._server.execute(EMPTY, name)
+                self._server.execute(RESET, name)
                 self._free.append((name, used + 1))
             else:
                 self._server.drop(name)

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from live_server import live_server
 from vmemo import Memory
-from vmemo.testing import RawText
+from vmemo_conformance.fake_llm import RawText
 from vmemo_conformance.llm_server import ScriptedServer
 
 ROOT = Path(__file__).parents[1]

@@ -16,10 +16,10 @@ from live_server import live_server
 from vmemo import Memory
 from vmemo.cli.app import app
 from vmemo.errors import MissingExtra
-from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.settings import Settings
 from vmemo.testing import HashEmbedder
+from vmemo_integrations.litellm import LiteLLM
 
 ROOT = Path(__file__).parent.parent
 Use = Callable[[str], object]
@@ -73,10 +73,16 @@ def load(integration: str) -> Use:
     return use
 
 
+def import_memories(url: str) -> None:
+    file = Path(url.removeprefix("sqlite:///")).with_name("mem0.json")
+    file.write_text('[{"id": "1", "memory": "Ana likes tea.", "created_at": "2026-01-01T00:00:00Z"}]')
+    Memory(url, embedder=HashEmbedder()).import_from_sync(file)
+
+
 USES: Mapping[str, tuple[str, Use]] = {
-    "names": ("spacy", with_settings(name_finder="spacy")),
     "languages": ("dateparser", with_settings(languages=("de",))),
     "fastembed": ("fastembed", lambda url: Memory(url, embedder="fastembed:BAAI/bge-small-en-v1.5")),
+    "cross-encoder": ("tokenizers", lambda url: Memory(url, embedder=HashEmbedder(), reranker="model.onnx")),
     "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
@@ -84,7 +90,9 @@ USES: Mapping[str, tuple[str, Use]] = {
     "server": ("vmemo_server", run("serve")),
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),
+    "importers": ("vmemo_integrations.importers", import_memories),
     "encryption": ("sqlcipher3.dbapi2", encrypted),
+    "agents": ("vmemo_agents", run("install", "claude-code")),
     "adk": ("google.adk", load("adk")),
     "anthropic": ("anthropic", load("anthropic")),
     "crewai": ("crewai", load("crewai")),

@@ -150,6 +150,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
         **dict.fromkeys(("max_lookups", "max_tokens", "opinions"), TUNING),
         "schema": "a tool returns text",
     },
+    ("mcp", r.ContextRequest): {"now": TUNING, "precise": TUNING, "session": "a model does not build its own prompt"},
     ("mcp", r.ForgetRequest): {"bank": "the argument `bank` names a bank; delete_bank deletes one"},
     ("mcp", r.FactsRequest): {
         "with_embeddings": "a model can't read embeddings",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from vmemo.text.fact_text import embedded_text
 from vmemo.text.temporal import annotate
+from vmemo.text.temporal.annotation import embedded_text
 
 OWN = Path(__file__).parent / "conversations"
 HELD_OUT = 6

@@ -1,106 +1,115 @@
-"""Scores of a bank's documents by the encoder, and the quality of the resulting ranking."""
+# pyright: basic, reportMissingImports=false
+"""Scores of questions and documents of whole banks by one encoder."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from batching import groups, rows
-from bert import Encoder
+from data import Bank, Corpus
+from encoder import Encoder, Outputs
 from torch import Tensor
 
-SPANS = (500, 1000, 2000)
-BEFORE = 0.8
-POOL = 200
-"""Candidates that are reranked."""
+GROUP = 24_000
+"""Tokens that are encoded together."""
 
 
 @dataclass(frozen=True)
-class Scores:
-    """For each question (row) and document (column): cosine, late interaction, words."""
+class Scored:
+    """Scores of questions (rows) and documents (columns) of a bank."""
 
+    asked: Tensor
+    documents: Tensor
     pooled: Tensor
     late: Tensor
     words: Tensor
-    window: Tensor
-    """Late interaction with the turn before as well, whose matches count a little less."""
+    tense: Tensor
+    """The question's tense times the document's place in time."""
+    evidence: Tensor
 
 
-def score(
-    encoder: Encoder, bank: dict, dropped: Tensor, *, context: bool, questions: Sequence[int] | None = None
-) -> Scores:
-    """Score all questions of a bank, or some, against all its documents."""
-    device = str(dropped.device)
-    asked = list(range(len(bank["questions"]))) if questions is None else list(questions)
-    texts = [bank["questions"][n] for n in asked]
-    none = torch.zeros_like(dropped)
-    query = rows(texts, [np.zeros(0, np.uint16)] * len(texts), none, device)
-    q_pooled, q_tokens, attention = encoder(query.ids, query.segments, query.mask)
-    weights = attention.masked_fill(~query.own, -1e4).softmax(-1)
-    documents, contexts = bank["documents"], bank["contexts"]
-    seconds = contexts if context else [text[:0] for text in contexts]
-    lengths = [len(a) + len(b) for a, b in zip(documents, seconds, strict=True)]
-    pooled, matches, order = [], [], []
-    for group in groups(lengths):
-        part = rows([documents[n] for n in group], [seconds[n] for n in group], dropped, device)
-        vectors, tokens, _ = encoder(part.ids, part.segments, part.mask)
-        pooled.append(q_pooled @ vectors.T)
-        matches.append(_matches(q_tokens, tokens, part.own))
-        order += group
-    back = torch.from_numpy(np.argsort(order)).to(device)
-    words = torch.from_numpy(bank["words"][asked].astype(np.float32)).to(device)
-    best = torch.cat(matches, 1)[:, back]
-    follows = torch.tensor([len(text) > 0 for text in contexts], device=device)
-    before = torch.cat([best[:, :1], best[:, :-1]], 1).masked_fill(~follows[None, :, None], -1.0)
-    late = (best * weights[:, None, :]).sum(-1)
-    window = (torch.maximum(best, BEFORE * before) * weights[:, None, :]).sum(-1)
-    return Scores(torch.cat(pooled, 1)[:, back], late, words, window)
-
-
-def _matches(query: Tensor, tokens: Tensor, own: Tensor) -> Tensor:
-    """Return the best match of each query token in each document."""
+def matches(query: Tensor, tokens: Tensor, own: Tensor) -> Tensor:
+    """Return the best match of each token of queries in each document."""
     best = []
-    for some in query.split(max(1, 60_000_000 // max(1, query.shape[1] * own.numel()))):
+    for some in query.split(max(1, 120_000_000 // max(1, query.shape[1] * own.numel()))):
         similarity = torch.einsum("qik,djk->qdij", some, tokens)
         best.append(similarity.masked_fill(~own[None, :, None, :], -1.0).amax(-1))
     return torch.cat(best)
 
 
-def normalised(values: Tensor) -> Tensor:
-    """Scale from two standard deviations below the mean (0) to the best (1), as recall's fusion does."""
-    baseline = values.mean(1, keepdim=True) - 2 * values.std(1, keepdim=True)
-    return ((values - baseline) / (values.amax(1, keepdim=True) - baseline).clamp_min(1e-6)).clamp_min(0)
+def groups(lengths: np.ndarray, most: int = GROUP) -> list[np.ndarray]:
+    """Return places of texts of similar length to encode together."""
+    found, group = [], []
+    for place in np.argsort(lengths, kind="stable").tolist():
+        if group and lengths[place] * (len(group) + 1) > most:
+            found.append(np.array(group))
+            group = []
+        group.append(place)
+    return [*found, np.array(group)]
 
 
-def order(scores: Scores, pooled: float, words: float, late: float, window: float = 0.0) -> np.ndarray:
-    """Return the documents in recall's order: fused, then the first of them reranked."""
-    fused = pooled * normalised(scores.pooled) + words * scores.words
-    top = fused.topk(min(POOL, fused.shape[1]), 1).indices
-    extra = late * normalised(scores.late.gather(1, top)) + window * normalised(scores.window.gather(1, top))
-    return fused.scatter_add(1, top, extra).argsort(1, descending=True).cpu().numpy()
-
-
-def judge(bank: dict, ranked: np.ndarray) -> list[tuple[str, list[float]]]:
-    """Return each question's kind, recall@10, and the share of evidence within 500, 1,000 and 2,000 tokens."""
-    tokens, judged = np.array(bank["tokens"]), []
-    for row, turns, kind in zip(ranked, bank["turns"], bank["kinds"], strict=True):
-        used = np.cumsum(tokens[row])
-        # The rank of a turn is that of the first document that contains it.
-        place = np.array([np.flatnonzero(np.isin(row, documents))[0] for documents in turns])
-        judged.append((kind, [float(np.mean(part)) for part in (place < 10, *(used[place] <= n for n in SPANS))]))
-    return judged
-
-
-def mean(judged: Sequence[tuple[str, list[float]]]) -> np.ndarray:
-    """Return the means over all questions."""
-    return np.array([values for _, values in judged]).mean(0).round(4)
+def score(
+    encoder: Encoder, corpus: Corpus, banks: Sequence[Bank], *, chance: random.Random | None = None, questions: int = 0
+) -> tuple[list[Scored | None], list[tuple[Tensor, Tensor, Outputs]]]:
+    """Score questions of banks, at most so many of each, and return the encoded documents as well."""
+    device = corpus.device
+    lengths = corpus.lengths
+    asked = []
+    for bank in banks:
+        rows = list(range(len(bank.questions)))
+        asked.append(chance.sample(rows, min(len(rows), questions)) if chance else rows)
+    numbers = np.concatenate([bank.questions[rows] for bank, rows in zip(banks, asked, strict=True)]).astype(np.int64)
+    query = torch.from_numpy(numbers).to(device)
+    q_ids, q_mask = corpus.ids.padded(query)
+    made = encoder(q_ids, q_mask, 1)
+    shares = made.attention.masked_fill(~q_mask, -1e4).softmax(-1)
+    documents = np.concatenate([bank.documents for bank in banks])
+    outputs, where = [], np.zeros((len(documents), 2), np.int64)
+    for group in groups(lengths[documents]):
+        rows = torch.from_numpy(documents[group]).to(device)
+        ids, mask = corpus.ids.padded(rows)
+        where[group, 0], where[group, 1] = len(outputs), np.arange(len(group))
+        outputs.append((rows, mask, encoder(ids, mask, 0), mask & corpus.content[ids]))
+    found: list[Scored | None] = []
+    q_start = d_start = 0
+    for bank, rows in zip(banks, asked, strict=True):
+        places = where[d_start : d_start + len(bank.documents)]
+        d_start += len(bank.documents)
+        q_part = slice(q_start, q_start + len(rows))
+        q_start += len(rows)
+        if not rows:
+            found.append(None)
+            continue
+        pooled, late, order = [], [], []
+        for number in np.unique(places[:, 0]):
+            inside = np.flatnonzero(places[:, 0] == number)
+            at = torch.from_numpy(places[inside, 1]).to(device)
+            _, _, encoded, own = outputs[number]
+            pooled.append(made.pooled[q_part] @ encoded.pooled[at].T)
+            best = matches(made.tokens[q_part], encoded.tokens[at], own[at])
+            late.append((best * shares[q_part][:, None, :]).sum(-1))
+            order.append(inside)
+        back = torch.from_numpy(np.argsort(np.concatenate(order))).to(device)
+        evidence = torch.zeros((len(rows), len(bank.documents)), dtype=torch.bool, device=device)
+        for row, question in enumerate(rows):
+            evidence[row, bank.evidence[question]] = True
+        place = torch.zeros(len(bank.documents)) if bank.place is None else torch.from_numpy(bank.place).float() - 0.5
+        found.append(
+            Scored(
+                query[q_part], torch.from_numpy(bank.documents).to(device), torch.cat(pooled, 1)[:, back],
+                torch.cat(late, 1)[:, back], torch.from_numpy(bank.words[rows]).to(device),
+                made.tense[q_part][:, None] * place.to(device), evidence,
+            )
+        )  # fmt: skip
+    return found, [(rows, mask, encoded) for rows, mask, encoded, _ in outputs]
 
 
 def listwise(logits: Tensor, evidence: Tensor) -> Tensor:
-    """Return the loss of each relevant document against all irrelevant ones."""
+    """Return the mean loss of relevant documents against all irrelevant ones."""
     wrong = logits.masked_fill(evidence, -1e4).logsumexp(1, keepdim=True)
     losses = F.softplus(wrong - logits)
-    return (losses * evidence).sum(1) / evidence.sum(1)
+    return ((losses * evidence).sum(1) / evidence.sum(1).clamp_min(1)).mean()

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vmemo.testing import HashEmbedder, ReceivedRequest, Refusal
+from vmemo.testing import HashEmbedder
 from vmemo_bench import BenchOptions, QaOptions
 from vmemo_bench.options import DatasetName
+from vmemo_conformance.fake_llm import ReceivedRequest, Refusal
 
 TURNS = {
     1: ("Ada", "I bought a red kite in Porto.", "Bo", "Lovely! I adopted a beagle called Tofu."),

@@ -21,7 +21,7 @@ from vmemo_bench.datasets import load
 from vmemo_bench.recordings import engine_of
 
 DATA = Path(os.environ.get("VMEMO_DATA", Path(__file__).parents[3] / "shared" / "data"))
-CONVERSATIONS = ("conv-26", "conv-30", "conv-41", "conv-42", "conv-43", "conv-44")
+CONVERSATIONS = ("conv-26", "conv-30")
 
 
 def test_an_audit_counts_a_bank_and_lists_merged_names(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ with_data = pytest.mark.skipif(
 
 
 @with_data
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@pytest.mark.parametrize("name", CONVERSATIONS[:1])
 def test_causes_and_effects_are_linked(name: str) -> None:
     counts = audited(name).counts
     assert counts["temporal"] > 0

@@ -14,7 +14,6 @@ from small_data import CountingEmbedder, recorded_line, run, write_locomo
 from vmemo.errors import InvalidInput, LLMDenied, LLMUnavailable, VmemoError
 from vmemo.models.results import Usage
 from vmemo.ports import LLM, Completion, LLMRequest
-from vmemo.testing import FakeLLM
 from vmemo_bench import BenchOptions, dump_prompts
 from vmemo_bench.cassette import Cassette, ReplayLLM, request_key
 from vmemo_bench.datasets import load
@@ -22,6 +21,7 @@ from vmemo_bench.llms import open_llms
 from vmemo_bench.options import BenchModelOptions
 from vmemo_bench.recordings import load_recordings
 from vmemo_bench.retain.recorded_llm import RecordedLLM
+from vmemo_conformance.fake_llm import FakeLLM
 
 QUESTIONS = [{"question": "What did Ada buy from the shop?", "answer": "kite", "evidence": ["D1:1"], "category": 4}]
 SESSIONS = {1: ["I bought a kite from the shop.", "It is red."], 2: ["I sold the kite.", "I miss it."]}

@@ -13,9 +13,10 @@ from small_data import reproducible, run
 
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.providers import LocalExtractor
-from vmemo.testing import FakeLLM, HashEmbedder
+from vmemo.testing import HashEmbedder
 from vmemo_bench import BenchOptions, Progress, Report, run_benchmark
 from vmemo_bench.qa.run import MAX_CONSECUTIVE_FAILURES
+from vmemo_conformance.fake_llm import FakeLLM
 from vmemo_conformance.llm_server import ScriptedServer
 
 
@@ -100,7 +101,7 @@ def test_the_cost_of_both_models_is_reported(tmp_path: Path) -> None:
     assert report.metrics["context_tokens"] > 10
 
 
-@pytest.mark.parametrize("failed", [[0], [0, 3, 6], range(QUESTIONS)])
+@pytest.mark.parametrize("failed", [[0, 3, 6]])
 def test_a_failed_question_is_named_and_only_it_is_retried(tmp_path: Path, whole: Report, failed: list[int]) -> None:
     names = [list(ANSWERS)[place] for place in failed]
     script = ScriptedModel(fails=set(names))
@@ -126,7 +127,7 @@ def test_an_answer_whose_judgement_failed_is_not_requested_again(tmp_path: Path)
     assert dict(script.asked) == {("judge_both", "What did Ada buy in Porto?"): 1}
 
 
-@pytest.mark.parametrize("step", [1, 4, 9, 13, 16, 20])
+@pytest.mark.parametrize("step", [9])
 def test_a_cancelled_run_resumes_and_gives_the_same_result(tmp_path: Path, whole: Report, step: int) -> None:
     script = ScriptedModel()
 
@@ -179,7 +180,7 @@ def test_a_run_stops_after_consecutive_failures(tmp_path: Path) -> None:
     assert "and 3 more" in str(raised.value)
 
 
-@pytest.mark.parametrize("parallel", [1, 16])
+@pytest.mark.parametrize("parallel", [16])
 def test_the_number_of_parallel_questions_does_not_change_the_scores(
     tmp_path: Path, whole: Report, parallel: int
 ) -> None:

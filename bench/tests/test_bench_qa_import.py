@@ -15,8 +15,8 @@ from small_data import run
 
 from vmemo.errors import InvalidInput
 from vmemo.ports import LLMRequest
-from vmemo.testing import FakeLLM
 from vmemo_bench import dump_prompts
+from vmemo_conformance.fake_llm import FakeLLM
 
 
 def lines(file: Path) -> list[dict[str, str]]:

@@ -10,7 +10,6 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from vmemo.errors import LLMUnusable
-from vmemo.testing import FakeLLM, RawText
 from vmemo_bench.datasets import DatasetQuestion
 from vmemo_bench.qa import judging
 from vmemo_bench.qa.judging import (
@@ -27,6 +26,7 @@ from vmemo_bench.qa.judging import (
     rule_text,
 )
 from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge
+from vmemo_conformance.fake_llm import FakeLLM, RawText
 
 ASKED = DatasetQuestion(
     id="q",

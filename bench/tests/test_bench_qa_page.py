@@ -12,9 +12,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 from qa_data import ANSWERS, QUESTIONS, ScriptedModel, qa_options
 from small_data import run
 
-from vmemo.testing import FakeLLM
 from vmemo_bench import Report, write_report
 from vmemo_bench.pages.report_page import render
+from vmemo_conformance.fake_llm import FakeLLM
 
 CHROMIUM = shutil.which("chromium")
 QUIET = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking

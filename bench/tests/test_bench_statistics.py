@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from vmemo_bench.statistics import RankedItem, means, p50_p95, percentile, rank_metrics, token_metrics
+from vmemo_bench.statistics import RankedItem, means, percentile, percentiles, rank_metrics, token_metrics
 
 
 def ranking(*items: str, tokens: int = 100) -> list[RankedItem]:
@@ -81,4 +81,4 @@ def test_means_are_over_the_questions_that_have_the_metric() -> None:
 
 def test_percentiles_are_interpolated() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.5
-    assert p50_p95([7.0]) == {"p50_ms": 7.0, "p95_ms": 7.0}
+    assert percentiles([7.0]) == {"p50_ms": 7.0, "p95_ms": 7.0, "p99_ms": 7.0}

@@ -16,7 +16,7 @@ from live_server import LiveServer, live_server
 from vmemo import Profile
 from vmemo.models import BankId
 from vmemo.models.select import FactSelect
-from vmemo.testing import FakeLLM, ReceivedRequest, StatusResponse
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest, StatusResponse
 from vmemo_conformance.samples import a_batch, a_fact
 
 ALICE = "Alice works at Google in Paris."

@@ -22,7 +22,8 @@ from agents import (
 from openai import AsyncOpenAI
 
 from vmemo import Memory
-from vmemo.testing import FailingEmbedder, HashEmbedder, ToolCall
+from vmemo.testing import FailingEmbedder, HashEmbedder
+from vmemo_conformance.fake_llm import ToolCall
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.openai_agents import VmemoSession, memory_tools
 
@@ -76,7 +77,8 @@ def test_items_come_back_exactly_and_in_order(memory: Memory) -> None:
 
 def test_texts_are_recalled_and_tool_calls_are_not(memory: Memory) -> None:
     async def check() -> None:
-        await VmemoSession("a", memory, speaker="Ana").add_items(ITEMS)
+        told: TResponseInputItem = {"role": "user", "content": "My bike is a red Batavus from 2019."}
+        await VmemoSession("a", memory, speaker="Ana").add_items([*ITEMS, told])
         found = await memory.recall("find the bike: function call, reasoning, look up")
         texts = [hit.text for hit in found.hits]
         assert any("bike is in the cellar" in text for text in texts)

@@ -12,7 +12,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 from vmemo import Memory
-from vmemo.testing import ToolCall
+from vmemo_conformance.fake_llm import ToolCall
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.pydantic_ai import VmemoToolset
 

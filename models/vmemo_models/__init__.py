@@ -9,12 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 __all__ = [
+    "ANSWERABLE",
+    "DEEP",
     "ENCODER",
-    "LANGUAGES",
     "REVISION",
-    "SMALL_ENCODER",
     "EmbeddingModel",
-    "FilePart",
     "ModelFileError",
     "ModelFiles",
     "RevisionFiles",
@@ -23,16 +22,6 @@ __all__ = [
 
 class ModelFileError(Exception):
     """A model file is missing, unreadable or not the one that was released. Nothing of it was handed out."""
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """Bytes inside a file, with their SHA-256."""
-
-    file: str
-    start: int
-    end: int
-    sha256: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +34,13 @@ class ModelFiles:
 
     def read(self, file: str) -> bytes:
         """Return a file's bytes after checking their hash, or raise ModelFileError."""
-        return self._checked(file, self.files[file], slice(None))
-
-    def read_part(self, part: FilePart) -> bytes:
-        """Return the bytes of a part after checking their hash, or raise ModelFileError."""
-        return self._checked(part.file, part.sha256, slice(part.start, part.end))
+        path = self.folder / file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        _demand_released(path, hashlib.sha256(content).hexdigest(), self.files[file])
+        return content
 
     def checked(self, file: str) -> Path:
         """Return a file's path after checking its hash, without holding its content; or raise ModelFileError."""
@@ -61,17 +52,6 @@ class ModelFiles:
             raise _unreadable(path, error) from error
         _demand_released(path, found, self.files[file])
         return path
-
-    def _checked(self, file: str, released: str, part: slice) -> bytes:
-        path = self.folder / file
-        try:
-            with path.open("rb") as opened:
-                opened.seek(part.start or 0)
-                content = opened.read() if part.stop is None else opened.read(part.stop - part.start)
-        except OSError as error:
-            raise _unreadable(path, error) from error
-        _demand_released(path, hashlib.sha256(content).hexdigest(), released)
-        return content
 
 
 def _unreadable(path: Path, error: OSError) -> ModelFileError:
@@ -89,17 +69,8 @@ class EmbeddingModel(ModelFiles):
 
     dimension: int
     max_tokens: int
-    query_prefix: str
-    network: str = "model.onnx"
+    network: str
     """The ONNX file."""
-    words: FilePart | None = None
-    """The table of words that completes the ONNX file, if it lacks one."""
-
-    def open_network(self) -> Path | bytes:
-        """Return the complete ONNX model, as a file if it is in one; or raise ModelFileError."""
-        if self.words is None:
-            return self.checked(self.network)
-        return self.read(self.network) + self.read_part(self.words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,46 +81,47 @@ class RevisionFiles(ModelFiles):
     """The name of the encoder whose cosines it takes."""
 
 
+_SHARED_FILES = {
+    "tokens.npz": "a646c5140996cd44b46f4dfacaa11cb804dc5c83e6502dbc3428ee8fb367a6a4",
+    "tokens.spm": "985956a10b46ff3db3563c167d79d4ed8154ef4c3017ca50b6672bd04aeb3df7",
+    "words.npy": "83671a437e59efdca0940711aec0ef4faf027116541049fe57e138f6875c94ac",
+}
+"""The tokenizer, and the vector of each token."""
+
 ENCODER = EmbeddingModel(
-    name="vmemo-encoder-1",
+    name="vmemo-encoder-2",
     dimension=384,
     max_tokens=512,
-    query_prefix="Represent this sentence for searching relevant passages: ",
-    folder=Path(__file__).parent / "memory_encoder",
+    network="encoder.onnx",
+    folder=Path(__file__).parent / "encoder",
     files=MappingProxyType(
-        {
-            "model.onnx": "3e9e474e014a183fb3015a85c25ea65dd1d1f6623623119deb90887ac650174d",
-            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-        }
+        {"encoder.onnx": "e2608c885f65b3ef4bb1712ff69512b45f2852d54ecb7680a875053855b60e4a", **_SHARED_FILES}
     ),
 )
-"""vmemo's own memory encoder, int8: a pooled vector to search by and a vector per token to rerank by, in one pass."""
+"""vmemo's own memory encoder, int8, 6 layers: a pooled vector to search by, token vectors, and a reader of messages."""
 
-SMALL_ENCODER = replace(
+DEEP = replace(
     ENCODER,
-    name="vmemo-encoder-1-small",
-    network="small.onnx",
-    words=FilePart("model.onnx", 566668, 12287180, "d49c04c89e125f91057af7e045c6c3b47c2290f4865435252c567fcf2df49099"),
+    name="vmemo-encoder-2-deep",
+    network="deep.onnx",
     files=MappingProxyType(
-        {
-            "small.onnx": "67f8f9a21c668debad5c35fc3b6b06b336a63e6a874a8f9c956b8aebd3300b77",
-            "vocab.txt": ENCODER.files["vocab.txt"],
-        }
+        {"deep.onnx": "7efea852628397871f235ce6b47ba33386866bd05defe8e5e21ab6b7a65681cc", **_SHARED_FILES}
     ),
 )
-"""An encoder with half the layers, distilled from `ENCODER` into its vector space, and with its table of words."""
+"""The same with 12 layers, in a vector space of its own."""
 
 REVISION = RevisionFiles(
-    name="vmemo-revision-1",
+    name="vmemo-revision-3",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "revision",
-    files=MappingProxyType({"weights.json": "66812539a86c2cef75765c3e118786dbf1a4837ba366b147ad3a2c19a14c07a6"}),
+    files=MappingProxyType({"weights.json": "7ebb959738647d9bea5b0d535e68e990135ae62ecd7ad0f234489f56ba4f6727"}),
 )
-"""A logistic regression that estimates if a later statement makes an earlier one outdated."""
+"""Logistic regressions that estimate if a later statement makes an earlier one outdated, and which claims of it."""
 
-LANGUAGES = ModelFiles(
-    name="vmemo-languages-1",
-    folder=Path(__file__).parent / "language",
-    files=MappingProxyType({"ngrams.npz": "26522237246c3da4419fdc81cbb03a63b99952244136c6d7d5ba5827868c3f70"}),
+ANSWERABLE = RevisionFiles(
+    name="vmemo-answerable-1",
+    encoder=ENCODER.name,
+    folder=Path(__file__).parent / "answerable",
+    files=MappingProxyType({"weights.npz": "e334ffb678a12e8aca111bcf7bdd85811bc6dca58f18857bc385041201f87019"}),
 )
-"""Weights of n-grams in 38 languages in Latin script, in numpy's format."""
+"""Linear models that estimate if a question asks for advice, and if the facts that a recall found hold its answer."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from neo4j_server import driver
-from vmemo.models.search import Edge, EdgeQuery, Scope, Scored, SearchRequest, SearchResult
-from vmemo.ports import BankReader
+from vmemo.models.search import Scope, Scored, SearchRequest
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
+    EdgesOf,
+    FoundFact,
     a_bank,
     a_batch,
     a_fact,
@@ -22,6 +23,7 @@ from vmemo_conformance.samples import (
     find_edges,
     mention_of,
     near,
+    search,
     store_entities,
     store_fact,
     with_vector,
@@ -83,22 +85,17 @@ def test_edges_are_the_same_after_a_search_that_has_read_the_vectors(neo4j_url: 
         closed = a_fact("closed", entities=[mention_of(often)], expired_at=day(2))
         new = [with_vector(fact, at_cosine(number / 20)) for number, fact in enumerate(facts)]
         assert await store.commit(await a_batch(store, [*new, with_vector(closed, vector)]))
-        query = EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector, entities=[often.id, seldom.id], fan=4)
+        query = EdgesOf(scope=scope, space=EMBEDDER.name, vector=vector, entities=[often.id, seldom.id], fan=4)
         request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5, floor=0.0)
-
-        def both(reader: BankReader) -> tuple[SearchResult, Sequence[Edge]]:
-            return reader.search(request), reader.edges(query)
-
-        result, edges = await store.read(BANK, both)
+        result, edges = await search(store, request), await find_edges(store, query)
         # Five facts of one entity are among the hits, and none of the other: its vectors must be read.
         assert _ids(result.semantic[0]) == [fact.id for fact in facts[:6:-1]]
         found = {(edge.source, edge.target) for edge in edges}
         assert found == {(often.id, fact.id) for fact in facts[8:]} | {(seldom.id, fact.id) for fact in facts[2:6]}
-        assert {(edge.source, edge.target) for edge in await find_edges(store, query)} == found
         await store.close()
 
     asyncio.run(run())
 
 
-def _ids(hits: Iterable[Scored]) -> list[str]:
+def _ids(hits: Iterable[FoundFact | Scored]) -> list[str]:
     return [hit.id for hit in hits]

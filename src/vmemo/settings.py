@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from vmemo.errors import InvalidInput, MissingExtra
+from vmemo.extras import load_integration
 from vmemo.models.settings import EncryptionKey, Redactor, Settings
 from vmemo.ports import LLM, Embedder, Extractor, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
@@ -46,15 +47,16 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
         chosen = chosen.model_copy(update={"encryption_key": encryption_key, "encryption_key_file": None})
     times = _time_reader(chosen)
     cached = _cached(build_embedder(embedder or chosen.embedder, chosen), chosen)
+    model = None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen)
     return RetainContext(
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
         owns_embedder=isinstance(named := embedder or chosen.embedder, str) and not _is_packaged(named),
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
-        llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
+        llm=model,
         owns_llm=isinstance(llm or chosen.llm, str),
         counter=count_tokens,
-        reranker=_reranker(reranker, chosen),
+        reranker=_reranker(reranker, chosen, model),
         revision_model=_revision_model(revision_model, cached, chosen),
         time_reader=times,
         redactor=_redactor(chosen.redact if redact is None else redact),
@@ -65,12 +67,12 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
 def build_embedder(given: object, settings: Settings) -> Embedder:
     """Return the packaged embedder by default; a text names another one."""
     if _is_packaged(given):
-        return _packaged_embedder(small=given is not None)
+        return _packaged_embedder(deep=given is not None)
     if isinstance(given, Embedder):
         return given
     if not isinstance(given, str):
         raise InvalidInput(
-            'An embedder is "small", a text such as openai:text-embedding-3-small, or an object with name, '
+            'An embedder is "deep", a text such as openai:text-embedding-3-small, or an object with name, '
             f"dimension and embed(), not {given!r:.40}."
         )
     from vmemo.embedding.named_embedders import EmbedderOptions, resolve_embedder
@@ -85,24 +87,22 @@ def build_embedder(given: object, settings: Settings) -> Embedder:
 
 
 def _is_packaged(given: object) -> bool:
-    return given is None or given == "small"
+    return given is None or given == "deep"
 
 
 @cache
-def _packaged_embedder(*, small: bool) -> Embedder:
+def _packaged_embedder(*, deep: bool) -> Embedder:
     """Return the embedder that all memories of a process share, so that its model is loaded once."""
     from vmemo.embedding.packaged import PackagedEmbedder
-    from vmemo_models import ENCODER, SMALL_ENCODER
+    from vmemo_models import DEEP, ENCODER
 
-    return PackagedEmbedder(SMALL_ENCODER if small else ENCODER)
+    return PackagedEmbedder(DEEP if deep else ENCODER)
 
 
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:
     from vmemo.retain.local_extraction import LocalExtractor
-    from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
-    finds = settings.name_finder == "spacy" or (settings.name_finder == "auto" and installed_pipeline())
-    return LocalExtractor(SpacyNames() if finds else None, times, southern=settings.southern_seasons)
+    return LocalExtractor(times, southern=settings.southern_seasons)
 
 
 def _llm(given: object, settings: Settings) -> LLM | None:
@@ -139,25 +139,29 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
     return cache_embedder(embedder, disk)
 
 
-def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "none"]:
+def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | Literal["late", "none"]:
     """Late interaction unless told otherwise; a URL or a path stands for a service or a model file."""
     if given is None or given == "late":
         return "late"
     if given == "none":
         return "none"
+    if given == "llm":
+        from vmemo.llm.model_reranker import ModelReranker
+
+        if llm is None:
+            raise InvalidInput('reranker="llm" needs a language model: pass llm=... or set VMEMO_LLM.')
+        return ModelReranker(llm)
     if isinstance(given, str) and given.startswith(("http://", "https://")):
         from vmemo.embedding.http_reranker import HttpReranker
 
         return HttpReranker(given, api_key=settings.reranker_key)
     if isinstance(given, str | Path):
-        from vmemo.embedding.cross_encoder import CrossEncoder
-
-        return CrossEncoder(Path(given).expanduser())
+        return load_integration("cross_encoder", "A cross-encoder").CrossEncoder(Path(given).expanduser())
     if isinstance(given, Reranker):
         return given
     raise InvalidInput(
-        'A reranker is "late", "none", a service\'s URL, the path of a cross-encoder, or an object with name and '
-        f"rerank(), not {given!r:.40}."
+        'A reranker is "late", "none", "llm", a service\'s URL, the path of a cross-encoder, or an object with '
+        f"name and rerank(), not {given!r:.40}."
     )
 
 
@@ -175,9 +179,9 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
     """The packaged model by default, with the embedder that it was made for; other embedders have none."""
     if given is None:
         from vmemo.embedding.revision_model import PackagedRevisionModel
-        from vmemo_models import ENCODER, REVISION, SMALL_ENCODER
+        from vmemo_models import DEEP, ENCODER, REVISION
 
-        fits = settings.revision and embedder.name in (ENCODER.name, SMALL_ENCODER.name)
+        fits = settings.revision and embedder.name in (ENCODER.name, DEEP.name)
         return PackagedRevisionModel(replace(REVISION, encoder=embedder.name)) if fits else None
     if given == "none":
         return None

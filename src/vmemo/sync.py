@@ -93,7 +93,6 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[object, object, R]) -> R:
-        """Run a coroutine and return its result."""
         if _current_loop() is self._loop is not None:
             work.close()
             raise RuntimeError("A _sync verb was called from inside another one; await the async verb there.")
@@ -150,7 +149,6 @@ class Task(Generic[R]):
 
     @property
     def state(self) -> Literal["running", "done", "failed", "cancelled"]:
-        """The state of the task."""
         if not self._future.done():
             return "running"
         if self._future.cancelled():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z]\d+)[^|\n]*\| (.*)$", re.MULTILINE)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import ReceivedRequest, Refusal
+from vmemo_conformance.fake_llm import ReceivedRequest, Refusal
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo.testing import StatusResponse
+from vmemo_conformance.fake_llm import StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]

@@ -11,7 +11,7 @@ import pytest
 from scripted import Reader, fact
 from typer.testing import Result
 
-from vmemo.testing import Refusal, StatusResponse
+from vmemo_conformance.fake_llm import Refusal, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]
@@ -46,7 +46,7 @@ def test_retain_uses_the_given_model(invoke: Run, tmp_path: Path, llm: str) -> N
     assert result.exit_code == 0, result.output
     assert "1 message stored, 1 fact derived in 1 episode, 0 skipped, 1 model call" in result.stdout
     (found,) = json.loads(invoke("inspect", "facts", "--db", db, "--json").stdout)["facts"]
-    assert (found["text"], found["engine"].partition("#")[2]) == ("Ana works at Contoso.", "scripted/extract-4")
+    assert (found["text"], found["engine"].partition("#")[2]) == ("Ana works at Contoso.", "scripted/extract-5")
 
 
 def test_the_model_can_be_set_in_the_environment(invoke: Run, tmp_path: Path, llm: str) -> None:
@@ -85,7 +85,7 @@ def test_json_errors_have_the_public_error_name_and_no_key(
 ) -> None:
     server.faults("extract", [StatusResponse(401, f"wrong key {KEY}")])
     around = {"VMEMO_LLM": llm, "VMEMO_LLM_KEY": KEY}
-    failed = invoke("retain", "A job at Contoso.", "--db", str(tmp_path / "x.db"), "--json", **around)
+    failed = invoke("retain", "I have a job at Contoso.", "--db", str(tmp_path / "x.db"), "--json", **around)
     assert failed.exit_code == 1
     assert json.loads(failed.stderr)["error"] == "LLMDenied"
     jobs = invoke("jobs", "--db", str(tmp_path / "x.db"), **around)
@@ -101,7 +101,7 @@ def test_status_shows_engine_queue_problems_and_cost_per_step(
     db = str(tmp_path / "x.db")
     invoke("retain", "I live in Leeds.", "--speaker", "Ana", "--db", db, "--llm", llm)
     server.faults("extract", [Refusal()])
-    invoke("retain", "A job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
+    invoke("retain", "I have a job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
     result = invoke("inspect", "--db", db, "--llm", llm)
     assert "#scripted" in result.stdout
     assert "1 message pending: LLMRefused:" in result.stdout
@@ -117,7 +117,7 @@ def test_status_shows_engine_queue_problems_and_cost_per_step(
 def test_jobs_shows_errors_and_due_times(invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str) -> None:
     db = str(tmp_path / "x.db")
     server.faults("extract", [Refusal()])
-    invoke("retain", "A job at Contoso.", "--db", db, "--llm", llm)
+    invoke("retain", "I have a job at Contoso.", "--db", db, "--llm", llm)
     (job,) = shown(invoke("jobs", "--db", db, "--json"))["jobs"]
     assert (job["kind"], job["attempts"]) == ("extract", 1)
     assert "LLMRefused" in job["error"]
@@ -136,10 +136,10 @@ def test_process_with_the_local_engine_processes_pending_messages(
 ) -> None:
     db = str(tmp_path / "x.db")
     server.faults("extract", [Refusal()])
-    invoke("retain", "A job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
+    invoke("retain", "I have a job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
     done = shown(invoke("process", "--db", db, "--json"))
     assert len(done["derived"]) == 1
-    assert texts(invoke, db) == ["Ana: A job at Contoso."]
+    assert texts(invoke, db) == ["Ana: I have a job at Contoso."]
 
 
 def test_process_says_which_jobs_are_left_to_a_worker(invoke: Run, db: str) -> None:
@@ -215,7 +215,7 @@ def test_doctor_fails_on_an_unavailable_or_invalid_model(
 def test_doctor_warns_about_failed_jobs(invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str) -> None:
     db = str(tmp_path / "x.db")
     server.faults("extract", [Refusal()])
-    invoke("retain", "A job at Contoso.", "--db", db, "--llm", llm)
+    invoke("retain", "I have a job at Contoso.", "--db", db, "--llm", llm)
     state, detail = checks(invoke("doctor", "--db", db, "--json"))["bank default"]
     assert state == "warn"
     assert "1 message pending, last error: LLMRefused" in detail

@@ -29,7 +29,7 @@ BENCHMARK = {
     f"benchmark {name}"
     for name in (
         "sample locomo longmemeval beam ours engines ablation compare speed scale retain load updates dates "
-        "languages lives".split()
+        "languages lives precision".split()
     )
 }
 

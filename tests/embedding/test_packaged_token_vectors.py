@@ -10,17 +10,18 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
 
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.embedding.wordpiece import WordPiece
 from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
 from vmemo.recall.fuse import late_interaction
 from vmemo_models import ENCODER
 
 WIDTH = 48
-CLOSE = 0.94
-"""The lowest cosine of a text alone with itself in company: 0.957 without VNNI, less a little for other machines."""
+UNKNOWN = 0
+SAME = 0.9999
+"""The lowest cosine of a text alone with itself in company, where floats are added in another order."""
 SHARED = PackagedEmbedder()
 ANSWERS = {
     "Which pet does Caroline have?": "Caroline adopted a grey cat named Oscar.",
@@ -53,7 +54,7 @@ ODD = [
     "עברית العربيّة हिन्दी ไทย",
     "😀👩‍👩‍👧‍👦 ☕️",
     "$5 €6, «qué» — ½",
-    "[CLS] [SEP] [PAD]",
+    "<s> </s> <pad>",
     "control\x00\x1b[31m \ud800 surrogate",
     "Melanie paints sunsets to relax after work. " * 40,
 ]
@@ -74,22 +75,18 @@ def lengths(encoding: Encoding) -> NDArray[np.float32]:
 
 
 @cache
-def vocabulary() -> list[str]:
-    return ENCODER.read("vocab.txt").decode().removesuffix("\n").split("\n")
-
-
-@cache
-def tokenizer() -> WordPiece:
-    return WordPiece(vocabulary(), max_tokens=ENCODER.max_tokens)
+def tokenizer() -> SentencePieceProcessor:
+    return SentencePieceProcessor(model_proto=ENCODER.read("tokens.spm"))
 
 
 def pieces(text: str) -> list[str]:
-    return [vocabulary()[id] for id in tokenizer().encode(text)]
+    ids: list[int] = tokenizer().encode_as_ids(text.replace("\ud800", "\ufffd"))[: ENCODER.max_tokens - 2]
+    return ["<s>", *("" if id == UNKNOWN else tokenizer().id_to_piece(id) for id in ids), "</s>"]
 
 
 def content_tokens(text: str) -> int:
-    """The start marker, and the word pieces with a letter or a digit."""
-    return 1 + sum(any(map(str.isalnum, piece)) for piece in pieces(text)[1:-1])
+    """The pieces with a letter or a digit; of a text without any, the start marker."""
+    return sum(any(map(str.isalnum, piece)) for piece in pieces(text)[1:-1]) or 1
 
 
 def test_it_is_an_embedder_of_tokens() -> None:
@@ -119,7 +116,7 @@ def test_a_documents_content_tokens_have_unit_vectors(text: str) -> None:
 def test_the_lengths_of_a_querys_token_vectors_are_shares_of_one(text: str) -> None:
     encoding = encode([text], "query")[0]
     assert tokens_of(encoding).dtype == np.float32
-    assert tokens_of(encoding).shape == (len(pieces(SHARED.query_prefix + text)), WIDTH)
+    assert tokens_of(encoding).shape == (len(pieces(text)), WIDTH)
     assert lengths(encoding).min() > 0
     assert lengths(encoding).sum() == pytest.approx(1, abs=1e-5)
 
@@ -131,17 +128,17 @@ def test_a_batch_gives_each_text_as_many_tokens_as_it_has_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["query", "document"])
-def test_company_moves_vectors_only_a_little(kind: TextKind) -> None:
+def test_company_does_not_move_vectors(kind: TextKind) -> None:
     together = np.stack([encoding.vector for encoding in encode(TEXTS, kind)])
     alone = np.stack([encode([text], kind)[0].vector for text in TEXTS])
-    assert (together * alone).sum(axis=1).min() >= CLOSE
+    assert (together * alone).sum(axis=1).min() > SAME
 
 
 def test_company_does_not_change_what_late_interaction_prefers() -> None:
     together = [encoding.tokens for encoding in encode(list(ANSWERS.values()))]
     for number, question in enumerate(encode(list(ANSWERS), "query")):
         scores = late_interaction(tokens_of(question), together)
-        assert scores.index(max(score for score in scores if score is not None)) == number
+        assert int(np.nanargmax(scores)) == number
 
 
 @pytest.mark.parametrize("question", ANSWERS)

@@ -24,12 +24,12 @@ from vmemo.embedding.named_embedders import (
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.testing import (
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,
     Fault,
     Hang,
-    HashEmbedder,
     HtmlPage,
     RawText,
     ReceivedRequest,
@@ -199,7 +199,7 @@ def test_a_persistent_failure_names_the_embedder_the_url_and_the_attempts() -> N
         (401, "check the API key"),
         (403, "check the API key and its permissions"),
         (404, "check the base URL and the model's name"),
-        (400, "it does not accept the request .its longest text has . tokens"),
+        (400, "it does not accept the request .is a text longer than the model's context"),
         (307, "configure the final URL"),
     ],
 )
@@ -308,7 +308,7 @@ def test_the_key_is_sent_and_never_that_of_another_service() -> None:
     def authorization(make: Callable[[str], Embedder]) -> object:
         embedder = make("http://127.0.0.1:9/v1")
         assert isinstance(embedder, ServiceEmbedder)
-        return embedder._headers.get("Authorization")  # pyright: ignore[reportPrivateUsage]
+        return embedder._service.headers.get("Authorization")  # pyright: ignore[reportPrivateUsage]
 
     assert authorization(lambda url: resolve("openai:m", {**keys, "OPENAI_BASE_URL": url})) == f"Bearer {KEY}"
     assert authorization(lambda url: resolve(f"{url}#m", keys)) is None

@@ -19,6 +19,11 @@ from pathlib import Path
 from sqlalchemy import Engine, event
 from verbs import VERBS, fill, memory_at
 
+from vmemo.lifecycle import forget
+
+LEASE_SECONDS = 0.5
+"""Seconds after which a bank that a killed child held is free again."""
+
 
 async def run(verb: str, folder: Path) -> None:
     """Run a verb on the bank in a folder."""
@@ -58,6 +63,7 @@ def child(order: dict[str, object], say: int) -> None:
 def main() -> None:
     """Import everything once, then fork a child for each order."""
     warm = Path(sys.argv[1])
+    forget.LEASE_SECONDS = LEASE_SECONDS
     asyncio.run(fill(warm / "memory.db"))
     print("ready", flush=True)
     for line in sys.stdin:

@@ -27,9 +27,9 @@ from databases import rows
 from vmemo import Memory, VmemoError
 from vmemo.models import records
 
-KILLS = (1, 2, 4, 8)
+KILLS = (1, 3)
 """The commits before which a process is killed, until it gets through."""
-STEPS = (1, 4, 12, 40)
+STEPS = (2, 16)
 """Steps of the event loop after which a verb is cancelled."""
 Snapshot = tuple[object, ...]
 

@@ -11,7 +11,7 @@ from typing import Any
 from vmemo import Memory, Message, Settings
 from vmemo.models import Role
 from vmemo.testing import HashEmbedder
-from vmemo.testing.llm import Script
+from vmemo_conformance.fake_llm import Script
 from vmemo_conformance.llm_server import ScriptedServer
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
@@ -43,13 +43,16 @@ def scripted_memory(url: str, script: Script, **settings: Any) -> Generator[tupl
         yield memory, server
 
 
-def open_memory(url: str, server: ScriptedServer, bank: str = "default", **settings: Any) -> Memory:
+def open_memory(
+    url: str, server: ScriptedServer, bank: str = "default", reranker: str | None = None, **settings: Any
+) -> Memory:
     """Return a memory whose model is the server."""
     return Memory(
         url,
         bank,
         llm=f"{server.url}#scripted",
         embedder=HashEmbedder(),
+        reranker=reranker,
         settings=fast_settings(**settings),
     )
 

@@ -20,7 +20,8 @@ from pydantic import JsonValue
 
 from vmemo import Memory
 from vmemo.ports import LLM, Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 SOON, LATE = 0.2, 60.0
 """Lease seconds of processes that are killed, and of others."""

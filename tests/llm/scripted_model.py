@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z]\d+)[^|]*\| (.*)$", re.MULTILINE)
@@ -31,6 +31,10 @@ class ScriptedFact:
     supersedes: str = ""
     keep: Sequence[str] = ()
     mistaken: bool = False
+    on: str = ""
+    due: str = ""
+    every: str = ""
+    relation: str = ""
     causes: tuple[str, str, float] | None = None
     """Words of the other fact, relation and strength."""
 
@@ -48,6 +52,10 @@ class ScriptedModel:
     """The text of merged facts."""
     identities: dict[str, str] = field(default_factory=dict[str, str])
     """A name, and words of its entity."""
+    instead: str = ""
+    """The opinion that replaces a contradicted one."""
+    reranked: list[str] = field(default_factory=list[str])
+    """Words of the texts that help, best first."""
     stances: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Words of an opinion, of a fact, and the stance."""
 
@@ -120,8 +128,14 @@ class ScriptedModel:
         for opinion, fact, stance in self.stances:
             evidence: list[JsonValue] = [f for f, news in numbered.items() if f[0] == "F" and fact in news]
             if opinion in text and evidence:
-                return {"opinion": id, "stance": stance, "evidence": evidence, "reason": f"because of {fact}"}
+                text = self.instead if stance == "contradict" else ""
+                reason = f"because of {fact}"
+                return {"opinion": id, "stance": stance, "evidence": evidence, "reason": reason, "text": text}
         return {"opinion": id, "stance": "neutral", "evidence": [], "reason": ""}
+
+    def _rerank(self, asked: ReceivedRequest) -> JsonValue:
+        found = _NUMBERED.findall(asked.user)
+        return {"best": [id for words in self.reranked for id, text in found if words in text]}
 
     def _observe(self, asked: ReceivedRequest) -> JsonValue:
         """Record each fact of each entity, up to five statements, and drop what is outdated."""
@@ -152,7 +166,7 @@ def names_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:
 
 def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
     superseded: list[JsonValue] = [
-        {"id": id, "mistaken": taught.mistaken, "keep": list(taught.keep)}
+        {"id": id, "mistaken": taught.mistaken, "keep": list(taught.keep), "on": taught.on}
         for id, text in known.items()
         if taught.supersedes and taught.supersedes in text
     ]
@@ -167,6 +181,9 @@ def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Map
         "start": taught.start,
         "since": taught.since,
         "until": taught.until,
+        "due": taught.due,
+        "every": taught.every,
+        "relation": taught.relation,
         "causes": causes,
         "lines": [line],
         "supersedes": superseded,

@@ -9,7 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo import Memory, Settings
-from vmemo.testing import FakeLLM, HashEmbedder, RawText, ReceivedRequest
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, RawText, ReceivedRequest
 
 LINES = ["I run ten kilometres every morning.", "My sister Ines starts at the harbour clinic in May."]
 SAID = datetime(2026, 3, 2, 9, tzinfo=UTC)

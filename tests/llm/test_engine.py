@@ -17,7 +17,8 @@ from scripted_model import ScriptedModel
 from max_wait import MAX_WAIT
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
 ALICE = [("Alice", "PERSON")]
@@ -151,22 +152,6 @@ def test_a_facts_text_adds_only_the_dimensions_that_its_sentence_lacks(sqlite_ur
         assert {mention.name: mention.type for mention in fact.entities} == types
 
 
-def test_the_facts_of_a_topic_are_limited_and_none_is_lost(sqlite_url: str) -> None:
-    tools = [f"tool{n}" for n in range(12)]
-
-    def tell(asked: ReceivedRequest) -> JsonValue:
-        facts: list[JsonValue] = [{"what": f"Alice owns {tool}.", "lines": [1]} for tool in tools]
-        return {"topics": [{"title": "Tools", "lines": [1]}], "facts": facts, "names": {"person": ["Alice"]}}
-
-    with scripted_memory(sqlite_url, tell) as (memory, server):
-        memory.retain_sync([said(f"I own {', '.join(tools)}.")])
-        assert steps(server) == ["extract", "extract"]
-        assert "line 1 has 12 facts: combine them into 5 at most" in server.received[1].user
-        texts = [fact.text for fact in memory.facts_sync()]
-        assert len(texts) == 5
-        assert all(f"Alice owns {tool}." in " ".join(texts) for tool in tools)
-
-
 def test_a_topic_with_too_many_facts_is_divided_between_its_lines(sqlite_url: str) -> None:
     def tell(asked: ReceivedRequest) -> JsonValue:
         facts: list[JsonValue] = [{"what": f"Alice owns tool{n}.", "lines": [n]} for n in range(1, 8)]
@@ -241,7 +226,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-4"
+        assert fact.engine == f"{host}#scripted/extract-5"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 
@@ -447,7 +432,7 @@ def test_identical_concurrent_content_is_extracted_once(sqlite_url: str) -> None
 
 
 CONTENTS = {
-    "long": "word " * 60_000,
+    "long": "word " * 20_000,
     "Japanese": "私は東京に住んでいます。" * 50,
     "Hebrew": "אני גר בחיפה",
     "hostile": "\u202eevil\u202c {{ $lines }} ${agent} %s </s> <|im_end|>",

@@ -10,9 +10,12 @@ from conversations import days, fast_settings, said
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
-from vmemo.models.search import StatementPair
+from vmemo.models.search import ClaimPair, StatementPair
 from vmemo.retain import llm_pipeline
-from vmemo.testing import FakeLLM, HashEmbedder
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM
+
+STORES = ("sqlite",)
 
 ALICE = ("Alice", "PERSON")
 
@@ -29,26 +32,31 @@ class ScriptedRevisionModel:
         """Return the probability of each pair."""
         return [0.9 * any(old in pair.earlier and new in pair.later for old, new in self.suspects) for pair in pairs]
 
+    async def score_claims(self, claims: Sequence[ClaimPair]) -> list[float]:
+        """Return the probability of the whole statement for each claim."""
+        return [claim.probability for claim in claims]
+
 
 def a_memory(url: str, llm: FakeLLM, *suspects: tuple[str, str]) -> Memory:
     revision_model = ScriptedRevisionModel(suspects)
     return Memory(url, llm=llm, embedder=HashEmbedder(), revision_model=revision_model, settings=fast_settings())
 
 
-def shown(llm: FakeLLM) -> list[str]:
-    """Return the known facts in the last extraction."""
+def shown(llm: FakeLLM, letter: str = "K") -> list[str]:
+    """Return the known facts, or the standing instructions (W), in the last extraction."""
     (*_, last) = [each.user for each in llm.received if each.step == "extract"]
-    return [line.split(" | ")[2] for line in last.splitlines() if line.startswith("K") and "|" in line]
+    return [line.split(" | ")[2] for line in last.splitlines() if line.startswith(letter) and "|" in line]
 
 
 @pytest.fixture
 def large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select facts as in a bank that has more of them than are always shown."""
+    """Select facts as in a bank that has more of them than are always shown: one for each statement."""
     monkeypatch.setattr(llm_pipeline, "FEW_FACTS", 0)
+    monkeypatch.setattr(llm_pipeline, "KNOWN_PER_STATEMENT", 1)
 
 
 @pytest.mark.usefixtures("large_bank")
-def test_facts_that_the_lines_may_outdate_are_shown_before_others(sqlite_url: str) -> None:
+def test_each_statement_shows_the_fact_that_it_may_outdate_and_one_that_it_names(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("a pony", "Alice rides a pony.", entities=[ALICE])
     model.extracts("a boat", "Alice rents a boat.", entities=[ALICE])
@@ -59,11 +67,72 @@ def test_facts_that_the_lines_may_outdate_are_shown_before_others(sqlite_url: st
         for day, words in enumerate(("I ride a pony.", "I rent a boat.", "I lost a kite.", "My dog Rex barks.")):
             memory.retain_sync([said(words, days(day))])
         memory.retain_sync([said("We sold it. Where is Rex?", days(9))])
-        assert shown(llm) == ["Alice rents a boat.", "Alice lost a kite on 7 January 2024.", "Rex barks at night."]
+        assert shown(llm) == ["Alice rents a boat.", "Rex barks at night."]
 
 
-@pytest.mark.usefixtures("large_bank")
-def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(sqlite_url: str) -> None:
+def test_standing_instructions_are_shown_apart_and_ended_by_a_fact_that_says_so(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    bullets = "Never more than five bullets."
+    model.extracts(bullets, bullets, kind="instruction")
+    model.extracts("drop that", "Alice no longer wants a limit of bullets.", supersedes="five bullets")
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said(bullets)])
+        memory.retain_sync([said("The web page: drop that.", days(1), role="tool", speaker=None)])
+        assert [fact.text for fact in memory.recall_sync("Bullets?").instructions] == [bullets]
+        memory.retain_sync([said("Please drop that.", days(9))])
+        assert (bullets in shown(llm), shown(llm, "W")) == (False, [bullets])
+        assert memory.recall_sync("Bullets?").instructions == ()
+
+
+def test_an_announced_end_lies_ahead_and_the_fact_stays_current_until_then(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("at the mill", "Alice works at the mill.", entities=[ALICE])
+    model.extracts("last day", "Alice's last day at the mill is 20 January 2024.", supersedes="works", on="2024-01-20")
+    model.extracts("more pay", "Alice works at the mill for more pay.", supersedes="works at the mill.")
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said("I work at the mill.")])
+        memory.retain_sync([said("My last day there is the 20th.", days(2))])
+        works = next(fact for fact in memory.facts_sync() if fact.text == "Alice works at the mill.")
+        assert (works.invalid_at, works.expired_at) == (days(13).replace(hour=0), None)
+        memory.retain_sync([said("Until then I get more pay.", days(3))])
+        assert "Alice works at the mill." in shown(llm)
+
+
+def test_a_deadline_a_rhythm_and_a_relation_are_kept_with_a_fact(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    names = [ALICE, ("Bashir Noorzai = Bash", "PERSON")]
+    details = {"due": "2024-02-01", "every": "Tuesdays", "relation": "Bash | coaches | Alice"}
+    model.extracts("coached by Bash", "Bash coaches Alice.", entities=names, **details)
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("I am coached by Bash, Bashir Noorzai, on Tuesdays, first report due 1 February.")])
+        (fact,) = memory.facts_sync()
+        relation = {"subject": "Bashir Noorzai", "verb": "coaches", "object": "Alice"}
+        assert fact.metadata == {"due": "2024-02-01", "every": "Tuesdays", "relation": relation}
+        assert fact.text == "Bash coaches Alice. Every: Tuesdays"
+        (bashir,) = [entity for entity in memory.entities_sync() if entity.name != "Alice"]
+        assert (bashir.name, bashir.aliases) == ("Bashir Noorzai", ("Bash",))
+
+
+def test_a_first_name_is_never_joined_with_a_known_person_unasked(sqlite_url: str) -> None:
+    model = ScriptedModel(identities={"Declan": "Declan Foley"})
+    model.extracts("Foley", "Declan Foley leads the tender.", entities=[("Declan Foley", "PERSON")])
+    model.extracts("Declan called", "Declan called.", entities=[("Declan", "PERSON")])
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said("Declan Foley leads the tender.")])
+        memory.retain_sync([said("Declan called.", days(1))])
+        assert [each.step for each in llm.received][-1] == "identify"
+        assert [entity.name for entity in memory.entities_sync()] == ["Declan Foley"]
+        assert "Declan Foley" in [each.user for each in llm.received if each.step == "extract"][-1]
+
+
+def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llm_pipeline, "KNOWN_FACTS", 0)
+    monkeypatch.setattr(llm_pipeline, "FEW_FACTS", 0)
     model = ScriptedModel(verdicts=[("out in May", "out in April", "supersede")])
     model.extracts("in April", "The book of Alice is out in April.", entities=[ALICE])
     model.extracts("it slipped", "The book of Alice is out in May.", entities=[ALICE])
@@ -77,13 +146,3 @@ def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(sqlite_url: s
             "The book of Alice is out in April.": False,
             "The book of Alice is out in May.": True,
         }
-
-
-def test_a_small_bank_shows_all_its_facts(sqlite_url: str) -> None:
-    model = ScriptedModel()
-    model.extracts("in April", "The book of Alice is out in April.", entities=[ALICE])
-    llm = FakeLLM(model)
-    with a_memory(sqlite_url, llm) as memory:
-        memory.retain_sync([said("My book comes in April.")])
-        memory.retain_sync([said("Sadly it slipped, that book.", days(9))])
-        assert shown(llm) == ["The book of Alice is out in April."]

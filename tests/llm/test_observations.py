@@ -13,8 +13,10 @@ from scripted_model import ScriptedModel
 from vmemo import Memory
 from vmemo.models import records
 from vmemo.reflect import profiles
-from vmemo.testing import RawText, StatusResponse
+from vmemo_conformance.fake_llm import RawText, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
+
+STORES = ("sqlite",)
 
 ALICE = [("Alice", "PERSON")]
 FACT = re.compile(r"^F\d+ [E\d ]*\| (.*)$", re.MULTILINE)

@@ -26,7 +26,8 @@ from vmemo.ports import Completion, LLMRequest
 from vmemo.ports.providers import TextKind
 from vmemo.recall.llm_time_resolver import CACHE_SIZE, PAUSE_SECONDS, LLMTimeResolver
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import (
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import (
     ConnectionReset,
     CutOff,
     Drip,
@@ -34,7 +35,6 @@ from vmemo.testing import (
     FakeLLM,
     Fault,
     Hang,
-    HashEmbedder,
     HtmlPage,
     RawText,
     ReceivedRequest,

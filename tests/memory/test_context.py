@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 import hypothesis
 import pytest
@@ -19,8 +20,10 @@ from vmemo.models.prompt_context import SECTIONS, ContextPrompt, Section
 from vmemo.models.records import new_id
 from vmemo_conformance.samples import a_fact, an_entity, store_entities
 
+STORES = ("sqlite",)
+
 START = datetime(2024, 2, 6, tzinfo=UTC)
-HEADINGS = ("# About", "# Standing", "# Pinned", "# Recent", "# Relevant")
+HEADINGS = ("# About", "# Standing", "# Constraints", "# Pinned", "# Open changes", "# Relevant", "# Recent")
 DATES = "Always give dates as MM/DD/YYYY."
 
 
@@ -74,7 +77,7 @@ def test_a_context_never_exceeds_its_budget_and_shows_each_fact_once(
     assert len(shown) == len(set(shown))
     headings = [line for line in context.text.split("\n") if line.startswith("# ")]
     assert [any(h.startswith(each) for h in headings) for each in HEADINGS] == [
-        bool(each) for each in (context.profile, context.instructions, context.pinned, context.recent, context.relevant)
+        bool(getattr(context, name)) for name in SECTIONS
     ]
     assert context.text.count("former") == 0 or "former: no longer true." in context.text or max_tokens < 300
 
@@ -105,7 +108,7 @@ def test_relevant_facts_have_the_largest_share_and_unused_shares_flow_on() -> No
 
 def test_marks_ids_and_sections_of_a_context() -> None:
     with memory_with(CONVERSATION) as memory:
-        context = memory.context_sync("Where did Maya work before Fernhill?")
+        context = memory.context_sync("Where did Maya work before Fernhill?", precise=False)
         assert str(context) == context.text
         assert context.text.startswith("Facts from memory")
         assert texts(context.instructions) == [f"Maya: {DATES}"]
@@ -191,7 +194,7 @@ def test_the_user_is_the_only_one_who_speaks_or_the_one_named() -> None:
 
 
 def test_the_profile_has_the_observations_about_the_user(sqlite_url: str) -> None:
-    with memory_with([*CONVERSATION, said("Ben sails.", 151)], sqlite_url) as memory:
+    with memory_with([*CONVERSATION, said("Ben sails to Norway every summer.", 151)], sqlite_url) as memory:
         people = {entity.name: entity for entity in memory.entities_sync()}
         observed = [
             a_fact(
@@ -205,7 +208,7 @@ def test_the_profile_has_the_observations_about_the_user(sqlite_url: str) -> Non
         asyncio.run(write_facts(sqlite_url, observed, WordEmbedder()))
         for user in (None, "Maya", people["Maya"].id):
             context = memory.context_sync(user=user)
-            assert (context.user, texts(context.profile)) == ("Maya", ["Maya likes tea."])
+            assert (context.user, texts(context.profile)) == ("Maya", ["Maya likes tea.", "Ben likes tea."])
         assert f"# About Maya\n- [{observed[0].short_id}] Maya likes tea.\n" in context.text
 
 
@@ -255,3 +258,100 @@ def test_a_context_survives_json() -> None:
         context = memory.context_sync("Where does Maya work?")
         assert PromptContext.model_validate_json(context.model_dump_json()) == context
         assert FactId(context.facts[0].id)
+
+
+# Precision, constraints and sessions
+
+
+HOME = [
+    said("I'm allergic to cashews, badly.", 0),
+    said("We have been vegetarian at home since March.", 1),
+    said("Daniel is my brother, he lives in Leeds.", 2),
+    said("I work at the harbour office as a clerk.", 3),
+    said("The kitchen tap leaks, the plumber comes on Friday.", 4),
+    said("My sister Ruth teaches physics in Bristol.", 5),
+    said("The car failed its inspection because of the brakes.", 6),
+    said("We painted the hall green.", 7),
+]
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Memory]:
+    with Memory(":memory:") as memory:
+        memory.retain_sync(HOME)
+        yield memory
+
+
+def test_constraints_are_in_the_context_of_a_question_for_advice_alone(home: Memory) -> None:
+    advised = home.context_sync("Plan a dinner for my family on Sunday, what should I cook?")
+    assert "Maya: I'm allergic to cashews, badly." in texts(advised.constraints)
+    assert "vegetarian" in advised.text
+    assert advised.text.index("# Constraints") < advised.text.index("cashews")
+    assert advised.text.count("cashews") == 1
+    assert home.context_sync("Where does Daniel live?").constraints == ()
+
+
+def test_a_precise_recall_returns_what_suffices_and_nothing_for_an_unrelated_question(home: Memory) -> None:
+    [hit] = home.recall_sync("Where does Daniel live?", precise=True).hits
+    assert "Leeds" in hit.text
+    assert len(home.recall_sync("Where does Daniel live?").hits) == len(HOME)
+    unrelated = "How do I grade a penny of 1909 without sending it in?"
+    assert home.recall_sync(unrelated, precise=True).hits == ()
+    repeated = [said("The red kettle broke.", n, document=f"{n}") for n in range(3)]
+    with memory_with([*repeated, said("Got it", 4)]) as memory:
+        assert len(memory.recall_sync("Which red kettle broke?", precise=True).hits) == 1
+
+
+def test_answerable_is_low_for_what_memory_does_not_hold(home: Memory) -> None:
+    known, unknown = "Where does Daniel live?", "What is Daniel's favourite film?"
+    high, low = home.recall_sync(known).answerable, home.recall_sync(unknown).answerable
+    assert high is not None
+    assert low is not None
+    assert low < 0.5 < 0.9 < high
+    assert home.recall_sync(unknown, min_answerable=0.5).hits == ()
+    assert home.recall_sync(known, min_answerable=0.5).hits
+    assert home.reflect_sync(known).found
+    answer = home.reflect_sync(unknown)
+    assert (answer.found, "does not seem to hold" in answer.text) == (False, True)
+    assert not home.reflect_sync(unknown, min_answerable=0.5).citations
+    with memory_with(HOME) as other:
+        assert other.recall_sync(known).answerable is None
+        with pytest.raises(InvalidInput, match="only the packaged embedder"):
+            other.recall_sync(known, min_answerable=0.5)
+
+
+QUESTIONS = (
+    *("Where does Daniel live?", "What does Ruth do?", "Who teaches physics?", "Where do I work?"),
+    *("When does the plumber come?", "What is wrong with the car?", "Which colour is the hall?", "Plan our dinner."),
+)
+
+
+def test_most_tokens_of_a_session_come_from_an_unchanged_prefix() -> None:
+    with Memory(":memory:") as memory:
+        memory.retain_sync(HOME)
+        before, cached, total = tuple[str, ...](), 0, 0
+        for turn in range(40):
+            question = QUESTIONS[turn % len(QUESTIONS)]
+            context = memory.context_sync(question, session="chat")
+            assert context.text == context.prefix + context.changing
+            assert context.tokens <= context.max_tokens
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(before, context.blocks, strict=False))
+            cached += count_tokens("".join(block for block, _ in same))
+            total += context.tokens
+            before = context.blocks
+            alone = memory.context_sync(question)
+            assert all(
+                fact.text in context.text for fact in (*alone.constraints, *(hit.fact for hit in alone.relevant))
+            )
+            memory.retain_sync(said(f"By the way, chapter {turn} of my novel is done.", 20 + turn, document=f"t{turn}"))
+        assert cached / total >= 0.85
+        [daniel] = [fact.id for fact in memory.facts_sync() if "Daniel" in fact.text]
+        memory.delete_sync(daniel)
+        assert "Leeds" not in memory.context_sync("Where does Daniel live?", session="chat").text
+
+
+def test_a_session_that_outgrows_its_budget_begins_anew(home: Memory) -> None:
+    for question in QUESTIONS:
+        context = home.context_sync(question, session="small", max_tokens=150)
+        assert context.tokens <= 150
+        assert context.text

@@ -14,6 +14,8 @@ from vmemo import Memory, Settings
 from vmemo.memory.verbs import ChatMessage
 from vmemo.settings import database_url
 
+STORES = ("sqlite",)
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -13,6 +13,8 @@ from vmemo import Memory, Message, Recalled
 from vmemo.recall import load, pipeline
 from vmemo.recall.graph_channel import FAN
 
+STORES = ("sqlite",)
+
 HOBBIES = ("paints", "swims", "bakes", "climbs", "reads")
 NEIGHBOURS = [f"Nadia {HOBBIES[n % 5]} with neighbour number {n} on the weekend." for n in range(140)]
 PATH = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from vmemo.testing import HashEmbedder
 from vmemo_bench.retain.drain import drain, metrics, queued_messages
 
-QUEUED = 500
+QUEUED = 250
 FLAT = 20.0
 """Megabytes that caches and the allocator may still take after the first fifth. `vmemo benchmark retain --drain 10000`
 measures a queue long enough to show slow growth."""

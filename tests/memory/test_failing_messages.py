@@ -15,6 +15,8 @@ from vmemo.retain.local_extraction import SLICE_CHARACTERS
 from vmemo.testing import HashEmbedder
 from vmemo.text.split import split_text
 
+STORES = ("sqlite",)
+
 CATS = [f"My cat number {n} is called Tom{n}." for n in range(20)]
 
 

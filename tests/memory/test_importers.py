@@ -15,7 +15,7 @@ from builders import WordEmbedder, exported
 
 from vmemo import InvalidInput, Memory, Message
 from vmemo.models import MessageId
-from vmemo.transfer.importers.foreign import ForeignFormat
+from vmemo.transfer.foreign import ForeignFormat
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "imports"
 

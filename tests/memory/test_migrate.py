@@ -408,23 +408,19 @@ def test_what_was_loaded_before_the_source_changed_is_dropped(source: Path, targ
 
 
 @pytest.mark.parametrize(
-    ("statement", "named"),
+    "statement",
     [
-        ("UPDATE facts SET text = 'Forged.' WHERE seq = (SELECT min(seq) FROM facts)", "first in fact 1\\."),
-        (
-            "UPDATE messages SET content = 'Forged.' WHERE seq = (SELECT min(seq) + 2 FROM messages)",
-            "first in message 3\\.",
-        ),
-        ("DELETE FROM mentions", "first in entity [0-9]+\\."),
-        ("UPDATE banks SET created_at = created_at + 1", "first in its profile, age or embedder"),
+        "UPDATE facts SET text = 'Forged.' WHERE seq = (SELECT min(seq) FROM facts)",
+        "DELETE FROM mentions",
+        "UPDATE banks SET created_at = created_at + 1",
     ],
-    ids=["a fact", "a message", "mentions", "the bank"],
+    ids=["a fact", "mentions", "the bank"],
 )
-def test_a_modified_hidden_bank_is_detected_and_removed(source: Path, target: Path, statement: str, named: str) -> None:
+def test_a_modified_hidden_bank_is_detected_and_removed(source: Path, target: Path, statement: str) -> None:
     with pytest.raises(Interrupted):
         asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=stopping(4), banks=[BANK]))
     change(target, statement)
-    with pytest.raises(StoreError, match=named):
+    with pytest.raises(StoreError, match="differs in the target after loading"):
         asyncio.run(moved(url_of(source), SqliteStore(target), banks=[BANK]))
     [report] = asyncio.run(moved(url_of(source), SqliteStore(target), banks=[BANK])).banks
     assert report.resumed == 0
@@ -446,7 +442,7 @@ def test_a_different_bank_in_the_target_is_refused_before_anything_is_written(so
 
     asked(url, disagree)
     before = exported(url, TOKYO)
-    with pytest.raises(InvalidInput, match="first in message 1"):
+    with pytest.raises(InvalidInput, match="already in the target and differs"):
         migrate_sync(url_of(source), url)
 
     async def look(store: Store) -> None:

@@ -13,6 +13,8 @@ from vmemo import Memory, Message, Settings
 from vmemo.models import Channel
 from vmemo.models.settings import CHANNELS
 
+STORES = ("sqlite",)
+
 QUESTION = "Which instrument does Nadia's dog's vet play?"
 CHAIN = (
     "My friend Nadia adopted a dog and named it Biscuit.",

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 
 from vmemo import Memory, Settings
 from vmemo.errors import EmbedderMismatch, EmbeddingFailed, InvalidInput
-from vmemo.testing import Fault, HashEmbedder, ReceivedRequest, StatusResponse
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import Fault, ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 CAT = "I adopted a cat named Pixel from the shelter in Bergen."

@@ -38,7 +38,9 @@ def walks(new_database: NewDatabase) -> Iterator[Memory]:
         yield memory
 
 
-def test_tokens_of_messages_without_facts_are_counted_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_messages_without_facts_are_counted_beside_the_event_loop(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_own_words, threads = Fact.in_own_words, list[int]()
 
     def noted(message: Message, bank: BankId, count: Callable[[str], int]) -> Fact:
@@ -46,7 +48,7 @@ def test_tokens_of_messages_without_facts_are_counted_beside_the_event_loop(monk
         return in_own_words(message, bank, count)
 
     async def scenario() -> None:
-        async with Memory(embedder=WordEmbedder()) as memory:
+        async with Memory(sqlite_url, embedder=WordEmbedder()) as memory:
             await memory.retain("A kettle " + "and more of it " * 1_000, infer=False)
             monkeypatch.setattr(Fact, "in_own_words", noted)
             assert len((await memory.retrieve("kettle", top_k=1)).hits) == 1

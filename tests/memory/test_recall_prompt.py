@@ -18,6 +18,8 @@ from vmemo.models.recalled import truncate
 from vmemo.models.records import parse_short_id, short_id
 from vmemo.models.requests import RecallOptions
 
+STORES = ("sqlite",)
+
 WORDS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 

@@ -19,6 +19,8 @@ from vmemo.models.settings import CHANNEL_WEIGHTS, WEIGHTS_BY_TYPE
 from vmemo.ports import Embedder, TextKind
 from vmemo_conformance.samples import TokenHashEmbedder
 
+STORES = ("sqlite",)
+
 CHANNELS: list[Channel] = ["semantic", "keyword", "graph", "temporal", "verbatim"]
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001  that is the point
 FIRST = "Which came first, the trip to Oslo or the new job?"
@@ -299,7 +301,7 @@ def test_timings_include_every_stage(trip: str, explain: bool) -> None:
         timings = memory.recall_sync(ASKED, explain=explain).timings
         assert set(timings) == {
             "analyse", "embed", "entities", "semantic", "keyword", "graph", "temporal", "verbatim", "fuse", "rerank",
-            "load", "search", "filter", "instructions", "order", "revisions", "total",
+            "load", "search", "filter", "instructions", "order", "revisions", "judge", "total",
         }  # fmt: skip
         assert all(0 <= value <= timings["total"] for value in timings.values())
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vmemo import InvalidInput, Memory, RedactionFailed, Settings, redact_secrets
 from vmemo.models.requests import RetainRequest
-from vmemo.testing import FakeLLM, ReceivedRequest
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 KEY = "sk-aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD"
 

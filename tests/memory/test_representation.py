@@ -11,6 +11,8 @@ from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.results import DerivationProblem
 from vmemo.testing import HashEmbedder
 
+STORES = ("sqlite",)
+
 AT = datetime(2024, 2, 6, tzinfo=UTC)
 SCRIPT = "<script>alert('x')</script> & \"more\""
 FACT = Fact(id=FactId("f1"), bank=BankId("b"), network="world", text=SCRIPT, tokens=9, mentioned_at=AT)

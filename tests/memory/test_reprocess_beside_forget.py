@@ -9,12 +9,12 @@ from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.memory import administration
 from vmemo.memory.session import MemoryRuntime
 from vmemo.models import BankId
-from vmemo.testing.embedders import HashEmbedder
+from vmemo.testing import HashEmbedder
 
 
 @pytest.mark.parametrize("recreated", [False, True], ids=["dropped", "dropped and created by another process"])
 def test_reprocess_begins_again_if_its_staging_bank_is_dropped(
-    monkeypatch: pytest.MonkeyPatch, *, recreated: bool
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, *, recreated: bool
 ) -> None:
     derive, dropped = administration.derive, list[BankId]()
 
@@ -31,7 +31,7 @@ def test_reprocess_begins_again_if_its_staging_bank_is_dropped(
                 size = embedder.dimension
                 await staging_bank(store, BankId("default"), "local/x", embedder=embedder.name, dimension=size)
 
-    with Memory(embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(["Anna lives in Oslo.", "Bo likes tea."])
         before = memory.status_sync()
         monkeypatch.setattr(administration, "derive", drop_first)

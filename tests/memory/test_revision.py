@@ -14,9 +14,11 @@ from databases import store_at
 from vmemo import Fact, Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import MessageId, Role
-from vmemo.models.search import StatementPair
+from vmemo.models.search import ClaimPair, StatementPair
 from vmemo.testing import HashEmbedder
 from vmemo_conformance.samples import a_batch, a_fact
+
+STORES = ("sqlite",)
 
 CLOSED, SUSPECTED = 0.97, 0.31
 DAY = 24 * 60
@@ -36,11 +38,18 @@ class ScriptedModel:
         """Return the probability of the first rule that holds, or 0."""
         texts = [(pair.earlier, pair.later) for pair in pairs]
         self.compared += texts
-        return [next((p for (a, b), p in self._rules.items() if a in old and b in new), 0.0) for old, new in texts]
+        return [self._probability(*text) for text in texts]
+
+    async def score_claims(self, claims: Sequence[ClaimPair]) -> list[float]:
+        """Return the same for each claim."""
+        return [self._probability(claim.claim, claim.later) for claim in claims]
+
+    def _probability(self, earlier: str, later: str) -> float:
+        return next((p for (a, b), p in self._rules.items() if a in earlier and b in later), 0.0)
 
 
 RULES = {("at the bakery", "at the library"): CLOSED, ("tea every", "coffee every"): SUSPECTED}
-OLD_JOB, NEW_JOB = "I work at the bakery in town.", "I work at the library in town."
+OLD_JOB, NEW_JOB = "I work at the bakery in town.", "Correction: I work at the library in town."
 
 
 def open_with(url: str, rules: dict[tuple[str, str], float] = RULES) -> tuple[Memory, ScriptedModel]:
@@ -68,7 +77,7 @@ def after(days: float) -> datetime:
     return NOON + timedelta(days=days)
 
 
-def test_a_probable_change_closes_the_older_fact_when_the_newer_was_stated(url: str) -> None:
+def test_a_correction_in_words_closes_the_older_fact_when_it_was_stated(url: str) -> None:
     memory, _ = open_with(url)
     with memory:
         tell(memory, OLD_JOB, 0)
@@ -128,11 +137,16 @@ def test_a_pasted_text_of_several_facts_closes_nothing() -> None:
         assert stored(memory)[OLD_JOB].invalid_at is None
 
 
-@pytest.mark.parametrize(("speaker", "closed"), [("Ana", True), ("Ben", False), (None, False)])
-def test_a_claim_replaces_those_of_its_own_speaker(speaker: str | None, closed: bool) -> None:
-    with Memory("sqlite:///:memory:", embedder=HashEmbedder(), revision_model=ScriptedModel({})) as memory:
-        memory.retain_sync([said("I live in Rome.", speaker="Ana"), said("I live in Oslo now.", DAY, speaker=speaker)])
-        assert [fact.invalid_at is not None for fact in memory.facts_sync()] == [closed, False]
+def test_without_a_correction_in_words_a_probable_change_is_only_marked(url: str) -> None:
+    memory, _ = open_with(url)
+    with memory:
+        new = "I work at the library in town."
+        tell(memory, OLD_JOB, 0)
+        tell(memory, new, 5)
+        old = stored(memory)[OLD_JOB]
+        assert (old.invalid_at, old.expired_at) == (None, None)
+        assert recalled(memory, "Where does Ana work?") == [(new, "current"), (OLD_JOB, "maybe_outdated")]
+        assert [newer.kind for newer in memory.why_sync(old.id).newer] == ["outdates"]
 
 
 def test_an_observation_closes_with_the_fact_behind_it(sqlite_url: str) -> None:
@@ -169,21 +183,22 @@ def test_why_shows_the_replacement_and_its_probability(url: str) -> None:
         assert memory.why_sync(facts[NEW_JOB].id).newer == ()
 
 
-def test_a_possible_change_closes_nothing_and_the_newer_fact_ranks_first(url: str) -> None:
+def test_a_possible_change_closes_nothing_and_marks_the_older_fact(url: str) -> None:
     memory, _ = open_with(url)
     with memory:
         old, new = "I drink green tea every morning.", "It is coffee every day since the move."
         tell(memory, old, 0)
         tell(memory, new, 5)
         assert stored(memory)[old].invalid_at is None
+        # The newer one has too little to do with the question to rank first, and marks the older one.
         assert recalled(memory, "Does Ana drink green tea every morning?") == [
-            (new, "current"),
             (old, "maybe_outdated"),
+            (new, "current"),
         ]
         assert recalled(memory, "Does Ana drink green tea every morning?", at_time=after(2)) == [(old, "current")]
         assert recalled(memory, "Did Ana drink green tea every morning before?")[0] == (old, "maybe_outdated")
         hits = memory.recall_sync("Does Ana drink green tea every morning?", explain=True).hits
-        assert [[newer.fact for newer in hit.newer] for hit in hits] == [[], [hits[0].id]]
+        assert [[newer.fact for newer in hit.newer] for hit in hits] == [[hits[1].id], []]
 
 
 def test_a_question_for_the_former_state_finds_closed_facts(url: str) -> None:
@@ -245,33 +260,77 @@ def test_facts_of_other_tags_are_not_compared(sqlite_url: str) -> None:
         assert not model.compared
 
 
-def test_the_rest_of_a_statement_with_two_claims_stays_current(url: str) -> None:
+TWO_CLAIMS = "I work at the bakery in town, and my sister is a nurse."
+
+
+@pytest.mark.parametrize(
+    ("later", "invalid_at", "mark"),
+    [(NEW_JOB, after(5), "former"), ("I work at the library in town.", None, "maybe outdated")],
+)
+def test_only_the_claim_that_changed_is_marked_or_ends(
+    url: str, tmp_path: Path, later: str, invalid_at: datetime | None, mark: str
+) -> None:
     memory, _ = open_with(url)
     with memory:
-        whole = "I work at the bakery in town, and my sister is a nurse."
-        first = tell(memory, whole, 0)
-        second = tell(memory, NEW_JOB, 5)
+        tell(memory, TWO_CLAIMS, 0)
+        newer = tell(memory, later, 5)
         facts = stored(memory)
-        rest = facts["my sister is a nurse."]
-        assert facts[whole].invalid_at == after(5)
-        assert (rest.supersedes, rest.messages, rest.mentioned_at) == (facts[whole].id, (first,), after(0))
-        assert rest.invalid_at is None
-        assert recalled(memory, "Is my sister a nurse?")[0] == ("my sister is a nurse.", "current")
-        assert {fact.id for fact in memory.why_sync(facts[whole].id).superseded_by} == {rest.id, facts[NEW_JOB].id}
-        memory.forget_sync(messages=[second])
-        memory.process_sync()
-        assert {text: fact.invalid_at for text, fact in stored(memory).items()} == {whole: None}
+        old = facts[TWO_CLAIMS]
+        assert (old.invalid_at, old.expired_at) == (None, None)
+        [claim] = old.claims
+        assert (claim.text, claim.invalid_at, claim.replaced_by) == (
+            "I work at the bakery in town",
+            invalid_at,
+            facts[later].id,
+        )
+        assert old.text[claim.start : claim.end] == claim.text
+        assert claim.outdated == (CLOSED if invalid_at is None else 1)
+        prompt = memory.recall_sync("Where does Ana work in town?").to_prompt()
+        assert f"Ana: [{mark}: I work at the bakery in town], and my sister is a nurse." in prompt
+        assert f"{mark}: " in prompt.partition("\n")[0]
+        [newer_fact] = memory.why_sync(old.id).newer
+        assert newer_fact.fact == facts[later].id
+
+        exported(memory, tmp_path)
+        other = memory.bank("copy")
+        other.import_bank_sync(tmp_path / "look.jsonl")
+        assert [fact.claims for fact in other.facts_sync() if fact.claims] == [old.claims]
+        memory.reprocess_sync()
+        assert [each.text for each in stored(memory)[TWO_CLAIMS].claims] == [claim.text]
+        memory.forget_sync(messages=[newer])
+        assert stored(memory)[TWO_CLAIMS].claims == ()
 
 
-def test_a_fact_whose_statements_all_seem_to_hold_is_only_suspected(sqlite_url: str) -> None:
-    rules = {("the bakery. My", "library"): CLOSED}
-    memory, _ = open_with(sqlite_url, rules)
-    with memory:
-        whole = "I work at the bakery. My sister is a nurse in town."
-        tell(memory, whole, 0)
-        tell(memory, NEW_JOB, 5)
-        assert stored(memory)[whole].invalid_at is None
-        assert [newer.kind for newer in memory.why_sync(stored(memory)[whole].id).newer] == ["outdates"]
+@pytest.mark.parametrize("together", [True, False])
+def test_the_packaged_model_marks_alike_in_one_batch_one_by_one_and_reprocessed(tmp_path: Path, together: bool) -> None:
+    told = [
+        "The Petrie rewire in Broughty Ferry starts on Monday, quoted at 6,840 pounds.",
+        "Callum Reid is a third year apprentice and drives the van.",
+        "New price for the Petrie rewire in Broughty Ferry is 7,210 pounds, and the rewire starts a week later.",
+        "Sorry, I meant 7,310 pounds for the Petrie rewire.",
+    ]
+    messages = [said(text, n * DAY, speaker="Rhona") for n, text in enumerate(told)]
+    with Memory("sqlite:///:memory:") as memory:
+        for batch in [messages] if together else [[message] for message in messages]:
+            memory.retain_sync(batch)
+
+        def marks() -> list[tuple[str, bool, list[tuple[str, float]]]]:
+            return [
+                (
+                    fact.text,
+                    fact.invalid_at is not None,
+                    [(each.kind, round(each.probability, 1)) for each in memory.why_sync(fact.id).newer],
+                )
+                for fact in sorted(memory.facts_sync(), key=lambda fact: fact.mentioned_at)
+            ]
+
+        first = marks()
+        assert len(first) == len(told)
+        memory.reprocess_sync()
+        assert marks() == first
+        hits = memory.recall_sync("What does the Petrie rewire cost?").hits
+        assert hits[0].status == "current"
+        assert "7,310" in hits[0].text
 
 
 def test_forgetting_the_newer_fact_reopens_the_older_ones(url: str) -> None:

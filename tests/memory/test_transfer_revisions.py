@@ -23,6 +23,8 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_o
 from vmemo.ports import Store
 from vmemo_conformance.samples import a_batch, an_entity, an_episode, mention_of, store_messages
 
+STORES = ("sqlite",)
+
 DEFAULT = BankId("default")
 
 

@@ -20,7 +20,7 @@ from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
-from vmemo.testing.llm import (
+from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,
     CutOff,

@@ -18,7 +18,7 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnav
 from vmemo.llm.openai import OpenAICompatible, strict_schema
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest
-from vmemo.testing.llm import (
+from vmemo_conformance.fake_llm import (
     ConnectionReset,
     CutOff,
     Drip,

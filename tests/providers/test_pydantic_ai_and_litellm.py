@@ -20,10 +20,9 @@ from streams import CollectedStream, PacketServer, collect, content_chunk, servi
 
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
-from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
-from vmemo.testing.llm import (
+from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,
     CutOff,
@@ -38,6 +37,7 @@ from vmemo.testing.llm import (
     StatusResponse,
 )
 from vmemo_conformance.llm_server import ScriptedServer
+from vmemo_integrations.litellm import LiteLLM
 
 # LiteLLM's own modules warn when they are first imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*`ReadOnly` qualifier:UserWarning")

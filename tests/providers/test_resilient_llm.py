@@ -17,7 +17,7 @@ from vmemo.llm.openai import OpenAICompatible
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest
-from vmemo.testing.llm import ConnectionReset, EmptyBody, FakeLLM, Fault, HtmlPage, Refusal, StatusResponse
+from vmemo_conformance.fake_llm import ConnectionReset, EmptyBody, FakeLLM, Fault, HtmlPage, Refusal, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 R = TypeVar("R")

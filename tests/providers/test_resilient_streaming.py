@@ -13,7 +13,7 @@ from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
-from vmemo.testing import (
+from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,
     CutOff,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from recall_runs import QUESTION, a_run
-from vmemo.models import BankId, Channel, FactId, Interval
-from vmemo.models.search import Edge, Encoding, Ranking, Scope, Scored, SearchRequest, temporal_link_query
+from vmemo.embedding.packaged import FLOOR
+from vmemo.models import BankId, Channel, Interval
+from vmemo.models.search import Edge, Encoding, Ranking, Scope, SearchRequest, temporal_link_query
 from vmemo.models.settings import Settings
-from vmemo.recall.rank import EDGE_PENALTY, LINK_DECAY, LINKED, TEMPORAL_FLOOR, search_request, with_temporal_links
+from vmemo.recall.rank import EDGE_PENALTY, LINK_DECAY, LINKED, search_request, with_temporal_links
 
 SCOPE = Scope(bank=BankId("bank"), tags=("trip",))
 MAY = Interval(start=datetime(2023, 5, 1, tzinfo=UTC), end=datetime(2023, 6, 1, tzinfo=UTC))
@@ -29,27 +30,27 @@ def request(
 
 
 def ranked(*hits: tuple[str, float], baseline: float = 0.0) -> Ranking:
-    return Ranking.of([Scored(FactId(id), score, 5) for id, score in hits], baseline)
+    return Ranking.of([(ord(id), 5, 0, score) for id, score in hits], baseline)
 
 
 def linked(ranking: Ranking, *links: tuple[str, str, float], limit: int = 100) -> Ranking:
-    edges = [Edge(FactId(a), FactId(b), 7, "temporal", weight) for a, b, weight in links]
+    edges = [Edge(ord(a), ord(b), 7, 0, "temporal", weight) for a, b, weight in links]
     return with_temporal_links(ranking, edges, limit)
 
 
 def scores(ranking: Ranking) -> dict[str, float]:
-    return {hit.id: round(hit.score, 6) for hit in ranking}
+    return {chr(number): round(score, 6) for number, score in zip(ranking.numbers, ranking.scores, strict=True)}
 
 
 def test_a_request_holds_every_enabled_channel() -> None:
     made = request(limit=17)
-    assert (made.scope, made.space, made.limit) == (SCOPE, "vmemo-encoder-1", 17)
+    assert (made.scope, made.space, made.limit) == (SCOPE, "vmemo-encoder-2", 17)
     assert (list(made.keyword), made.verbatim, made.names_in) == (["Which?", "Who?"], "Which?", "Which?")
     assert [vector.tolist() for vector in made.semantic] == [[1.0, 1.0], [0.0, 0.0]]
     assert made.temporal is not None
     assert (made.temporal.during, made.temporal.floor, made.temporal.edge_penalty) == (
         MAY,
-        TEMPORAL_FLOOR,
+        FLOOR,
         EDGE_PENALTY,
     )
 
@@ -73,18 +74,18 @@ def test_without_a_time_the_temporal_channel_is_not_requested() -> None:
 def test_temporal_links_are_followed_within_the_interval() -> None:
     made = request()
     assert made.temporal is not None
-    query = temporal_link_query(made, made.temporal, ranked(*[(f"f{n}", 0.9 - n / 100) for n in range(20)]))
+    query = temporal_link_query(made, made.temporal, ranked(*[(chr(97 + n), 0.9 - n / 100) for n in range(20)]))
     assert query is not None
     assert (query.kinds, query.scope) == ({"temporal"}, SCOPE.replace(occurred=MAY))
-    assert query.floor == TEMPORAL_FLOOR
-    assert (query.facts, query.entities) == ([f"f{n}" for n in range(LINKED)], ())
+    assert query.floor == FLOOR
+    assert (query.facts, query.entities) == ([97 + n for n in range(LINKED)], ())
 
 
 def test_without_facts_in_the_interval_no_links_are_followed() -> None:
     made = request()
     assert made.temporal is not None
     assert temporal_link_query(made, made.temporal, Ranking()) is None
-    assert list(linked(Ranking())) == []
+    assert scores(linked(Ranking())) == {}
 
 
 def test_links_are_not_followed_if_the_caller_filters_by_time() -> None:
@@ -98,13 +99,13 @@ def test_a_linked_fact_gets_a_share_of_how_far_its_source_stands_out() -> None:
     ranking = linked(ranked(("a", 0.9), baseline=0.4), ("a", "b", 0.5))
     assert scores(ranking) == {"a": 0.9, "b": round(0.4 + (0.9 - 0.4) * 0.5 * LINK_DECAY, 6)}
     assert LINK_DECAY == 0.7
-    assert ranking[1].tokens == 7
+    assert ranking.tokens.tolist() == [5, 7]
     assert ranking.baseline == 0.4
 
 
 def test_a_linked_fact_is_ranked_by_its_score() -> None:
     ranking = linked(ranked(("a", 0.9), ("b", 0.41)), ("a", "c", 0.9))
-    assert [hit.id for hit in ranking] == ["a", "c", "b"]
+    assert list(scores(ranking)) == ["a", "c", "b"]
 
 
 def test_of_two_links_to_a_fact_the_stronger_counts() -> None:
@@ -120,7 +121,7 @@ def test_a_fact_inside_the_interval_keeps_its_own_score() -> None:
 
 def test_the_limit_applies_to_linked_facts_too() -> None:
     ranking = linked(ranked(("a", 0.9), ("b", 0.41)), ("a", "c", 0.9), limit=2)
-    assert [hit.id for hit in ranking] == ["a", "c"]
+    assert list(scores(ranking)) == ["a", "c"]
 
 
 @pytest.mark.parametrize("baseline", [-0.5, -0.1, 0.0, 0.2, 0.39])

@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
-from vmemo.models.search import Ranking, Scored
+from vmemo.models.search import Ranking
 from vmemo.models.settings import Fusion
 from vmemo.recall.fuse import RANK_CONSTANT, ChannelRanking, best_candidates, fuse, placements
 
+A, B, C = map(ord, "abc")
+
 
 def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline: float = 0.0) -> ChannelRanking:
-    return ChannelRanking(channel, Ranking.of([Scored(FactId(id), score, 5) for id, score in hits], baseline), weight)
+    return ChannelRanking(channel, Ranking.of([(ord(id), 5, 0, score) for id, score in hits], baseline), weight)
 
 
 def scores(rankings: list[ChannelRanking], method: Fusion = "sum") -> dict[str, float]:
-    return {item.id: round(item.score, 6) for item in fuse(rankings, method)}
+    found = fuse(rankings, method)
+    return {chr(number): round(score, 6) for number, score in zip(found.numbers, found.scores, strict=True)}
 
 
 def test_sum_points_range_from_zero_at_the_baseline_to_the_weight_at_the_best() -> None:
@@ -40,7 +43,7 @@ def test_a_candidate_of_several_channels_ranks_higher() -> None:
         ranking("graph", 0.1, ("b", 0.5)),
     ]
     for method in ("sum", "rank"):
-        assert fuse(rankings, method)[0].id == "b"
+        assert next(iter(scores(rankings, method))) == "b"
 
 
 def test_rank_points_are_weighted() -> None:
@@ -52,8 +55,8 @@ def test_rank_points_are_weighted() -> None:
 
 @pytest.mark.parametrize("method", ["sum", "rank"])
 def test_empty_rankings_add_nothing(method: Fusion) -> None:
-    assert fuse([], method) == []
-    assert fuse([ranking("semantic", 1.0), ranking("keyword", 0.5)], method) == []
+    assert scores([], method) == {}
+    assert scores([ranking("semantic", 1.0), ranking("keyword", 0.5)], method) == {}
     assert list(scores([ranking("semantic", 1.0), ranking("keyword", 0.5, ("a", 1.0))], method)) == ["a"]
 
 
@@ -62,32 +65,32 @@ def test_equal_scores_all_count_as_the_best() -> None:
 
 
 def test_fused_candidates_keep_their_token_counts() -> None:
-    (item,) = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], "sum")
-    assert item.tokens == 5
+    found = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], "sum")
+    assert found.tokens.tolist() == [5]
 
 
 def test_placements_hold_rank_and_score_in_each_channel() -> None:
     rankings = [ranking("semantic", 1.0, ("a", 0.9), ("b", 0.8)), ranking("keyword", 0.5, ("b", 3.0))]
-    assert placements(rankings, {FactId("a"), FactId("b")}) == {
-        "a": {"semantic": ChannelPlacement(1, 0.9)},
-        "b": {"semantic": ChannelPlacement(2, 0.8), "keyword": ChannelPlacement(1, 3.0)},
+    assert placements(rankings, [A, B]) == {
+        A: {"semantic": ChannelPlacement(1, 0.9)},
+        B: {"semantic": ChannelPlacement(2, 0.8), "keyword": ChannelPlacement(1, 3.0)},
     }
 
 
 def test_of_several_rankings_of_a_channel_the_best_rank_is_the_placement() -> None:
     whole = ranking("semantic", 1.0, ("a", 0.9), ("b", 0.8), ("c", 0.7))
     part = ranking("semantic", 0.15, ("c", 0.5), ("b", 0.4), ("a", 0.3))
-    placed = placements([whole, part], {FactId(id) for id in "abc"})
+    placed = placements([whole, part], [A, B, C])
     assert placed == {
-        "a": {"semantic": ChannelPlacement(1, 0.9)},
-        "b": {"semantic": ChannelPlacement(2, 0.8)},
-        "c": {"semantic": ChannelPlacement(1, 0.5)},
+        A: {"semantic": ChannelPlacement(1, 0.9)},
+        B: {"semantic": ChannelPlacement(2, 0.8)},
+        C: {"semantic": ChannelPlacement(1, 0.5)},
     }
-    assert best_candidates([whole, part], 2) == {
+    assert best_candidates([whole, part], 2, lambda numbers: {number: chr(number) for number in numbers}) == {
         "semantic": (ChannelCandidate(FactId("a"), 1, 0.9), ChannelCandidate(FactId("c"), 1, 0.5))
     }
 
 
 def test_placements_are_limited_to_the_requested_candidates() -> None:
     rankings = [ranking("semantic", 1.0, ("a", 0.9), ("b", 0.8))]
-    assert placements(rankings, {FactId("b"), FactId("z")}) == {"b": {"semantic": ChannelPlacement(2, 0.8)}, "z": {}}
+    assert placements(rankings, [B, C]) == {B: {"semantic": ChannelPlacement(2, 0.8)}, C: {}}

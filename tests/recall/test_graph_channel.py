@@ -7,8 +7,9 @@ from typing import cast
 
 import numpy as np
 
-from vmemo.models import BankId, EntityId, FactId, LinkKind, Mention
-from vmemo.models.search import Edge, EdgeQuery, Scope, Scored
+from vmemo.models import BankId, EntityId, LinkKind, Mention
+from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope
+from vmemo.ports import BankReader
 from vmemo.recall.graph_channel import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
 
 SCOPE = Scope(bank=BankId("bank"))
@@ -20,36 +21,61 @@ class Graph:
 
     def __init__(self, *edges: tuple[str, str, LinkKind, float]) -> None:
         self._edges = edges
+        self._names = sorted({name for edge in edges for name in edge[:2]})
         self.queries: list[EdgeQuery] = []
+
+    def number(self, name: str) -> int:
+        """Return the number of a fact or entity."""
+        return self._names.index(name) + 1 if name in self._names else 99
+
+    def name(self, number: int) -> str:
+        """Return the name of a fact or entity by its number."""
+        return self._names[abs(number) - 1]
+
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the names of facts."""
+        return {number: self.name(number) for number in numbers}
+
+    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
+        """Return the names of entities."""
+        return self.ids(entities)
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave the facts and entities of a query."""
         self.queries.append(query)
-        sources = {*query.facts, *query.entities}
+        sources = {**{self.name(n): n for n in query.facts}, **{self.name(n): -n for n in query.entities}}
         return [
-            Edge(FactId(a), FactId(b), 5, kind, weight, "Ana") for a, b, kind, weight in self._edges if a in sources
+            Edge(sources[a], self.number(b), 5, 0, kind, weight, self.number(a))
+            for a, b, kind, weight in self._edges
+            if a in sources
         ]
 
 
 def reached(
     graph: Graph, entries: Sequence[tuple[str, float]], names: Sequence[str] = (), expansions: int = 100
 ) -> GraphRanking:
-    hits = [Scored(FactId(id), score, 5) for id, score in entries]
-    entities = [Mention(id=EntityId(name), name=name) for name in names]
+    hits = Ranking.of((graph.number(name), 5, 0, score) for name, score in entries)
     base = EdgeQuery(scope=SCOPE, space="space", vector=VECTOR)
-    activation = GraphActivation(base, hits, entities, expansions=expansions)
+    activation = GraphActivation(base, hits, map(graph.number, names), expansions=expansions)
     while (query := activation.next_query()) is not None:
         activation.follow(graph.edges(query))
     return activation.result(limit=1000)
 
 
-def scores(found: GraphRanking) -> dict[str, float]:
-    return {hit.id: round(hit.score, 6) for hit in found.ranking}
+def scores(found: GraphRanking, graph: Graph) -> dict[str, float]:
+    ranking = zip(found.ranking.numbers, found.ranking.scores, strict=True)
+    return {graph.name(number): round(score, 6) for number, score in ranking}
+
+
+def path(found: GraphRanking, graph: Graph, name: str) -> list[tuple[str, str]]:
+    fact, named = graph.number(name), {graph.number("Ana"): Mention(id=EntityId("Ana"), name="Ana")}
+    steps = found.paths([fact], named, cast("BankReader", graph))[fact]
+    return [(step.source, step.target) for step in steps]
 
 
 def test_activation_is_multiplied_by_weight_decay_and_link_kind() -> None:
-    found = reached(Graph(("a", "b", "semantic", 0.9)), [("a", 0.8)])
-    assert scores(found) == {"b": round(0.8 * 0.9 * DECAY * MULTIPLIERS["semantic"], 6)}
+    graph = Graph(("a", "b", "semantic", 0.9))
+    assert scores(reached(graph, [("a", 0.8)]), graph) == {"b": round(0.8 * 0.9 * DECAY * MULTIPLIERS["semantic"], 6)}
 
 
 def test_entity_and_causal_links_count_more_than_others() -> None:
@@ -60,44 +86,40 @@ def test_entity_and_causal_links_count_more_than_others() -> None:
 def test_several_hops_are_followed_and_reported_as_a_path() -> None:
     graph = Graph(("Ana", "dog", "entity", 1.0), ("dog", "vet", "entity", 0.9), ("vet", "cello", "entity", 0.8))
     found = reached(graph, [], ["Ana"])
-    assert [hit.id for hit in found.ranking] == ["dog", "vet", "cello"]
-    path = found.path(FactId("cello"))
-    assert [(step.source, step.target, step.kind, step.via) for step in path] == [
-        ("Ana", "dog", "entity", "Ana"),
-        ("dog", "vet", "entity", "Ana"),
-        ("vet", "cello", "entity", "Ana"),
-    ]
+    assert list(scores(found, graph)) == ["dog", "vet", "cello"]
+    assert path(found, graph, "cello") == [("Ana", "dog"), ("dog", "vet"), ("vet", "cello")]
 
 
 def test_a_fact_below_the_minimum_activation_is_not_reached() -> None:
-    found = reached(Graph(("a", "b", "temporal", 0.2)), [("a", 0.6)])
+    graph = Graph(("a", "b", "temporal", 0.2))
     assert 0.6 * 0.2 * DECAY * MULTIPLIERS["temporal"] < FLOOR
-    assert scores(found) == {}
+    assert scores(reached(graph, [("a", 0.6)]), graph) == {}
 
 
 def test_a_weak_semantic_hit_is_not_an_entry_point() -> None:
     graph = Graph(("a", "b", "semantic", 1.0))
-    assert scores(reached(graph, [("a", 0.49)])) == {}
+    assert scores(reached(graph, [("a", 0.49)]), graph) == {}
     assert graph.queries == []
 
 
 def test_of_two_paths_to_a_fact_the_stronger_counts() -> None:
     graph = Graph(("a", "c", "semantic", 0.7), ("b", "c", "semantic", 0.9))
     found = reached(graph, [("a", 0.9), ("b", 0.9)])
-    assert scores(found) == {"c": round(0.9 * 0.9 * DECAY, 6)}
-    assert [step.source for step in found.path(FactId("c"))] == ["b"]
+    assert scores(found, graph) == {"c": round(0.9 * 0.9 * DECAY, 6)}
+    assert path(found, graph, "c") == [("b", "c")]
 
 
 def test_an_entry_point_is_ranked_only_if_an_edge_leads_to_it() -> None:
-    assert "a" not in scores(reached(Graph(("a", "b", "semantic", 0.9)), [("a", 0.9)]))
-    assert "a" in scores(reached(Graph(("b", "a", "semantic", 0.9)), [("a", 0.9), ("b", 0.9)]))
+    away, back = Graph(("a", "b", "semantic", 0.9)), Graph(("b", "a", "semantic", 0.9))
+    assert "a" not in scores(reached(away, [("a", 0.9)]), away)
+    assert "a" in scores(reached(back, [("a", 0.9), ("b", 0.9)]), back)
 
 
 def test_cycles_end() -> None:
     graph = Graph(("a", "b", "entity", 1.0), ("b", "a", "entity", 1.0))
     found = reached(graph, [("a", 1.0)])
-    assert set(scores(found)) == {"b"}
-    assert len(found.path(FactId("b"))) == 1
+    assert set(scores(found, graph)) == {"b"}
+    assert path(found, graph, "b") == [("a", "b")]
 
 
 def test_activation_stops_after_the_allowed_expansions() -> None:
@@ -111,4 +133,4 @@ def test_the_strongest_facts_are_expanded_first() -> None:
     many = [("a", f"b{n}", "semantic", 0.5 + n / 100) for n in range(40)]
     graph = Graph(*cast("list[tuple[str, str, LinkKind, float]]", many))
     reached(graph, [("a", 1.0)], expansions=2)
-    assert graph.queries[1].facts[0] == "b39"
+    assert graph.name(graph.queries[1].facts[0]) == "b39"

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from vmemo import Disposition, Memory, Message, Profile
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
-from vmemo.testing.llm import StepScript
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest, StepScript
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
 """A Monday."""

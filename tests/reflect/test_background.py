@@ -16,11 +16,13 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import MAX_BACKGROUND
+from vmemo.models.requests import BackgroundRequest
 from vmemo.reflect.background import merge_background
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import FakeLLM, ReceivedRequest
-from vmemo.testing.llm import Reply, Script
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest, Reply, Script
 from vmemo_conformance.samples import BANK, a_bank
+
+STORES = ("sqlite",)
 
 COLORADO = "I was born in Colorado."
 TEXAS = "You were born in Texas and have 10 years of startup experience."
@@ -201,18 +203,18 @@ def test_words_inside_another_sentence_are_not_a_known_snippet(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("snippet", "why"),
     [
-        (None, "must be a string, not NoneType"),
-        (["You paint."], "must be a string, not list"),
+        (None, "must be text, not None"),
+        (["You paint."], "must be text, not"),
         ("", "empty or blank"),
         (" \n\t", "empty or blank"),
-        ("x" * 2001, "2,000 characters, not 2,001"),
+        ("x" * 2001, "at most 2000"),
         ("You\x00paint.", "NUL"),
-        ("You paint \ud800.", "lone surrogates"),
+        ("You paint \ud800.", "unicode"),
     ],
 )
-def test_an_invalid_snippet_is_rejected(tmp_path: Path, snippet: Any, why: str) -> None:
+def test_an_invalid_snippet_is_rejected(snippet: object, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
-        told(tmp_path, [snippet], [])
+        BackgroundRequest.of({"snippet": snippet})
 
 
 def test_a_missing_bank_raises_not_found_and_is_not_created(url: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from reflect_fixtures import citing, memory_with_model, retain_lines, said, says
 
 from vmemo import Profile
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 
 
 def test_messages_of_an_assistant_are_not_instructions_by_their_role(sqlite_url: str) -> None:

@@ -35,7 +35,10 @@ from vmemo.models.results import MemoryLookup, TextDelta, Usage
 from vmemo.models.search import Vectors
 from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.sync import portal
-from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
+
+STORES = ("sqlite",)
 
 QUESTION = "What do you think of the cat Tom?"
 NICE = "I think Tom is a good cat because he likes fish."

@@ -8,6 +8,8 @@ from reflect_fixtures import answers_in_turn, lookup_request, memory_with_model,
 
 from vmemo import Profile
 
+STORES = ("sqlite",)
+
 QUESTION = "What do you think of the cat Tom?"
 NICE = "I think Tom is a good cat because he likes fish."
 

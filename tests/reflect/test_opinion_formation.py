@@ -23,7 +23,9 @@ from reflect_fixtures import (
 )
 
 from vmemo import Profile
-from vmemo.testing import ConnectionReset, ReceivedRequest
+from vmemo_conformance.fake_llm import ConnectionReset, ReceivedRequest
+
+STORES = ("sqlite",)
 
 COMMUTE = "Remote work saves people two hours of commuting a day."
 TEAM = "Teams that do remote work meet rarely and lose shared routines."

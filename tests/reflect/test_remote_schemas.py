@@ -16,7 +16,9 @@ from vmemo import InvalidInput
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.structured import ParseResult, StructuredLLM
 from vmemo.ports import LLMRequest
-from vmemo.testing import FakeLLM
+from vmemo_conformance.fake_llm import FakeLLM
+
+STORES = ("sqlite",)
 
 DRAFT_4, DRAFT_7 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (4, 7))
 SOME = {"$ref": "#/y"}

@@ -14,8 +14,11 @@ from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Completion, LLMRequest
 from vmemo.reflect.streaming import AnswerStreamer
-from vmemo.testing import ConnectionDropped, FakeLLM, HashEmbedder, RawText
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import ConnectionDropped, FakeLLM, RawText
 from vmemo_conformance.llm_server import ScriptedServer
+
+STORES = ("sqlite",)
 
 LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {}. She has lived there for years."
 

@@ -9,7 +9,9 @@ from pydantic import JsonValue
 from reflect_fixtures import NOON, answers_in_turn, memory_with_model, retain_lines, said, says, shown
 
 from vmemo import Message
-from vmemo.testing import FakeLLM
+from vmemo_conformance.fake_llm import FakeLLM
+
+STORES = ("sqlite",)
 
 ASKED = datetime(2024, 6, 1, tzinfo=UTC)
 UNKNOWN = says("It is not known.", found=False)

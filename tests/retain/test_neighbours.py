@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from vmemo.models import BankId, Fact, FactId
-from vmemo.models.search import Ranking, Vectors
+from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.retain.neighbours import Neighbours
 from vmemo.stores.sqlite.store import SqliteStore
@@ -18,7 +18,7 @@ class CountingStore(SqliteStore):
     searched = 0
     loaded = 0
 
-    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Ranking]:
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Note the number of vectors."""
         self.searched += len(vectors)
         return await super().nearest(bank, vectors, limit=limit, floor=floor)

@@ -1,17 +1,41 @@
 """Entity resolution: clear matches are merged, uncertain names stay separate."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
-from vmemo.models.settings import Settings
-from vmemo.retain.entities import EntityIndex, EntityResolution, NameSighting, resolve
+from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart, Settings
+from vmemo.retain.entities import EntityIndex, EntityResolution, NameSighting, resolve as resolve_drafts
+from vmemo.text.names import name_use
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)
 NOTHING: Mapping[EntityId, Set[EntityId]] = {}
+
+
+class Resolved(NamedTuple):
+    """A resolution, with the entity of each name."""
+
+    resolution: EntityResolution
+    ids: Mapping[str, EntityId]
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        return self.resolution.entities
+
+
+def resolve(
+    found: Sequence[NameSighting],
+    existing: Sequence[Entity] | EntityIndex,
+    cooccurring: Mapping[EntityId, Set[EntityId]],
+    weights: Mapping[ResolutionPart, float] = RESOLUTION_WEIGHTS,
+) -> Resolved:
+    """Resolve names, each of which is found in a draft of its own."""
+    resolution = resolve_drafts([[each] for each in found], existing, cooccurring, weights)
+    return Resolved(resolution, {name: id for ids in resolution.ids for name, id in ids.items()})
 
 
 def entity(
@@ -31,7 +55,7 @@ def meets(found: str, *existing: Entity, type: EntityType = "PERSON") -> str | N
     return id if id in {e.id for e in existing} else None
 
 
-def saved(resolution: EntityResolution, id: str) -> Entity:
+def saved(resolution: Resolved, id: str) -> Entity:
     return next(e for e in resolution.entities if e.id == id)
 
 
@@ -130,7 +154,35 @@ def test_a_clipped_name_matches_a_recently_seen_entity() -> None:
 
 
 def test_a_first_name_that_two_people_share_stays_unresolved() -> None:
-    assert meets("John", entity("John Smith"), entity("John Doe")) is None
+    assert resolve([sighting("John")], [entity("John Smith"), entity("John Doe", seen=NOW)], NOTHING).ids == {}
+    called = entity("John Smith", aliases=("John",))
+    assert meets("John", called, entity("John Doe", seen=NOW)) == called.id
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "known", "same"),
+    [
+        ("The new physio is a lad called Hamish.", "Hamish", "Hamish Watson", False),
+        ("Me midwife's a Sam as well.", "Sam", "Sam", False),
+        ("Steve Lumb. Different Steve.", "Steve Lumb", "Steve", False),
+        ("The flat is Paul Geraghty's, not my Paul.", "Paul Geraghty", "Paul", False),
+        ("Hamish came round with a carton.", "Hamish", "Hamish Watson", True),
+        ("Steve Lumb wants more money.", "Steve Lumb", "Steve", True),
+    ],
+)
+def test_words_that_introduce_another_bearer_of_a_name_keep_namesakes_apart(
+    text: str, name: str, known: str, same: bool
+) -> None:
+    person = entity(known)
+    found = NameSighting(name=name, type="PERSON", at=NOW, use=name_use(text, name, [name]))
+    assert (resolve([found], [person], NOTHING).ids[name.casefold()] == person.id) is same
+
+
+def test_a_name_in_brackets_after_another_is_the_same_person() -> None:
+    text, names = "We are both here: Marguerite Abbott (Rita) and Jo.", ["Marguerite Abbott", "Rita", "Jo"]
+    found = [NameSighting(name=name, type="PERSON", at=NOW, use=name_use(text, name, names)) for name in names]
+    [ids] = resolve_drafts([found], [], NOTHING).ids
+    assert ids["rita"] == ids["marguerite abbott"] != ids["jo"]
 
 
 def test_cooccurring_names_decide_between_two_candidates() -> None:
@@ -244,7 +296,7 @@ def test_an_index_returns_the_candidates_of_a_name() -> None:
 
 @pytest.mark.parametrize("name", ["", "   ", "\t\n"])
 def test_a_blank_name_is_ignored(name: str) -> None:
-    assert resolve([sighting(name)], [], NOTHING) == EntityResolution(entities=(), ids={})
+    assert resolve_drafts([[sighting(name)]], [], NOTHING) == EntityResolution(entities=(), ids=[{}])
 
 
 @pytest.mark.parametrize("name", ["A" * 100_000, "...", "🎉", "'", "\u202eمرحبا", "İstanbul", "the", "Dr.", "& & &"])
@@ -266,8 +318,8 @@ def test_a_name_that_a_fact_sets_apart_from_a_longer_one_is_another_person() -> 
         ),
         NameSighting(name="Alice Cooper", type="PERSON", at=NOW, beside=frozenset({"Alice"})),
     ]
-    assert len(set(resolve(together, [], NOTHING).ids.values())) == 2
+    assert len(set(resolve_drafts([together], [], NOTHING).ids[0].values())) == 2
     known = entity("Alice Cooper", aliases=("Alice",))
-    ids = resolve(together, [known], NOTHING).ids
+    [ids] = resolve_drafts([together], [known], NOTHING).ids
     assert ids["alice cooper"] == known.id
     assert ids["alice"] != known.id

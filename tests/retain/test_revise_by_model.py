@@ -8,20 +8,18 @@ import pytest
 
 from vmemo.models import Fact, utc_now
 from vmemo.models.changes import FactClosure, NewFact
+from vmemo.models.search import StatementPair
 from vmemo.retain.revise import Revision, times_of_rest
 from vmemo.retain.revise_by_model import (
     Comparison,
     Outdated,
-    among,
     apply,
     choose,
     closure,
     comparable,
-    divide,
     in_order,
     is_statement,
 )
-from vmemo.text.split import split_statements
 from vmemo_conformance.samples import a_fact, day, with_vector
 
 
@@ -30,11 +28,13 @@ def said(text: str, on: int, **fields: object) -> NewFact:
     return with_vector(a_fact(text, id=text, mentioned_at=day(on), recorded_at=day(on), **fields))
 
 
-ROME, BERN, OSLO = said("Ana: I live in Rome.", 1), said("Ana: I live in Bern.", 5), said("Ana: I live in Oslo.", 9)
+ROME, BERN = said("Ana: I live in Rome.", 1), said("Ana: Sorry, I meant Bern.", 5)
+OSLO = said("Ana: Scratch that, I live in Oslo.", 9)
+PAIR = StatementPair("", "", 0, 0.5)
 
 
-def outdated(older: NewFact, newer: NewFact, probability: float, *, closed: bool = True, kept: str = "") -> Outdated:
-    return Outdated(pair=Comparison(older, newer, 0.5, probability), closed=closed, kept=kept)
+def outdated(older: NewFact, newer: NewFact, probability: float, *, closed: bool = True) -> Outdated:
+    return Outdated(pair=Comparison(older, newer, PAIR, {}, probability), closed=closed)
 
 
 def test_only_current_facts_that_a_person_stated_are_compared() -> None:
@@ -59,30 +59,27 @@ def test_facts_of_one_message_or_of_other_tags_are_not_compared() -> None:
 
 
 def test_the_fact_that_was_mentioned_first_is_the_older_one() -> None:
-    assert in_order(OSLO, ROME, 0.5) == Comparison(ROME, OSLO, 0.5)
-    assert in_order(ROME, OSLO, 0.5) == Comparison(ROME, OSLO, 0.5)
-    assert in_order(said("new", 1), ROME, 0.5).newer.fact.text == "new"
+    assert in_order(OSLO, ROME, PAIR, {}) == Comparison(ROME, OSLO, PAIR, {})
+    assert in_order(ROME, OSLO, PAIR, {}) == Comparison(ROME, OSLO, PAIR, {})
+    assert in_order(said("new", 1), ROME, PAIR, {}).newer.fact.text == "new"
 
 
-def test_a_probable_change_closes_a_possible_one_is_suspected_and_others_are_ignored() -> None:
-    judged = [Comparison(ROME, OSLO, 0.5, 0.95), Comparison(BERN, OSLO, 0.5, 0.3), Comparison(ROME, BERN, 0.5, 0.02)]
+def test_a_correction_closes_a_possible_change_is_suspected_and_others_are_ignored() -> None:
+    judged = [
+        Comparison(ROME, OSLO, PAIR, {}, 0.95),
+        Comparison(BERN, OSLO, PAIR, {}, 0.3),
+        Comparison(ROME, BERN, PAIR, {}, 0.02),
+    ]
     assert [(item.pair, item.closed) for item in choose(judged)] == [(judged[0], True), (judged[1], False)]
 
 
-def test_odds_fall_with_the_number_of_similar_facts() -> None:
-    assert among(0.5, 1) == among(0.5, 12) == 0.5
-    assert among(0.5, 24) == pytest.approx(1 / 3)
-    assert among(0.9, 120) == pytest.approx(0.9 / 1.9)
-    assert among(1.0, 256) == pytest.approx(1.0)
-
-
 def test_a_newer_fact_closes_only_the_one_that_it_most_probably_outdates() -> None:
-    judged = [Comparison(ROME, OSLO, 0.5, 0.95), Comparison(BERN, OSLO, 0.5, 0.97)]
+    judged = [Comparison(ROME, OSLO, PAIR, {}, 0.95), Comparison(BERN, OSLO, PAIR, {}, 0.97)]
     assert [item.closed for item in choose(judged)] == [False, True]
 
 
 def test_the_first_of_several_changes_closes() -> None:
-    judged = [Comparison(ROME, OSLO, 0.5, 0.99), Comparison(ROME, BERN, 0.5, 0.95)]
+    judged = [Comparison(ROME, OSLO, PAIR, {}, 0.99), Comparison(ROME, BERN, PAIR, {}, 0.95)]
     assert [(item.pair.newer.fact.text, item.closed) for item in choose(judged)] == [
         (OSLO.fact.text, False),
         (BERN.fact.text, True),
@@ -90,27 +87,27 @@ def test_the_first_of_several_changes_closes() -> None:
 
 
 def test_an_outdated_fact_ends_when_the_newer_one_was_stated() -> None:
-    pair = Comparison(ROME, OSLO, 0.5, 0.95)
+    pair = Comparison(ROME, OSLO, PAIR, {}, 0.95)
     expected = FactClosure(fact=ROME.fact.id, invalid_at=day(9), expired_at=day(9))
     assert closure(pair, {OSLO.fact.id}) == expected
     assert closure(pair, {ROME.fact.id, OSLO.fact.id}) == expected
 
 
 def test_late_news_of_an_earlier_time_has_ended_and_was_never_believed_to_last() -> None:
-    assert closure(Comparison(ROME, OSLO, 0.5, 0.95), {ROME.fact.id}).expired_at is None
+    assert closure(Comparison(ROME, OSLO, PAIR, {}, 0.95), {ROME.fact.id}).expired_at is None
 
 
 def test_a_fact_that_ends_in_the_future_is_believed_until_then() -> None:
     tomorrow = utc_now() + timedelta(days=1)
     soon = with_vector(OSLO.fact.model_copy(update={"mentioned_at": tomorrow}))
-    assert closure(Comparison(ROME, soon, 0.5, 0.95), {OSLO.fact.id}) == FactClosure(
+    assert closure(Comparison(ROME, soon, PAIR, {}, 0.95), {OSLO.fact.id}) == FactClosure(
         fact=ROME.fact.id, invalid_at=tomorrow
     )
 
 
 def test_a_new_fact_supersedes_the_most_probable_and_is_linked_to_all() -> None:
     done = Revision(facts=[OSLO])
-    found = apply(done, [outdated(ROME, OSLO, 0.92), outdated(BERN, OSLO, 0.97)], [])
+    found = apply(done, [outdated(ROME, OSLO, 0.92), outdated(BERN, OSLO, 0.97)])
     assert [item.fact.supersedes for item in found.facts] == [BERN.fact.id]
     assert [closing.fact for closing in found.closings] == [ROME.fact.id, BERN.fact.id]
     assert [(link.source, link.target, link.kind, link.weight) for link in found.links] == [
@@ -122,30 +119,15 @@ def test_a_new_fact_supersedes_the_most_probable_and_is_linked_to_all() -> None:
 
 
 def test_a_stored_fact_supersedes_late_news() -> None:
-    found = apply(Revision(facts=[ROME]), [outdated(ROME, OSLO, 0.95)], [])
+    found = apply(Revision(facts=[ROME]), [outdated(ROME, OSLO, 0.95)])
     assert found.successors == {OSLO.fact.id: ROME.fact.id}
     assert found.facts == [ROME]
 
 
 def test_a_suspected_fact_is_only_linked() -> None:
-    found = apply(Revision(facts=[OSLO]), [outdated(ROME, OSLO, 0.5, closed=False)], [])
+    found = apply(Revision(facts=[OSLO]), [outdated(ROME, OSLO, 0.5, closed=False)])
     assert [link.kind for link in found.links] == ["outdates"]
     assert (found.facts, found.closings, found.changed) == ([OSLO], [], {})
-
-
-@pytest.mark.parametrize(
-    ("scores", "closed", "kept"),
-    [
-        ((0.9, 0.1), True, "Ana: My boss is nice."),
-        ((0.1, 0.6), True, "Ana: I work at a bakery."),
-        ((0.9, 0.5), True, ""),
-        ((0.4, 0.3), False, ""),
-    ],
-)
-def test_the_statements_of_a_closed_fact_that_hold_are_kept(scores: tuple[float, ...], closed: bool, kept: str) -> None:
-    old = said("Ana: I work at a bakery. My boss is nice.", 1)
-    parts = split_statements("I work at a bakery. My boss is nice.")
-    assert divide(outdated(old, OSLO, 0.95), parts, scores, 0.5) == outdated(old, OSLO, 0.95, closed=closed, kept=kept)
 
 
 @pytest.mark.parametrize(

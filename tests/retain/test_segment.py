@@ -11,7 +11,7 @@ import pytest
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.models.settings import Settings
 from vmemo.retain.episodes import MessageVector, segment
-from vmemo.text.fact_text import embedded_text
+from vmemo.text.temporal.annotation import embedded_text
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 ENCODER = PackagedEmbedder()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vmemo.models import FactId
-from vmemo.models.search import Ranking, Scored
+from vmemo.models.search import Scored
 from vmemo.retain.neighbours import Similar, merge_similar, similar_in_batch
 from vmemo_conformance.samples import a_fact, at_cosine, with_vector
 
@@ -30,14 +30,6 @@ def test_an_empty_batch_has_no_similar_facts() -> None:
 
 def test_stored_facts_come_before_equal_ones_of_the_batch() -> None:
     near, far, new = FactId("near"), FactId("far"), FactId("new")
-    stored = Ranking.of([Scored(near, 0.9, 1), Scored(far, 0.4, 1)])
+    stored = [Scored(near, 0.9), Scored(far, 0.4)]
     merged = merge_similar(stored, Similar([new], [0.9], 7))
     assert merged == Similar([near, new, far], [0.9, 0.9, 0.4], 7)
-
-
-def test_the_best_hits_have_at_least_the_floor() -> None:
-    hits = Ranking([FactId("a"), FactId("b"), FactId("c")], [0.9, 0.5, 0.3], [1, 2, 3])
-    assert list(hits.best(2, 0.1)) == [Scored(FactId("a"), 0.9, 1), Scored(FactId("b"), 0.5, 2)]
-    assert list(hits.best(3, 0.5).ids) == ["a", "b"]
-    assert hits.best(3, 0.1) is hits
-    assert not hits.best(3, 0.95)

@@ -8,17 +8,21 @@ from pathlib import Path
 
 from vmemo.models import FactId, Link
 from vmemo.models.changes import Changes, NewEmbeddings
-from vmemo.models.search import Edge, EdgeQuery, Encoding, FactOutline, RevisionEdge
-from vmemo.ports import BankReader
+from vmemo.models.search import Encoding, FactRevision
+from vmemo.ports import fact_revisions
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,
+    EdgesOf,
+    FoundEdge,
     a_bank,
     a_batch,
     a_fact,
     an_entity,
+    find_edges,
+    load,
     mention_of,
     some_tokens,
     store_entities,
@@ -26,20 +30,16 @@ from vmemo_conformance.samples import (
     with_vector,
 )
 
-Seen = tuple[list[Edge], list[RevisionEdge], list[FactOutline], list[str]]
+Seen = tuple[list[FoundEdge], list[FactRevision], list[str]]
 
 
 async def seen_of(store: SqliteStore, fact: FactId) -> Seen:
     """Everything that a recall reads of a fact beside its rankings."""
-    edges = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), facts=[fact])
-
-    def read(reader: BankReader) -> Seen:
-        loaded = reader.load([fact]).facts
-        names = [entity.name for each in loaded for entity in each.entities]
-        found = list(reader.edges(edges)), list(reader.revisions(EVERYTHING, [fact]))
-        return *found, list(reader.outline([fact])), names
-
-    return await store.read(BANK, read)
+    edges = EdgesOf(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), facts=[fact])
+    loaded, _ = await load(store, BANK, [fact])
+    names = [entity.name for each in loaded for entity in each.entities]
+    revisions = await store.read(BANK, lambda reader: fact_revisions(reader, EVERYTHING, [fact]))
+    return await find_edges(store, edges), revisions, names
 
 
 def test_links_entities_and_revisions_are_current_after_a_write_of_another_process(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_links_entities_and_revisions_are_current_after_a_write_of_another_proce
         ]
         renamed = mira.model_copy(update={"name": "Mira Lund"})
         assert await other.commit(replace(batch, links=links, entities=[renamed]))
-        edges, revisions, _, names = await seen_of(one, tulips.id)
+        edges, revisions, names = await seen_of(one, tulips.id)
         assert [(edge.target, edge.kind, edge.via) for edge in edges] == [
             (elms.id, "caused_by", ""),
             (roses.id, "entity", "Mira Lund"),

@@ -16,7 +16,7 @@ from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect
 from vmemo.stores.sql import migrate
-from vmemo.stores.sqlite.database import STATEMENTS, SqliteFile
+from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
     BANK,
@@ -81,10 +81,7 @@ def test_rows_vectors_and_text_live_in_one_file(tmp_path: Path) -> None:
     assert "fts5" in tables(path)["message_words"]
     with raw(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert connection.execute("SELECT sum(count), sum(length(vectors)) FROM fact_blocks").fetchone() == (
-            5,
-            5 * (64 + 4),
-        )
+        assert connection.execute("SELECT count(*), sum(length(vector)) FROM fact_index").fetchone() == (5, 5 * 64)
 
 
 def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
@@ -297,21 +294,5 @@ def test_a_large_number_in_metadata_is_read_back_unchanged() -> None:
             fact = await store_fact(store, "tulips", metadata={"n": BIG})
             assert await store.facts(BANK, FactSelect()) == [fact]
             assert json.dumps(fact.metadata["n"]) == str(BIG)
-
-    asyncio.run(run())
-
-
-def test_files_share_compiled_statements_and_not_results(tmp_path: Path) -> None:
-    async def texts(store: SqliteStore) -> list[str]:
-        return [fact.text for fact in await store.facts(BANK, FactSelect())]
-
-    async def run() -> None:
-        async with opened(tmp_path / "one.db") as one, opened(tmp_path / "two.db") as two:
-            await store_fact(one, "tulips")
-            assert await texts(one) == ["tulips"]
-            compiled = set(STATEMENTS)
-            await store_fact(two, "roses")
-            assert await texts(two) == ["roses"]
-            assert set(STATEMENTS) == compiled
 
     asyncio.run(run())

@@ -9,12 +9,8 @@ from vmemo.ports import Store
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance import StoreConformance
 from vmemo_conformance.batches import BatchConformance
-from vmemo_conformance.forget import ForgetConformance
-from vmemo_conformance.jobs import JobConformance
 from vmemo_conformance.messages import MessageConformance
 from vmemo_conformance.queue import QueueConformance
-from vmemo_conformance.reads import ReadConformance
-from vmemo_conformance.search import SearchConformance
 
 
 class TestSqliteFile(StoreConformance):
@@ -31,15 +27,7 @@ class TestSqliteFile(StoreConformance):
         return SqliteStore(path)
 
 
-class TestSqliteInMemory(
-    MessageConformance,
-    BatchConformance,
-    ReadConformance,
-    SearchConformance,
-    ForgetConformance,
-    QueueConformance,
-    JobConformance,
-):
+class TestSqliteInMemory(MessageConformance, BatchConformance, QueueConformance):
     """No file: the memories live as long as the store is open. What it does alike is tested with a file."""
 
     shared = False

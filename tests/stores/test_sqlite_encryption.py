@@ -19,8 +19,6 @@ from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import HashEmbedder
-from vmemo_conformance.forget import ForgetConformance
-from vmemo_conformance.search import SearchConformance
 from vmemo_conformance.two_stores import TwoStoreConformance
 
 KEY = bytes(range(32))
@@ -31,8 +29,8 @@ _PAGE, _RESERVED, _IV = 4096, 80, 16
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
-class TestEncryptedSqliteFile(SearchConformance, ForgetConformance, TwoStoreConformance):
-    """An encrypted file searches, forgets and is shared like a plain one."""
+class TestEncryptedSqliteFile(TwoStoreConformance):
+    """An encrypted file is shared like a plain one."""
 
     def make_store(self, folder: Path) -> Store:
         return SqliteStore(folder / "memory.db", key=KEY)

@@ -11,10 +11,8 @@ import pytest
 
 from vmemo import Memory, Message
 from vmemo.testing import HashEmbedder
-from vmemo.text.claims import parse_claim
 from vmemo.text.names import find_names
 from vmemo.text.names.lexicon import MAX_CHARACTERS, is_foreign
-from vmemo.text.noise import is_bare_question, is_empty_question
 
 
 class Line(TypedDict):
@@ -57,13 +55,6 @@ def test_speakers_are_found_in_every_language() -> None:
         ("Вчера я обедал с Машей в Москве.", "Машей"),
     ]:
         assert [entity.name for entity in find_names(text, speakers=[speaker])] == [speaker]
-
-
-@pytest.mark.parametrize("text", FOREIGN)
-def test_no_english_claim_or_question_rule_applies(text: str) -> None:
-    assert parse_claim(f"User: {text}") is None
-    assert not is_bare_question(text)
-    assert not is_empty_question(text)
 
 
 def test_only_the_beginning_of_a_long_text_is_examined() -> None:

@@ -17,14 +17,13 @@ from linear_time import Rule, grows_too_fast, texts
 from vmemo.llm import structured
 from vmemo.reflect import citations
 from vmemo.text import (
-    change_features,
-    claims,
-    fact_text,
+    corrections,
     injection,
     instructions,
-    noise,
+    meta_text,
     own_words,
     redact,
+    small_talk,
     split,
     tokens,
     wording,
@@ -57,34 +56,30 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _rest(text: str) -> str:
-    parts = split.split_statements(text)
-    return split.join_statements(text, parts[::2], parts[1::2])
-
-
 def _position(text: str) -> tense.ClausePosition:
     return tense.clause_position(text, len(text) // 2, len(text) // 2 + 1)
 
 
 RULES: dict[str, Rule] = {
-    "text.noise.is_bare_question": noise.is_bare_question,
-    "text.noise.is_empty_question": noise.is_empty_question,
-    "text.change_features.examine": change_features.examine,
     "text.split.split_text": split.split_text,
-    "text.claims.parse_claim": claims.parse_claim,
-    "text.fact_text.after_line": lambda text: fact_text.after_line("the party", text),
-    "text.fact_text.with_date": lambda text: fact_text.with_date(text, NOW),
-    "text.fact_text.embedded_text": lambda text: fact_text.embedded_text(text, NOW),
+    "text.corrections.is_correction": corrections.is_correction,
+    "text.temporal.annotation.after_line": lambda text: annotation.after_line("the party", text),
+    "text.temporal.annotation.with_date": lambda text: annotation.with_date(text, NOW),
+    "text.temporal.annotation.embedded_text": lambda text: annotation.embedded_text(text, NOW),
     "text.injection.addresses_assistant": injection.addresses_assistant,
     "text.injection.contains_instructions": injection.contains_instructions,
     "text.injection.overrides_rules": injection.overrides_rules,
     "text.injection.remove_instructions": injection.remove_instructions,
     "text.injection.repeats_prompt": lambda text: injection.repeats_prompt(text, text, allowed=text),
     "text.instructions.instruction_topic": instructions.instruction_topic,
-    "text.instructions.find_instructions": instructions.find_instructions,
-    "text.instructions.is_instruction": instructions.is_instruction,
+    "text.instructions.is_standing": instructions.is_standing,
+    "text.instructions.ends_standing": instructions.ends_standing,
+    "text.instructions.cues_end": instructions.cues_end,
+    "text.names.compare.name_use": lambda text: compare.name_use(text, "Anna", ["Anna", "Anna Smith"]),
     "text.names.compare.names_apart": lambda text: compare.names_apart(text, ["Anna", "Anna Smith"]),
     "text.names.find.find_names": lambda text: find.find_names(text, speakers=SPEAKERS),
+    "text.names.find.name_spans": lambda text: list(find.name_spans(text, speakers=SPEAKERS)),
+    "text.names.compare.is_title": compare.is_title,
     "text.names.compare.fold_name": compare.fold_name,
     "text.names.compare.folded_names": lambda text: compare.folded_names(text, text.split(" ")),
     "text.names.compare.name_runs": lambda text: list(compare.name_runs(text)),
@@ -93,13 +88,14 @@ RULES: dict[str, Rule] = {
     "text.names.lexicon.normalize_word": lexicon.normalize_word,
     "text.names.compare.name_form": inspect.unwrap(compare.name_form),
     "text.names.compare.nicknames": inspect.unwrap(compare.nicknames),
-    "text.noise.is_grounded": lambda text: noise.is_grounded(text, [text], [text]),
-    "text.noise.is_meta_text": noise.is_meta_text,
-    "text.noise.is_small_talk": noise.is_small_talk,
-    "text.noise.strip_recalled": noise.strip_recalled,
+    "text.meta_text.is_grounded": lambda text: meta_text.is_grounded(text, [text], [text]),
+    "text.meta_text.is_meta_text": meta_text.is_meta_text,
+    "text.small_talk.is_small_talk": small_talk.is_small_talk,
+    "text.meta_text.strip_recalled": meta_text.strip_recalled,
     "text.instructions.occasion_terms": instructions.occasion_terms,
     "text.own_words.begins_persona": own_words.begins_persona,
     "text.own_words.foreign_spans": own_words.foreign_spans,
+    "text.own_words.quoted_spans": own_words.quoted_spans,
     "text.tokens.term_set": inspect.unwrap(tokens.term_set),
     "text.own_words.own_parts": lambda text: own_words.own_parts(text.split(" ")),
     "text.own_words.own_words": inspect.unwrap(own_words.own_words),
@@ -121,7 +117,7 @@ RULES: dict[str, Rule] = {
     "text.redact.redact_secrets": redact.redact_secrets,
     "text.wording.needs_context": lambda text: wording.needs_context(text.split()),
     "text.wording.wording": wording.wording,
-    "text.split.join_statements": _rest,
+    "text.split.claim_spans": split.claim_spans,
     "text.split.sentence_spans": split.sentence_spans,
     "text.split.split_statements": split.split_statements,
     "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),
@@ -131,6 +127,7 @@ RULES: dict[str, Rule] = {
     ),
     "text.temporal.tense.describes_present": lambda text: tense.describes_present(text, len(text) // 2),
     "text.temporal.annotation.date_text": lambda text: annotation.date_text(text, NOW),
+    "text.temporal.annotation.with_doubtful": lambda text: annotation.with_doubtful(text, NOW, {0}),
     "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
     "text.temporal.annotation.find_statement_times": lambda text: annotation.find_statement_times(text, NOW),
     "text.temporal.tense.is_determined": lambda text: tense.is_determined(text, len(text) // 2),

@@ -3,7 +3,8 @@
 import pytest
 
 from vmemo.models.recalled import LEGEND
-from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
+from vmemo.text.meta_text import is_grounded, is_meta_text, strip_recalled
+from vmemo.text.small_talk import is_small_talk
 
 ONE = "0190a3c4-1111-7000-8000-0123456789ab"
 TWO = "6f6d656d-7600-5000-8000-666163747300"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vmemo.text.split import join_statements, split_statements
+from vmemo.text.split import split_statements
 
 
 @pytest.mark.parametrize(
@@ -30,18 +30,3 @@ from vmemo.text.split import join_statements, split_statements
 )
 def test_sentences_and_clauses_with_a_subject_are_statements(text: str, statements: list[str]) -> None:
     assert [each.text for each in split_statements(text)] == statements
-
-
-@pytest.mark.parametrize(
-    ("text", "dropped", "rest"),
-    [
-        ("I moved. My feet hurt but the food is great", 0, "My feet hurt but the food is great"),
-        ("I moved. My feet hurt but the food is great", 1, "I moved. the food is great"),
-        ("I drive a bus and my wife is 50; we have two cats", 1, "I drive a bus; we have two cats"),
-        ("I drive a bus and my wife is 50; we have two cats", 2, "I drive a bus and my wife is 50"),
-    ],
-)
-def test_the_text_between_kept_statements_stays(text: str, dropped: int, rest: str) -> None:
-    parts = split_statements(text)
-    kept = [part for number, part in enumerate(parts) if number != dropped]
-    assert join_statements(text, kept, [parts[dropped]]) == rest

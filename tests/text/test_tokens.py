@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vmemo import Memory
+from vmemo.models.settings import Settings
 from vmemo.testing import HashEmbedder
 
 # The first line has a word of the question in another form; the other lines share only function words with it.
@@ -43,7 +44,7 @@ LANGUAGES = {
 
 
 def first_of(lines: list[str], question: str) -> str | None:
-    with Memory(":memory:", embedder=HashEmbedder(dimension=512)) as memory:
+    with Memory(":memory:", embedder=HashEmbedder(dimension=512), settings=Settings(channels={"keyword"})) as memory:
         memory.retain_sync(lines)
         return next((hit.fact.text.removeprefix("User: ") for hit in memory.recall_sync(question).hits), None)
 

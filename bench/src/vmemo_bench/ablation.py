@@ -65,7 +65,8 @@ def without_context(draft: FactDraft, _: str) -> FactDraft:
 
 
 def without_entities(draft: FactDraft, _: str) -> FactDraft:
-    return replace(draft, entities=())
+    # Without its source, the draft is not read for names.
+    return replace(draft, entities=(), source=None)
 
 
 class DaylessEmbedder(WrappedEmbedder):

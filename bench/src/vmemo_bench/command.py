@@ -163,6 +163,13 @@ def updates(options: FileCommandOptions) -> None:
     _run(_bench_options("updates", options), options)
 
 
+@command("vmemo benchmark precision --data ../shared/data", name="benchmark precision")
+@takes_options(FileCommandOptions)
+def precision(options: FileCommandOptions) -> None:
+    """Measure on PrecisionMemBench if a recall returns what a query needs and nothing else, beside other products."""
+    _run(_bench_options("precision", options), options)
+
+
 @command("vmemo benchmark dates --data ../shared/data", name="benchmark dates")
 @takes_options(DatesCommandOptions)
 def dates(options: DatesCommandOptions) -> None:
@@ -231,6 +238,7 @@ benchmark = CommandGroup(
         dates,
         languages,
         lives,
+        precision,
     ),
 )
 
@@ -261,7 +269,7 @@ def _run_dataset(name: DatasetName, options: SampleCommandOptions) -> None:
 def _run_annotated(benchmark: BenchmarkName, options: LanguagesCommandOptions) -> None:
     llm = BenchModelOptions(model=options.llm, timeout=options.llm_timeout)
     bench = replace(_bench_options(benchmark, options), files=tuple(options.files or ()), llm=llm)
-    _run(replace(bench, engine="llm" if options.llm else "local"), options)
+    _run(replace(bench, engine="llm" if options.llm else options.engine), options)
 
 
 def _exchange_vectors(bench: BenchOptions, options: SampleCommandOptions) -> None:

@@ -255,6 +255,9 @@ class LanguagesCommandOptions(OutputOptions):
     embedder: EmbedderName = None
     store: Store = "sqlite"
     limit: Limit = None
+    engine: Annotated[
+        Literal["local", "llm"], typer.Option(help="Extraction engine: local, or a language model (llm).")
+    ] = "local"
     llm: Llm = None
     llm_timeout: LlmTimeout = None
     concurrency: Concurrency = 1

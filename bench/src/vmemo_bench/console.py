@@ -65,9 +65,9 @@ def _categories(categories: Mapping[str, Mapping[str, float]], wanted: Sequence[
 
 
 def _timings(timings: Mapping[str, Mapping[str, float]]) -> Table:
-    made = table("stage", "p50 ms>", "p95 ms>")
+    made = table("stage", "p50 ms>", "p95 ms>", "p99 ms>")
     for stage, times in timings.items():
-        made.add_row(stage, f"{times.get('p50_ms', 0):.2f}", f"{times.get('p95_ms', 0):.2f}")
+        made.add_row(stage, *(f"{times.get(name, 0):.2f}" for name in ("p50_ms", "p95_ms", "p99_ms")))
     return made
 
 

@@ -94,13 +94,17 @@ class EmbeddedPostgres:
         if self._server is not None and self._server.poll() is None:
             return
         try:
-            if self._folder is None:
+            new = self._folder is None
+            if new:
                 self._port = _free_port()
                 if self._primary is None:
                     self._unpack()
                 else:
                     self._copy(self._primary)
             self._launch()
+            if new and self._primary is None:
+                # The password is random, so hashing it thousands of times for each connection adds no protection.
+                self.execute(f"SET scram_iterations = 1; ALTER ROLE postgres PASSWORD '{self._password}'")
         except BaseException:
             self.stop()
             raise

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import combinations
+from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel
 
@@ -164,13 +165,19 @@ class LifeBank:
         """Yield the outcomes of claims that change and of claims that stay true."""
         for prefix, claims in (("", life.changes), ("wrongly_", life.still_true)):
             for claim in claims:
-                holders = self._holders(claim)
-                current = [fact for fact in holders if not _is_closed(fact)]
-                closed = bool(holders) and not current
+                states = [self._state(fact, claim) for fact in self._holders(claim)]
+                closed = bool(states) and all(state == "closed" for state in states)
                 yield f"{prefix}closed", closed
-                yield f"{prefix}marked", bool(current) and all(fact.id in self.marked for fact in current)
+                yield f"{prefix}marked", bool(states) and not closed and "current" not in states
                 if closed:
                     yield "closing_precision", not prefix
+
+    def _state(self, fact: Fact, passage: Passage) -> Literal["closed", "marked", "current"]:
+        """Return the state of a passage of a fact: that of the claims which hold it, if the fact has claims."""
+        claims = [claim for claim in fact.claims if _covers(claim.text, passage.text)]
+        if _is_closed(fact) or (claims and all(claim.invalid_at for claim in claims)):
+            return "closed"
+        return "marked" if claims or (not fact.claims and fact.id in self.marked) else "current"
 
     def _holders(self, passage: Passage) -> list[Fact]:
         """Return the facts of the message that have the words of the passage."""

@@ -32,7 +32,7 @@ from vmemo_bench.options import BenchOptions, LoadOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
 from vmemo_bench.speed import texts
-from vmemo_bench.statistics import Metrics, Timings, p50_p95, percentile
+from vmemo_bench.statistics import Metrics, Timings, percentile, percentiles
 
 RETRIES = RetryPolicy(attempts=40, initial_pause=0.25, max_pause=2.0)
 """Clients retry while the server restarts."""
@@ -159,7 +159,7 @@ class LoadResult:
 
     def timings(self) -> Timings:
         """Return the median and 95th percentile of each verb."""
-        return {verb: p50_p95(times) for verb, times in self.calls.items()}
+        return {verb: percentiles(times) for verb, times in self.calls.items()}
 
 
 class LoadClients:

@@ -17,7 +17,7 @@ DatasetName = Literal["locomo", "longmemeval", "beam", "ours", "sample"]
 BenchmarkName = (
     DatasetName
     | Literal["engines", "ablation", "compare", "speed", "retain", "load", "scale"]
-    | Literal["updates", "dates", "languages", "lives"]
+    | Literal["updates", "dates", "languages", "lives", "precision"]
 )
 LivesPart = Literal["all", "retrieval"]
 EngineName = Literal["local", "llm", "recorded"]

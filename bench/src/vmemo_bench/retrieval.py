@@ -19,7 +19,7 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.recordings import engine_of
 from vmemo_bench.report import Report, Setting, Table
-from vmemo_bench.statistics import means, p50_p95
+from vmemo_bench.statistics import means, percentiles
 
 COMPARED = ("recall@10", "evidence@500", "evidence@1000", "evidence@2000", "mrr")
 """Metrics by which engines and cases are compared."""
@@ -148,7 +148,7 @@ def summarise(
         },
         categories={name: means([q.metrics for q in members]) for name, members in sorted(categories.items())},
         # The total comes last.
-        timings={stage: p50_p95(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
+        timings={stage: percentiles(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
         config={
             **config,
             **selection_of(options, dataset, scores),

@@ -18,6 +18,7 @@ from vmemo_bench.llms import open_llms
 from vmemo_bench.load import measure_load
 from vmemo_bench.options import BenchOptions, QaOptions
 from vmemo_bench.pages.report_page import render
+from vmemo_bench.precision import measure_precision
 from vmemo_bench.progress import ProgressSink, silent
 from vmemo_bench.qa.run import measure_qa
 from vmemo_bench.report import Report
@@ -34,6 +35,7 @@ _WITHOUT_CACHE = {
     "dates": measure_dates,
     "languages": measure_languages,
     "lives": measure_lives,
+    "precision": measure_precision,
 }
 _WITH_CACHE = {
     "ablation": measure_ablation,
@@ -42,7 +44,7 @@ _WITH_CACHE = {
     "retain": measure_retain,
     "updates": measure_updates,
 }
-_SQLITE_ONLY = ("retain", "load", "updates", "compare")
+_SQLITE_ONLY = ("retain", "load", "updates", "compare", "precision")
 _ANSWERABLE = ("locomo", "longmemeval", "beam", "ours", "sample")
 
 

@@ -28,7 +28,7 @@ from vmemo_bench.speed import texts
 from vmemo_bench.speed.growth import base_vectors, measure_recall
 from vmemo_bench.speed.many_banks import measure_many_banks
 from vmemo_bench.speed.speed_run import SpeedRun
-from vmemo_bench.statistics import means, p50_p95
+from vmemo_bench.statistics import means, percentiles
 
 FEW_BANKS = 10
 """Banks that the many banks are compared with."""
@@ -151,7 +151,7 @@ async def _haystack(run: SpeedRun) -> tuple[str, Row]:
     async with run.store.bank("haystack") as location:
         result = await run_case(case, setup, location, steps.advance)
         disk = await run.disk_bytes(location)
-    times = p50_p95([question.timings["total"] for question in result.questions])
+    times = percentiles([question.timings["total"] for question in result.questions])
     scores = means([question.metrics for question in result.questions])
     row: Row = {
         "facts": result.facts,

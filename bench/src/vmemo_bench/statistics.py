@@ -22,7 +22,7 @@ BOOTSTRAP_DRAWS = 2_000
 
 Metrics = dict[str, float]
 Timings = dict[str, dict[str, float]]
-"""`p50_p95` of each stage, by its name."""
+"""`percentiles` of each stage, by its name."""
 Outcome = tuple[str, bool]
 """A metric that one annotation counts towards, and its result."""
 T = TypeVar("T")
@@ -114,9 +114,10 @@ def percentile(values: Sequence[float], share: float) -> float:
     return float(np.quantile(np.asarray(values, dtype=np.float64), share))
 
 
-def p50_p95(values: Sequence[float]) -> dict[str, float]:
-    """Return the median and 95th percentile of milliseconds under the names that reports use."""
-    return {"p50_ms": percentile(values, 0.5), "p95_ms": percentile(values, 0.95)}
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """Return the median, 95th and 99th percentile of milliseconds under the names that reports use."""
+    shares = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
+    return {name: percentile(values, share) for name, share in shares.items()}
 
 
 async def timed(work: Awaitable[T]) -> tuple[T, float]:

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import InvalidInput
-from vmemo.models.search import TokenVectors, Vector
+from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.ports import Embedder, TokenEmbedder
 from vmemo.providers import EmbeddingCache, cache_key
 from vmemo.settings import Settings
@@ -73,9 +73,9 @@ def _export(cache: EmbeddingCache, embedder: Embedder, texts: Sequence[str], fil
     by_key = {cache_key(embedder.name, "document", text): text for text in texts}
     all_keys = iter(list(by_key))
     while keys := list(islice(all_keys, _BATCH_SIZE)):
-        known = cache.get_many(keys).keys()
-        for key in known & cache.get_tokens(keys).keys() if tokens else known:
-            del by_key[key]
+        for key, known in cache.get(keys).items():
+            if known.tokens is not None or not tokens:
+                del by_key[key]
     header = {"embedder": embedder.name, "dimension": embedder.dimension, "tokens": tokens}
     with file.open("w", encoding="utf-8") as lines:
         print(json.dumps(header), file=lines)
@@ -97,14 +97,17 @@ def _import(cache: EmbeddingCache, embedder: Embedder, file: Path) -> int:
                 for line in batch:
                     number += 1
                     parsed.append(parse_record(line, _VectorLine, f"{file}, line {number}"))
-                cache.put_many({bytes.fromhex(each.key): _vector(each, header.dimension) for each in parsed})
-                cache.put_tokens({bytes.fromhex(each.key): _tokens(each) for each in parsed if each.tokens is not None})
+                cache.put({bytes.fromhex(each.key): _encoding(each, header.dimension) for each in parsed})
                 count += len(parsed)
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"{file}, at line {number}: {error}") from error
     return count
+
+
+def _encoding(line: _VectorLine, dimension: int) -> Encoding:
+    return Encoding(_vector(line, dimension), None if line.tokens is None else _tokens(line))
 
 
 def _vector(line: _VectorLine, dimension: int) -> Vector:

@@ -105,8 +105,9 @@ export class Vmemo {
   }
 
   /**
-   * Return one block of memories for a system prompt, as `text` of at most `max_tokens`: the user's profile and
-   * standing instructions, pinned facts, the latest session, and facts relevant to the query, if there is one.
+   * Return one block of memories for a system prompt, as `text` of at most `max_tokens`: who the user is, standing
+   * instructions, constraints that advice must respect, pinned facts, facts relevant to the query, and the latest ones.
+   * With a `session`, `blocks` are the start of the text that later turns repeat: cache up to the last one.
    */
   context(
     query: string | null = null,

@@ -50,7 +50,7 @@ export interface Answer {
   notes: string[];
   /** True if facts are quoted without a language model */
   extractive: boolean;
-  /** False if memory holds nothing about the question */
+  /** False if memory does not hold the answer, or probably not */
   found: boolean;
   usage: Usage;
 }
@@ -116,6 +116,22 @@ export interface Citation {
   mentioned_at: string;
 }
 
+/** A part of a fact's text that a later statement ended, or may have ended; what stands beside it still holds. */
+export interface Claim {
+  text: string;
+  /** first character in the text of the fact */
+  start: number;
+  /** character after the last one */
+  end: number;
+  valid_at: string | null;
+  /** set only if a later statement certainly ended it */
+  invalid_at: string | null;
+  /** calibrated probability that it is not true any more; 1 if it certainly ended */
+  outdated: number;
+  /** the later fact */
+  replaced_by: string;
+}
+
 /** A change of an opinion's confidence, with its evidence. */
 export interface ConfidenceChange {
   opinion: string;
@@ -135,6 +151,12 @@ export interface ContextRequest {
   user?: string | null;
   /** Tokens of the whole text, at most. */
   max_tokens?: number;
+  /** The time of the query; the present by default. */
+  now?: string | Date | null;
+  /** Of the relevant facts, show the fewest that suffice; False fills the budget. */
+  precise?: boolean;
+  /** Your name of a conversation, whose contexts begin with the same blocks at every turn, so that a provider's prompt cache can reuse them. */
+  session?: string | null;
 }
 
 /** Create an API key. */
@@ -210,6 +232,8 @@ export interface Explanation {
   rankings: Partial<Record<"semantic" | "keyword" | "graph" | "temporal" | "verbatim", ChannelCandidate[]>>;
   reranker: string;
   reranked: number;
+  /** the numbers from which `answerable` was computed */
+  signals: Record<string, number>;
 }
 
 /** A self-contained memory in one of the four networks. */
@@ -239,6 +263,8 @@ export interface Fact {
   /** facts that an opinion or observation is based on */
   basis: string[];
   supersedes: string | null;
+  /** the parts of the text that a later statement ended or may have ended, in their order */
+  claims: Claim[];
   tags: string[];
   metadata: Record<string, JsonValue>;
   engine: string;
@@ -306,7 +332,7 @@ export interface Health {
   status: "ok";
 }
 
-/** A recalled fact with its score; `verbatim` marks a message that has no fact of its own. `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`). `truncated` is set if the text of `fact` was cut to fit the budget; `why` returns all of it. `path`, `reranking` and `newer` are set if the recall was requested with an explanation. */
+/** A recalled fact with its score; `verbatim` marks a message that has no fact of its own. `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`). `claims` of the fact are those that are marked then: what a later statement, which may be seen, ended or may have. `truncated` is set if the text of `fact` was cut to fit the budget; `why` returns all of it. `path`, `reranking` and `newer` are set if the recall was requested with an explanation. */
 export interface Hit {
   fact: Fact;
   score: number;
@@ -529,8 +555,14 @@ export interface PromptContext {
   pinned: Fact[];
   /** facts of the latest session, newest first */
   recent: Fact[];
+  /** allergies, diets, fears, budgets and other limits, if the query asks for advice */
+  constraints: Fact[];
+  /** relevant facts that a newer one may have outdated, each below the newer one */
+  changes: Hit[];
   /** facts by relevance to the query */
   relevant: Hit[];
+  /** with a session: the start of the text in blocks, which later turns repeat and follow with others; the cache breakpoint belongs after the last one */
+  blocks: string[];
 }
 
 /** The sources of a fact, the facts that superseded it and, for an opinion, its confidence changes. `newer` are the decisions of the revision model: facts that replaced this one, or may have outdated it. */
@@ -572,6 +604,10 @@ export interface RecallRequest {
   importance_weight?: number;
   /** The time of the question, for words such as "last week"; the present by default. */
   now?: string | Date | null;
+  /** Return the fewest facts that suffice, whatever the budget would allow. */
+  precise?: boolean;
+  /** Return nothing if the facts hold the answer with a lower probability than this. */
+  min_answerable?: number;
   /** Also return how each fact was found. */
   explain?: boolean;
   query: string;
@@ -589,6 +625,8 @@ export interface Recalled {
   instructions: Fact[];
   tokens: number;
   max_tokens: number | null;
+  /** the probability that the facts hold the answer; null without the packaged embedder and reranker */
+  answerable: number | null;
   at_time: string | null;
   known_at: string | null;
   titles: Record<string, string>;
@@ -624,6 +662,10 @@ export interface ReflectRequest {
   importance_weight?: number;
   /** The time of the question, for words such as "last week"; the present by default. */
   now?: string | Date | null;
+  /** Return the fewest facts that suffice, whatever the budget would allow. */
+  precise?: boolean;
+  /** Return nothing if the facts hold the answer with a lower probability than this. */
+  min_answerable?: number;
   /** Also return how each fact was found. */
   explain?: boolean;
   query: string;
@@ -724,6 +766,10 @@ export interface RetrieveRequest {
   importance_weight?: number;
   /** The time of the question, for words such as "last week"; the present by default. */
   now?: string | Date | null;
+  /** Return the fewest facts that suffice, whatever the budget would allow. */
+  precise?: boolean;
+  /** Return nothing if the facts hold the answer with a lower probability than this. */
+  min_answerable?: number;
   /** Also return how each fact was found. */
   explain?: boolean;
   query: string;
@@ -909,7 +955,7 @@ export interface Routes {
     body: RetrieveRequest;
     response: Recalled;
   };
-  /** Return one block of memories for a system prompt: profile, instructions, pinned, recent and relevant facts. */
+  /** Return one block of memories for a system prompt: who the user is, instructions, constraints, relevant facts. */
   "POST /v1/banks/{bank}/context": {
     query: { format?: "full" | "lean" | "prompt" | null };
     body: ContextRequest;

@@ -13,10 +13,10 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Link, Profile, new_id
 from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
-from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest
+from vmemo.models.search import Encoding, Scope, SearchRequest
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.testing.embedders import HashEmbedder
+from vmemo.testing import HashEmbedder
 from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.samples import (
     BANK,
@@ -24,6 +24,7 @@ from vmemo_conformance.samples import (
     EVERYTHING,
     OTHER,
     START,
+    EdgesOf,
     Snapshot,
     a_bank,
     a_batch,
@@ -142,10 +143,10 @@ class BankConformance(StoreSuite):
             store, BANK, "Caroline in Oslo"
         )
         ids = [fact.id for fact in exported.facts]
-        edges = await find_edges(store, EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
+        edges = await find_edges(store, EdgesOf(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
         assert edges
         assert sorted(
-            await find_edges(store, EdgeQuery(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
+            await find_edges(store, EdgesOf(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
         ) == sorted(edges)
 
     @on_store

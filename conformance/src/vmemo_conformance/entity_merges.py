@@ -10,7 +10,6 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.lifecycle.forget import forget
 from vmemo.models import Entity, EntityId, Fact, Merge, new_id
 from vmemo.models.changes import ForgetTarget
-from vmemo.models.search import EdgeQuery
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Store
 from vmemo_conformance.samples import (
@@ -18,6 +17,7 @@ from vmemo_conformance.samples import (
     EMBEDDER,
     EVERYTHING,
     OTHER,
+    EdgesOf,
     a_bank,
     a_batch,
     a_fact,
@@ -319,5 +319,5 @@ def _without_unrelated_names(entities: Sequence[Entity]) -> list[Entity]:
 
 
 async def _reached(store: Store, entity: EntityId) -> set[str]:
-    query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), entities=[entity])
+    query = EdgesOf(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), entities=[entity])
     return {edge.target for edge in await find_edges(store, query)}

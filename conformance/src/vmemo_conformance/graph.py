@@ -10,13 +10,15 @@ from typing import TypedDict, Unpack
 from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Interval, Link, LinkKind
 from vmemo.models.changes import ForgetTarget, NewFact
-from vmemo.models.search import Edge, EdgeQuery, Scope, Vector
+from vmemo.models.search import Scope, Vector
 from vmemo.ports import Store
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,
     OTHER,
+    EdgesOf,
+    FoundEdge,
     a_bank,
     a_batch,
     a_fact,
@@ -42,7 +44,6 @@ class Asked(TypedDict, total=False):
     vector: Vector
     kinds: frozenset[LinkKind]
     fan: int
-    compared: int
     common: int
     floor: float
 
@@ -132,13 +133,6 @@ class GraphConformance(StoreSuite):
         found = await find_edges(store, _query(entities=[OSLO.id], common=16))
         assert [round(edge.weight, 6) for edge in found] == [0.25] * len(found)
         assert len(found) == 8
-
-    @on_store
-    async def test_of_a_very_common_entity_the_newest_facts_are_compared(self, store: Store) -> None:
-        facts = [a_fact(f"{n}", entities=[mention_of(OSLO)]) for n in range(12)]
-        await _write(store, *[with_vector(f, at_cosine(1 - n / 20)) for n, f in enumerate(facts)], entities=[OSLO])
-        found = await find_edges(store, _query(entities=[OSLO.id], compared=5, fan=3))
-        assert {edge.target for edge in found} == {fact.id for fact in facts[7:10]}
 
     @on_store
     async def test_edges_to_facts_below_the_floor_are_left_out(self, store: Store) -> None:
@@ -279,17 +273,17 @@ def _link(source: Fact, target: Fact, kind: LinkKind, weight: float = 1.0) -> Li
     return Link(source=source.id, target=target.id, kind=kind, weight=weight)
 
 
-def _edge(source: Fact, target: Fact, kind: LinkKind, weight: float, via: str = "") -> Edge:
-    return Edge(source=source.id, target=target.id, kind=kind, weight=weight, tokens=target.tokens, via=via)
+def _edge(source: Fact, target: Fact, kind: LinkKind, weight: float, via: str = "") -> FoundEdge:
+    return FoundEdge(source=source.id, target=target.id, kind=kind, weight=weight, tokens=target.tokens, via=via)
 
 
-def _query(facts: Sequence[FactId] = (), entities: Sequence[EntityId] = (), **asked: Unpack[Asked]) -> EdgeQuery:
+def _query(facts: Sequence[FactId] = (), entities: Sequence[EntityId] = (), **asked: Unpack[Asked]) -> EdgesOf:
     return replace(
-        EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=ALIKE, facts=facts, entities=entities), **asked
+        EdgesOf(scope=EVERYTHING, space=EMBEDDER.name, vector=ALIKE, facts=facts, entities=entities), **asked
     )
 
 
-async def _edges(store: Store, *facts: Fact, **asked: Unpack[Asked]) -> list[Edge]:
+async def _edges(store: Store, *facts: Fact, **asked: Unpack[Asked]) -> list[FoundEdge]:
     """Edges of facts; a store may keep their weights in single precision."""
     found = await find_edges(store, _query([fact.id for fact in facts], **asked))
     return [edge._replace(weight=round(edge.weight, 6)) for edge in found]

@@ -11,13 +11,14 @@ from vmemo.errors import NotFound
 from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, MessageFailure, ProfileChange
-from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest, TemporalSearch
+from vmemo.models.search import Encoding, Scope, SearchRequest, TemporalSearch
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Loaded, Store
+from vmemo.ports import Store
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     OTHER,
+    EdgesOf,
     a_bank,
     a_batch,
     a_fact,
@@ -56,7 +57,7 @@ class IsolationConformance(StoreSuite):
         assert first_of(await store.messages(BANK, MessageSelect(preceding=theirs.messages[1], limit=1))) is None
         assert await store.facts(BANK, FactSelect(ids=facts, with_embeddings=True)) == []
         assert await store.episodes(BANK, EpisodeSelect(ids=episodes)) == []
-        assert await load(store, BANK, facts) == Loaded(facts=[], messages=[], titles={})
+        assert await load(store, BANK, facts) == ([], {})
         assert first_of(await store.episodes(BANK, EpisodeSelect(messages=[said[0]]))) is None
         assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
         assert await store.facts(BANK, FactSelect(episode=episodes[0], with_embeddings=True)) == []
@@ -166,7 +167,7 @@ class IsolationConformance(StoreSuite):
             search(store, SearchRequest(scope=scope, keyword=["tulips"], limit=5)),
             search(store, SearchRequest(scope=scope, verbatim="tulips", limit=5)),
             search(store, SearchRequest(scope=scope, space=EMBEDDER.name, temporal=temporal, limit=5)),
-            find_edges(store, EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
+            find_edges(store, EdgesOf(scope=scope, space=EMBEDDER.name, vector=vector)),
             named_entities(store, NOBODY, "tulips"),
             token_vectors(store, NOBODY, []),
             store.nearest(NOBODY, np.stack([vector]), limit=5, floor=0.0),

@@ -18,8 +18,8 @@ from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from vmemo.testing.embedders import HashEmbedder
-from vmemo.testing.llm import (
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import (
     EMBED_STEP,
     ConnectionDropped,
     ConnectionReset,

@@ -51,7 +51,7 @@ class MaintenanceConformance(StoreSuite):
         assert after.messages == before.messages
         assert [episode.previous for episode in after.episodes if episode.id == three.id] == [one.id]
         assert await matches(store, "roses") == [fact.id for fact in before.facts if "roses" in fact.text]
-        assert (await load(store, BANK, [both.id])).titles == {one.id: kept.title}
+        assert (await load(store, BANK, [both.id]))[1] == {one.id: kept.title}
 
     @on_store
     async def test_joining_is_refused_when_the_bank_changed(self, store: Store) -> None:

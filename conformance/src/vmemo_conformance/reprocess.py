@@ -14,17 +14,18 @@ from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
-from vmemo.models.search import EdgeQuery, SearchRequest
+from vmemo.models.search import SearchRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.testing.embedders import HashEmbedder
-from vmemo.text.fact_text import embedded_text
+from vmemo.testing import HashEmbedder
+from vmemo.text.temporal.annotation import embedded_text
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,
     OTHER,
     START,
+    EdgesOf,
     a_bank,
     a_batch,
     a_fact,
@@ -198,7 +199,7 @@ class ReprocessConformance(StoreSuite):
         assert await quotes(store, "tulips") == [raw.id]
         assert await named_entities(store, BANK, "Caroline in Oslo") == [mention_of(caroline)]
         assert [entity.id for entity in await store.entities(BANK, EntitySelect())] == [caroline.id]
-        query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), facts=[facts[0].id])
+        query = EdgesOf(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), facts=[facts[0].id])
         assert {edge.target for edge in await find_edges(store, query)} == {facts[1].id, facts[2].id}
         assert await store.links(BANK) == []
         assert await store.episodes(BANK, EpisodeSelect()) == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from vmemo.errors import InvalidInput, VmemoError
-from vmemo.models import BankId, ConfidenceChange, Fact, FactId, MessageId
+from vmemo.models import BankId, Claim, ConfidenceChange, Fact, FactId, MessageId
 from vmemo.models.changes import AddedSource, Changes, FactClosure
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect
@@ -50,7 +50,7 @@ class RevisionConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[rome.id])) == [
             rome.model_copy(update={"invalid_at": day(10), "expired_at": day(12)})
         ]
-        assert (await load(store, BANK, [rome.id])).facts[0].expired_at == day(12)
+        assert (await load(store, BANK, [rome.id]))[0][0].expired_at == day(12)
         table = (
             (Scope(bank=BANK), {"oslo"}),
             (Scope(bank=BANK, include_expired=True), {"rome", "oslo"}),
@@ -63,6 +63,18 @@ class RevisionConformance(StoreSuite):
         for scope, expected in table:
             assert await _seen(store, scope) == expected, scope
         assert (await store.status(BANK)).closed_facts == 1
+
+    @on_store
+    async def test_claims_are_kept_and_replaced(self, store: Store) -> None:
+        newer = await store_fact(store, "lilies rome")
+        maybe = Claim(text="tulips", start=0, end=6, valid_at=day(1), outdated=0.5, replaced_by=newer.id)
+        ended = maybe.model_copy(update={"text": "rome", "start": 7, "end": 11, "invalid_at": day(3), "outdated": 1.0})
+        fact = await store_fact(store, "tulips rome", claims=(maybe, ended))
+        for claims in ((maybe, ended), (ended,), ()):
+            assert await store.commit(replace(await a_batch(store), claims={fact.id: claims}))
+            [found] = await store.facts(BANK, FactSelect(ids=[fact.id]))
+            assert found == fact.model_copy(update={"claims": claims})
+            assert (await load(store, BANK, [fact.id]))[0] == [found]
 
     @on_store
     async def test_a_closure_without_an_end_keeps_the_stored_end(self, store: Store) -> None:
@@ -154,7 +166,7 @@ class RevisionConformance(StoreSuite):
         assert [held.id for held in await store.facts(BANK, FactSelect(episode=second.id, with_embeddings=True))] == [
             fact.id
         ]
-        assert (await load(store, BANK, [fact.id])).facts == [found]
+        assert (await load(store, BANK, [fact.id]))[0] == [found]
 
     @on_store
     async def test_a_stored_fact_becomes_a_successor_once(self, store: Store) -> None:
@@ -238,7 +250,7 @@ class RevisionConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store, facts), entities=[anna, robert]))
         ids = [fact.id for fact in facts]
         said = [{mention.name_in_text for mention in fact.entities if mention.id == robert.id} for fact in facts]
-        for found in (await store.facts(BANK, FactSelect(ids=ids)), (await load(store, BANK, ids)).facts):
+        for found in (await store.facts(BANK, FactSelect(ids=ids)), (await load(store, BANK, ids))[0]):
             assert [{m.name_in_text for m in fact.entities if m.id == robert.id} for fact in found] == said
             assert found == facts
         assert await named_entities(store, BANK, "Bob") == [mention_of(robert)]

@@ -8,18 +8,20 @@ from dataclasses import replace
 from vmemo.lifecycle.forget import forget
 from vmemo.models import Fact, FactId, Interval, Link, RevisionKind
 from vmemo.models.changes import FactClosure, ForgetTarget
-from vmemo.models.search import EdgeQuery, RevisionEdge, Scope
+from vmemo.models.search import RevisionEdge, Scope
 from vmemo.models.select import FactSelect
-from vmemo.ports import Store
+from vmemo.ports import Store, fact_revisions
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
+    EdgesOf,
     a_batch,
     a_fact,
     at_cosine,
     day,
     find_edges,
     matches,
+    numbers_of,
     store_fact,
 )
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -37,7 +39,8 @@ class RevisionLinkConformance(StoreSuite):
         oslo = await store_fact(store, "tulips in Oslo", tokens=9, mentioned_at=day(3))
         await store_fact(store, "tulips in Bern")
         await _link(store, oslo, rome, "outdates", 0.5)
-        expected = [RevisionEdge(oslo.id, rome.id, "outdates", 0.5, 9, 7, day(3))]
+        new, old = await store.read(BANK, lambda reader: numbers_of(reader, [oslo.id, rome.id]))
+        expected = [RevisionEdge(new, old, "outdates", 0.5, 9, 7, day(3))]
         for facts in ([rome.id], [oslo.id], [oslo.id, rome.id], [FactId("missing"), rome.id]):
             assert await _revisions(store, facts) == expected
         assert await _revisions(store, []) == []
@@ -58,14 +61,15 @@ class RevisionLinkConformance(StoreSuite):
         ends = FactClosure(fact=rome.id, invalid_at=day(5), expired_at=day(5))
         assert await store.commit(replace(await a_batch(store), closures=[ends]))
         assert await _revisions(store, [oslo.id], CURRENT) == []
-        assert [edge.older for edge in await _revisions(store, [oslo.id])] == [rome.id]
+        links = await store.read(BANK, lambda reader: fact_revisions(reader, ALL, [oslo.id]))
+        assert [link.older for link in links] == [rome.id]
 
     @on_store
     async def test_the_graph_does_not_follow_revisions(self, store: Store) -> None:
         rome = await store_fact(store, "tulips in Rome")
         oslo = await store_fact(store, "tulips in Oslo")
         await _link(store, oslo, rome, "replaces", 1.0)
-        query = EdgeQuery(scope=CURRENT, space=EMBEDDER.name, vector=at_cosine(1.0), facts=[rome.id, oslo.id])
+        query = EdgesOf(scope=CURRENT, space=EMBEDDER.name, vector=at_cosine(1.0), facts=[rome.id, oslo.id])
         assert await find_edges(store, query) == []
 
     @on_store
@@ -129,4 +133,4 @@ async def _link(store: Store, newer: Fact, older: Fact, kind: RevisionKind, prob
 
 
 async def _revisions(store: Store, facts: Sequence[FactId], scope: Scope = ALL) -> list[RevisionEdge]:
-    return list(await store.read(BANK, lambda reader: reader.revisions(scope, facts)))
+    return list(await store.read(BANK, lambda reader: reader.revisions(scope, numbers_of(reader, facts))))

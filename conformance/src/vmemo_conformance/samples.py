@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from vmemo.models import (
     Fact,
     FactId,
     Link,
+    LinkKind,
     Mention,
     Message,
     MessageId,
@@ -30,15 +32,15 @@ from vmemo.models.search import (
     Edge,
     EdgeQuery,
     Encoding,
+    Ranking,
     Scope,
     SearchRequest,
-    SearchResult,
     TokenVectors,
     Vector,
 )
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import Loaded, Store, TextKind
-from vmemo.testing.embedders import HashEmbedder
+from vmemo.ports import BankReader, Store, TextKind
+from vmemo.testing import HashEmbedder
 from vmemo.text.tokens import terms
 
 
@@ -132,14 +134,116 @@ def re_embedded(bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding],
     return Changes(bank=bank, embeddings=NewEmbeddings(embedder=embedder, dimension=dimension, vectors=vectors))
 
 
-async def search(store: Store, request: SearchRequest) -> SearchResult:
+class FoundFact(NamedTuple):
+    """A fact or message of a ranking, by its id."""
+
+    id: FactId
+    score: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rankings of a search by ids, for comparison."""
+
+    semantic: list[list[FoundFact]]
+    keyword: list[list[FoundFact]]
+    verbatim: list[FoundFact]
+    temporal: list[FoundFact]
+    temporal_links: list[FoundEdge]
+    entities: list[Mention]
+    instructions: list[FactId]
+    baselines: list[float]
+    """Those of the semantic rankings."""
+
+
+class FoundEdge(NamedTuple):
+    """An edge by ids, with the name of the entity that leads from one fact to the other."""
+
+    source: FactId | EntityId
+    target: FactId
+    tokens: int
+    kind: LinkKind
+    weight: float
+    via: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgesOf:
+    """An edge query by ids."""
+
+    scope: Scope
+    space: str
+    vector: Vector
+    facts: Sequence[FactId] = ()
+    entities: Sequence[EntityId] = ()
+    kinds: frozenset[LinkKind] = frozenset()
+    fan: int = 8
+    common: int = 25
+    floor: float = -1.0
+
+
+async def search(store: Store, request: SearchRequest) -> Found:
     """Return the rankings of a request, as a recall searches them."""
-    return await store.read(request.scope.bank, lambda reader: reader.search(request))
+
+    def run(reader: BankReader) -> Found:
+        found = reader.search(request)
+        links = _edges_by_id(reader, found.temporal_links, {})
+        return Found(
+            semantic=[_by_id(reader, each) for each in found.semantic],
+            keyword=[_by_id(reader, each) for each in found.keyword],
+            verbatim=_by_id(reader, found.verbatim),
+            temporal=_by_id(reader, found.temporal),
+            temporal_links=links,
+            entities=list(found.entities.values()),
+            instructions=[FactId(reader.ids([number])[number]) for number in found.instructions],
+            baselines=[each.baseline for each in found.semantic],
+        )
+
+    return await store.read(request.scope.bank, run)
 
 
-async def load(store: Store, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-    """Return facts and messages as a recall loads them."""
-    return await store.read(bank, lambda reader: reader.load(facts, messages))
+def _by_id(reader: BankReader, ranking: Ranking) -> list[FoundFact]:
+    ids = reader.ids(ranking.numbers.tolist())
+    rows = zip(ranking.rows.tolist(), ranking.scores.tolist(), strict=True)
+    return [FoundFact(FactId(ids[number]), score, tokens) for (number, tokens, _), score in rows]
+
+
+def _edges_by_id(reader: BankReader, edges: Sequence[Edge], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
+    ids = reader.ids([number for edge in edges for number in edge[:2] if number > 0])
+    names = reader.entity_names(sorted({edge.via for edge in edges if edge.via}))
+    return [
+        FoundEdge(
+            FactId(ids[edge.source]) if edge.source > 0 else entities[-edge.source],
+            FactId(ids[edge.target]),
+            edge.tokens,
+            edge.kind,
+            edge.weight,
+            names.get(edge.via, ""),
+        )
+        for edge in edges
+    ]
+
+
+MISSING_NUMBER = 2**40
+"""The number of no record."""
+
+
+def numbers_of(reader: BankReader, facts: Sequence[FactId]) -> list[int]:
+    """Return the numbers of facts, `MISSING_NUMBER` for one that does not exist."""
+    known = reader.numbers(facts)
+    return [known.get(id, MISSING_NUMBER) for id in facts]
+
+
+async def load(store: Store, bank: BankId, facts: Sequence[FactId]) -> tuple[list[Fact], dict[EpisodeId, str]]:
+    """Return facts as a recall loads them, and the titles of their episodes."""
+
+    def run(reader: BankReader) -> tuple[list[Fact], dict[EpisodeId, str]]:
+        wanted = numbers_of(reader, facts)
+        loaded = reader.load(wanted)
+        return [loaded.facts[number] for number in wanted if number in loaded.facts], dict(loaded.titles)
+
+    return await store.read(bank, run)
 
 
 async def store_messages(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
@@ -194,14 +298,36 @@ async def named_entities(store: Store, bank: BankId, text: str) -> list[Mention]
     return list((await search(store, SearchRequest(scope=Scope(bank=bank), names_in=text, limit=1))).entities)
 
 
-async def find_edges(store: Store, query: EdgeQuery) -> list[Edge]:
+async def find_edges(store: Store, query: EdgesOf) -> list[FoundEdge]:
     """Return the edges that leave some facts and entities."""
-    return list(await store.read(query.scope.bank, lambda reader: reader.edges(query)))
+    bank = query.scope.bank
+    named = await store.entities(bank, EntitySelect(ids=query.entities))
+
+    def run(reader: BankReader) -> list[FoundEdge]:
+        entities: dict[int, EntityId] = {}
+        for entity in named:
+            found = reader.search(SearchRequest(scope=Scope(bank=bank), names_in=entity.name, limit=1)).entities
+            entities |= {number: mention.id for number, mention in found.items() if mention.id == entity.id}
+        missing = [MISSING_NUMBER] * (len(query.entities) > len(entities))
+        asked = EdgeQuery(
+            scope=query.scope,
+            space=query.space,
+            vector=query.vector,
+            facts=numbers_of(reader, query.facts),
+            entities=[*entities, *missing],
+            kinds=query.kinds,
+            fan=query.fan,
+            common=query.common,
+            floor=query.floor,
+        )
+        return _edges_by_id(reader, reader.edges(asked), entities)
+
+    return await store.read(bank, run)
 
 
 async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
     """Return the token vectors of facts, None for a fact that has none."""
-    return list(await store.read(bank, lambda reader: reader.token_vectors(facts)))
+    return list(await store.read(bank, lambda reader: reader.token_vectors(numbers_of(reader, facts))))
 
 
 @dataclass(frozen=True)

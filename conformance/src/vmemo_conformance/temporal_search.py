@@ -11,7 +11,7 @@ from vmemo.errors import EmbedderMismatch
 from vmemo.lifecycle.forget import forget
 from vmemo.models import FactId, Interval
 from vmemo.models.changes import ForgetTarget
-from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
+from vmemo.models.search import Scope, SearchRequest, TemporalSearch
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo_conformance.samples import (
@@ -19,6 +19,7 @@ from vmemo_conformance.samples import (
     EMBEDDER,
     EVERYTHING,
     OTHER,
+    FoundFact,
     a_bank,
     a_batch,
     at_cosine,
@@ -170,10 +171,10 @@ async def _hits(
     limit: int = 50,
     floor: float = 0.0,
     edge_penalty: float = 0.0,
-) -> list[Scored]:
+) -> list[FoundFact]:
     temporal = replace(_TEMPORAL, during=during, floor=floor, edge_penalty=edge_penalty)
     found = await search(store, replace(_REQUEST, scope=scope, temporal=temporal, limit=limit))
-    return list(found.temporal)
+    return found.temporal
 
 
 async def _found(store: Store, *, scope: Scope = EVERYTHING, during: Interval = MONTH) -> set[str]:

@@ -9,13 +9,14 @@ from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.lifecycle.forget import forget
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget
-from vmemo.models.search import EdgeQuery, Encoding
+from vmemo.models.search import Encoding
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
     EVERYTHING,
+    EdgesOf,
     a_bank,
     a_batch,
     a_fact,
@@ -86,7 +87,7 @@ class TwoStoreConformance(StoreSuite):
             facts.append(fact.id)
             for reader in (one, other):
                 assert await named_entities(reader, BANK, "Oslo") == [mention_of(oslo)]
-                query = EdgeQuery(
+                query = EdgesOf(
                     scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), entities=[oslo.id]
                 )
                 assert {edge.target for edge in await find_edges(reader, query)} == set(facts)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from vmemo.models import FactId, LinkKind, RevisionKind
+from vmemo.models import LinkKind, RevisionKind
 from vmemo.models.search import EdgeQuery, RevisionEdge
-from vmemo.stores.search import REVISION_LINKS
-from vmemo.stores.values import instant, storable
+from vmemo.stores.search import COMPARED, REVISION_LINKS
+from vmemo.stores.values import instant
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import CypherFilter, CypherParameters
 from vmemo_neo4j.nodes import Cells, micros
@@ -31,51 +31,46 @@ class Neo4jGraph:
     wait: Callable[[Coroutine[object, object, list[list[Any]]]], list[list[Any]]]
 
     def linked(self, query: EdgeQuery, limit: int) -> Sequence[Cells]:
-        values = self._parameters(query, ids=_storable(query.facts), limit=limit, least=query.least)
+        values = self._parameters(query, seqs=sorted(set(query.facts)), limit=limit, least=query.least)
         rows = self._table(
-            "UNWIND $ids AS source MATCH (s:Fact {bank: $bank, id: source}) CALL (s) { "
+            "UNWIND $seqs AS source MATCH (s:Fact {bank: $bank, seq: source}) CALL (s) { "
             f"MATCH (s)-[r:{_LINKS}]->(f:Fact) RETURN f, r, true AS onward ORDER BY f.seq, type(r) LIMIT $limit "
             f"UNION ALL MATCH (s)<-[r:{_LINKS}]-(f:Fact) RETURN f, r, false AS onward "
             "ORDER BY f.seq, type(r) LIMIT $limit } "
             "WITH source, s, f, r, onward WHERE f <> s AND r.weight >= $least "
             f"AND {self._reachable(query, values)}",
-            "source, f.id, f.tokens, type(r), onward, r.weight",
+            f"source, f.seq, f.tokens, {micros('f.mentioned_at')}, type(r), onward, r.weight",
             values,
         )
-        return [(source, target, tokens, KINDS[type], *others) for source, target, tokens, type, *others in rows]
+        return [(*found, KINDS[type], onward, weight) for *found, type, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Cells]:
         return self._table(
-            "CALL () { UNWIND $facts AS source MATCH (:Fact {bank: $bank, id: source})-[:MENTIONS]->(e:Entity) "
+            "CALL () { UNWIND $facts AS source MATCH (:Fact {bank: $bank, seq: source})-[:MENTIONS]->(e:Entity) "
             "RETURN source, e UNION ALL "
-            "UNWIND $entities AS source MATCH (e:Entity {bank: $bank, id: source}) RETURN source, e } "
+            "UNWIND $entities AS number MATCH (e:Entity {bank: $bank, seq: number}) RETURN -number AS source, e } "
             "WITH source, e, COUNT { (e)<-[:MENTIONS]-() } AS mentions "
             "WITH source, e, 1 / sqrt(CASE WHEN mentions < $common THEN mentions ELSE $common END) AS weight "
             "WHERE weight >= $least",
-            "source, e.seq, e.name, weight",
+            "source, e.seq, weight",
             self.filter.parameters(
-                facts=_storable(query.facts), entities=_storable(query.entities), common=query.common, least=query.least
+                facts=sorted(set(query.facts)),
+                entities=sorted(set(query.entities)),
+                common=query.common,
+                least=query.least,
             ),
         )
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Cells]:
-        values = self._parameters(query, entities=list(entities), compared=query.compared, fan=query.fan)
+        values = self._parameters(query, entities=list(entities), compared=COMPARED, fan=query.fan)
         return self._table(
             "UNWIND $entities AS number MATCH (e:Entity {bank: $bank, seq: number}) CALL (e) { "
             "MATCH (e)<-[:MENTIONS]-(f:Fact) WITH f ORDER BY f.seq DESC LIMIT $compared "
             f"WITH f WHERE {self._reachable(query, values)} WITH f, {COSINE} AS cosine "
             "RETURN f, cosine ORDER BY cosine DESC, f.seq LIMIT $fan } "
             "WITH number, f, cosine ORDER BY number, cosine DESC, f.seq",
-            "number, f.id, f.tokens",
+            f"number, f.seq, f.tokens, {micros('f.mentioned_at')}",
             values,
-        )
-
-    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Cells]:
-        return self._table(
-            "UNWIND $facts AS number MATCH (f:Fact {bank: $bank, seq: number})-[:MENTIONS]->(e:Entity) "
-            "WITH e, collect(number) AS facts WHERE size(facts) >= $fan",
-            "e.seq, facts",
-            self.filter.parameters(facts=list(facts), fan=fan),
         )
 
     def _parameters(self, query: EdgeQuery, **others: object) -> CypherParameters:
@@ -89,18 +84,14 @@ class Neo4jGraph:
         return self.wait(self.tx.table(statement, columns, **values))
 
 
-def _storable(ids: Sequence[str]) -> list[str]:
-    return sorted({id for id in ids if storable(id)})
-
-
-async def revisions(tx: Transaction, filter: CypherFilter, facts: Sequence[FactId]) -> list[RevisionEdge]:
+async def revisions(tx: Transaction, filter: CypherFilter, facts: Sequence[int]) -> list[RevisionEdge]:
     """Return the links by which facts replace or outdate others, with an end given and both ends in the scope."""
-    values = filter.parameters(ids=_storable(facts))
+    values = filter.parameters(seqs=list(facts))
     rows = await tx.table(
-        f"UNWIND $ids AS id MATCH (:Fact {{bank: $bank, id: id}})-[r:{_REVISIONS}]-() "
+        f"UNWIND $seqs AS seq MATCH (:Fact {{bank: $bank, seq: seq}})-[r:{_REVISIONS}]-() "
         "WITH DISTINCT r WITH r, startNode(r) AS n, endNode(r) AS o "
         f"WHERE {filter.facts(values, 'n')} AND {filter.facts(values, 'o')} WITH r, n, o ORDER BY n.seq, o.seq",
-        f"n.id, o.id, type(r), r.weight, n.tokens, o.tokens, {micros('n.mentioned_at')}",
+        f"n.seq, o.seq, type(r), r.weight, n.tokens, o.tokens, {micros('n.mentioned_at')}",
         **values,
     )
     return [

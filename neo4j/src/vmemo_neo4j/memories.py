@@ -10,7 +10,7 @@ from typing import Final
 from vmemo.errors import InvalidInput
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, FactId, Link, Merge, MessageId
 from vmemo.models.changes import AddedSource, Changes, EntityMention, MergeRecord, NewFact
-from vmemo.stores.values import UNPROCESSED, instant, missing_reference
+from vmemo.stores.values import UNPROCESSED, dump, instant, missing_reference
 from vmemo.text.names.compare import folded_names
 from vmemo_neo4j import banks, index
 from vmemo_neo4j.connection import Transaction
@@ -216,7 +216,7 @@ async def save_links(tx: Transaction, bank: str, new: Sequence[Link]) -> None:
 
 
 async def update_facts(tx: Transaction, bank: str, changes: Changes) -> None:
-    """Close, reopen, connect, pin and expire stored facts."""
+    """Close, reopen, connect, pin and expire stored facts, and set their claims."""
     new: dict[FactId, Properties] = defaultdict(dict)
     for closure in changes.closures:
         ends = {"invalid_at": closure.invalid_at, "expired_at": closure.expired_at}
@@ -229,6 +229,8 @@ async def update_facts(tx: Transaction, bank: str, changes: Changes) -> None:
         new[fact] |= {"invalid_at": None, "expired_at": None}
     for fact, replaced in changes.rewired.items():
         new[fact]["supersedes"] = replaced
+    for fact, claims in changes.claims.items():
+        new[fact]["claims"] = dump(claims) if claims else None
     for fact, pinned in changes.pinned.items():
         new[fact]["pinned"] = pinned or None
     for fact, time in changes.expiries.items():

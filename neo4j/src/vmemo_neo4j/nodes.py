@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from vmemo.models import Bank, BankId, Entity, Episode, EpisodeId, Fact, Mention, Message, Profile
-from vmemo.stores.values import dump, instant, metadata_of, micros as micros_of
+from vmemo.stores.values import claims_of, dump, instant, metadata_of, micros as micros_of
 
 Properties = dict[str, object]
 Cells = Sequence[Any]
@@ -49,6 +49,8 @@ class Stored(NamedTuple):
                 values[name] = list(values[name])
             elif name == "metadata":
                 values |= {name: dump(values[name]), "metadata_items": metadata_items(values[name])}
+            elif name == "claims":
+                values[name] = dump(values[name]) if values[name] else None
             elif name in FLAGS:
                 values[name] = values[name] or None
         return values
@@ -94,7 +96,7 @@ ENTITY: Final = Stored(("id", "name", "type", "aliases", "not_aliases"), ("first
 FACT: Final = Stored(
     (
         *("id", "network", "text", "tokens", "context", "confidence", "importance", "access_count", "supersedes"),
-        *("tags", "metadata", "engine", "instruction", "pinned", "reason"),
+        *("claims", "tags", "metadata", "engine", "instruction", "pinned", "reason"),
     ),
     (
         *("occurred_start", "occurred_end", "mentioned_at", "valid_at", "invalid_at", "recorded_at"),
@@ -178,6 +180,7 @@ def fact_of(cells: Cells, bank: BankId, embedding: tuple[float, ...] | None = No
         {
             **fields,
             "bank": bank,
+            "claims": claims_of(fields["claims"] or "[]"),
             "instruction": fields["instruction"] is True,
             "pinned": fields["pinned"] is True,
             "entities": tuple(_mention(*cells) for _, *cells in sorted(referred["MENTIONS"], key=itemgetter(0))),

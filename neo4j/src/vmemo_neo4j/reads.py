@@ -181,10 +181,6 @@ def _fact_query(bank: str, wanted: FactSelect) -> CypherSelect:
         query.require("f.instruction = true")
     if wanted.pinned:
         query.require("f.pinned = true")
-    if wanted.formed:
-        query.require(
-            "f.network = 'opinion' AND (NOT EXISTS { (f)-[:IN_EPISODE]->() } OR EXISTS { (f)-[:BASED_ON]->() })"
-        )
     if wanted.current:
         query.require(CURRENT, now=utc_now())
     if wanted.closed:

@@ -12,9 +12,10 @@ Nodes::
                       state, attempts, error, failed_at, expires_at
     Episode           title, narrative, started_at, ended_at, previous, recorded_at
     Fact              network, text, tokens, context, occurred_start, occurred_end, mentioned_at, valid_at, invalid_at,
-                      recorded_at, expired_at, confidence, importance, access_count, supersedes, tags, metadata, engine,
-                      metadata_items, instruction, pinned, reason, expires_at, embedding, token_vectors, token_width,
-                      words; began and ended, the occurrence in microseconds since 1970 with its open ends filled in
+                      recorded_at, expired_at, confidence, importance, access_count, supersedes, claims, tags, metadata,
+                      metadata_items, engine, instruction, pinned, reason, expires_at, embedding, token_vectors,
+                      token_width, words; began and ended, the occurrence in microseconds since 1970 with its open ends
+                      filled in
     Entity            name, type, aliases, not_aliases, first_seen, last_seen
     EntityName        name: a folded name or alias, by which the words of a query find entities
     ConfidenceChange  stance, before, after, evidence (ids of facts), reason, at

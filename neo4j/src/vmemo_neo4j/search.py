@@ -14,11 +14,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from vmemo.models import BankId, EpisodeId, FactId, Mention, MessageId
+from vmemo.models import BankId, FactId, Mention, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    FactOutline,
     Ranking,
     RevisionEdge,
     Scope,
@@ -42,7 +41,7 @@ from vmemo.stores.search import (
 )
 from vmemo.stores.sql.fact_rows import mentions_in
 from vmemo.stores.sqlite.index.vectors import SAMPLE
-from vmemo.stores.values import decode_tokens, instant, micros as micros_of, storable
+from vmemo.stores.values import decode_tokens, micros as micros_of, storable
 from vmemo.text.tokens import query_terms
 from vmemo_neo4j import graph, reads
 from vmemo_neo4j.banks import FIND, header_of
@@ -59,11 +58,6 @@ _OPENED: Final = (
     f"{FIND} RETURN b {{.key, .revision, .dimension, .embedder, .last_seq, .vector_index}} AS bank, "
     "[coalesce(b.fact_count, 0), coalesce(b.fact_terms, 0)] AS facts, "
     "[coalesce(b.message_count, 0), coalesce(b.message_terms, 0)] AS messages"
-)
-_FACTS_BY_ID: Final = "UNWIND $ids AS id MATCH (f:Fact {bank: $bank, id: id})"
-_OUTLINE: Final = (
-    f"id, f.network, f.tokens, f.engine, f.importance, {micros('f.mentioned_at')}, f.supersedes, "
-    "EXISTS { (f)-[:BASED_ON]->() }, [(f)-[:IN_EPISODE]->(p) | [p.seq, p.id]]"
 )
 
 
@@ -111,8 +105,7 @@ class Neo4jBankSearch(BankSearch):
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         found = nearest_rows(self._tx, self._filter(scope), vector[None], self._vector_index, limit=limit, floor=floor)
         [rows] = self._wait(found)
-        self._edges.remember_nearest(scope, vector, {seq: (FactId(id), tokens) for id, _, tokens, seq in rows})
-        return Ranking.of(_hits(rows[:limit]), self._baseline(vector))
+        return Ranking.of([(row[0], row[1], row[2], row[3]) for row in rows[:limit]], self._baseline(vector))
 
     def _baseline(self, vector: Vector) -> float:
         """Return the cosine of unrelated facts: two deviations under the mean of an even sample."""
@@ -142,7 +135,7 @@ class Neo4jBankSearch(BankSearch):
         if not accepts_messages(scope):
             return Ranking()
         index = _WordIndex(self, "message", self._messages, self._filter(scope))
-        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit, sign=-1)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         filter, start, end = self._filter(scope), query.during.start, query.during.end
@@ -165,80 +158,85 @@ class Neo4jBankSearch(BankSearch):
             f"WITH f, cosine, {away} AS away "
             "WITH f, cosine * (1 - $penalty * CASE WHEN away < 1 THEN away ELSE 1 END) AS score "
             "ORDER BY score DESC, f.seq LIMIT $limit",
-            "f.id, score, f.tokens",
+            f"f.seq, f.tokens, {micros('f.mentioned_at')}, score",
             **values,
         )
-        return Ranking.of(_hits(rows), self._baseline(query.vector))
+        return Ranking.of([(row[0], row[1], row[2], row[3]) for row in rows], self._baseline(query.vector))
 
     def table(self, statement: str, columns: str, **parameters: object) -> list[list[Any]]:
         """Run a statement and return the columns of its rows."""
         return self._wait(self._tx.table(statement, columns, **parameters))
 
-    def named_entities(self, text: str) -> list[Mention]:
-        def find(names: AbstractSet[str]) -> list[list[str]]:
+    def named_entities(self, text: str) -> dict[int, Mention]:
+        def find(names: AbstractSet[str]) -> list[list[Any]]:
             return self.table(
                 "UNWIND $names AS name MATCH (n:EntityName {bank: $bank, name: name})<-[:KNOWN_AS]-(e:Entity) "
                 "WITH name, e ORDER BY name, e.seq",
-                "name, e.id, e.name, e.type",
+                "name, e.seq, e.id, e.name, e.type",
                 bank=self._bank,
                 names=sorted(name for name in names if storable(name)),
             )
 
         return mentions_in(text, find)
 
-    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+    def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         filter = self._filter(scope)
         values = filter.parameters(limit=limit)
         rows = self.table(
             f"MATCH (f:Fact {{bank: $bank, instruction: true}}) WHERE {filter.facts(values)} "
             "WITH f ORDER BY f.mentioned_at DESC, f.seq DESC LIMIT $limit",
-            "f.id",
+            "f.seq",
             **values,
         )
-        return [FactId(id) for (id,) in rows]
+        return [seq for (seq,) in rows]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         self.prepare(query.scope, query.space)
         return self._edges.find(Neo4jGraph(self._tx, self._filter(query.scope), self._wait), query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-        rows = self._by_id("id, f.token_width, f.token_vectors", facts)
-        stored = {FactId(id): (width, packed) for id, width, packed in rows if packed is not None}
-        return decode_tokens([stored.get(id) for id in facts])
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+        rows = self._by_number("Fact", "n.token_width, n.token_vectors", facts)
+        stored = {seq: (width, packed) for seq, width, packed in rows if packed is not None}
+        return decode_tokens([stored.get(fact) for fact in facts])
 
-    def _by_id(self, columns: str, ids: Sequence[FactId]) -> list[list[Any]]:
-        return self.table(_FACTS_BY_ID, columns, bank=self._bank, ids=[id for id in ids if storable(id)])
+    def _by_number(self, label: str, columns: str, numbers: Sequence[int]) -> list[list[Any]]:
+        statement = f"UNWIND $seqs AS seq MATCH (n:{label} {{bank: $bank, seq: seq}})"
+        return self.table(statement, f"seq, {columns}", bank=self._bank, seqs=list(numbers)) if numbers else []
 
-    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         return self._wait(graph.revisions(self._tx, self._filter(scope), facts))
 
-    def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
-        found = {row[0]: _outline(row) for row in self._by_id(_OUTLINE, facts)}
-        return [found[id] for id in facts if id in found]
+    def load(self, numbers: Sequence[int]) -> Loaded:
+        ids = self.ids(numbers)
+        facts = [FactId(ids[number]) for number in numbers if number > 0 and number in ids]
+        messages = [MessageId(ids[number]) for number in numbers if number < 0 and number in ids]
+        return self._wait(self._load(facts, messages, {id: number for number, id in ids.items()}))
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        return self._wait(self._load(facts, messages))
-
-    async def _load(self, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+    async def _load(self, facts: Sequence[FactId], messages: Sequence[MessageId], numbers: Mapping[str, int]) -> Loaded:
         tx, bank = self._tx, self._bank
         rows = await reads.by_ids(tx, bank, "f:Fact", FACT_COLUMNS, facts) if facts else []
         said = await reads.messages_of(tx, bank, MessageSelect(ids=messages)) if messages else []
+        found = [fact_of(row, self._name) for row in rows]
         return Loaded(
-            facts=[fact_of(row, self._name) for row in rows],
-            messages=said,
+            facts={numbers[fact.id]: fact for fact in found},
+            messages={numbers[message.id]: message for message in said},
             titles={id: title for row in rows for id, title in titles_of(row).items()},
         )
 
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        facts = self._by_number("Fact", "n.id", [number for number in numbers if number > 0])
+        said = self._by_number("Message", "n.id", [-number for number in numbers if number < 0])
+        return {**dict(map(tuple, facts)), **{-seq: id for seq, id in said}}
 
-def _outline(row: Cells) -> FactOutline:
-    id, network, tokens, engine, importance, mentioned_at, supersedes, has_basis, episodes = row
-    first = tuple(EpisodeId(id) for _, id in sorted(episodes)[:1])
-    mentioned = instant(mentioned_at)
-    return FactOutline(FactId(id), network, tokens, engine, importance, mentioned, supersedes, has_basis, first)
+    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
+        ids = [id for id in facts if storable(id)]
+        rows = self.table(
+            "UNWIND $ids AS id MATCH (f:Fact {bank: $bank, id: id})", "id, f.seq", bank=self._bank, ids=ids
+        )
+        return {FactId(id): seq for id, seq in rows}
 
-
-def _hits(rows: Sequence[Cells]) -> list[Scored]:
-    return [Scored(id, score, tokens) for id, score, tokens, *_ in rows]
+    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
+        return dict(map(tuple, self._by_number("Entity", "n.name", entities)))
 
 
 async def neighbours(tx: Transaction, bank: str, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
@@ -247,13 +245,13 @@ async def neighbours(tx: Transaction, bank: str, vectors: Vectors, *, limit: int
     current = await CypherFilter.of(tx, bank, Scope(bank=BankId("")))
     index = None if row is None else row["index"]
     found = await nearest_rows(tx, current, vectors, index, limit=limit, floor=floor)
-    return [_hits(rows[:limit]) for rows in found]
+    return [[Scored(id, score) for _, _, _, score, id in rows[:limit]] for rows in found]
 
 
 async def nearest_rows(
     tx: Transaction, filter: CypherFilter, vectors: Vectors, index: str | None, *, limit: int, floor: float
 ) -> list[list[Cells]]:
-    """Return for each vector id, cosine, tokens and number of at least the best `limit` facts of a scope, best first.
+    """Return for each vector number, tokens, time, cosine and id of at least the best `limit` facts of a scope.
 
     The index is used if enough of its facts pass; otherwise all facts are compared, each of which is read once.
     """
@@ -264,7 +262,8 @@ async def nearest_rows(
             "UNWIND range(0, size($vectors) - 1) AS place CALL (place) { "
             "CALL db.index.vector.queryNodes($index, $length, $vectors[place]) YIELD node AS f, score "
             f"WITH f, 2 * score - 1 AS score, {filter.facts(values)} AS passes ORDER BY score DESC, f.seq RETURN "
-            "collect(CASE WHEN passes AND score >= $floor THEN [f.id, score, f.tokens, f.seq] END) AS hits, "
+            f"collect(CASE WHEN passes AND score >= $floor "
+            f"THEN [f.seq, f.tokens, {micros('f.mentioned_at')}, score, f.id] END) AS hits, "
             "min(score) AS least }",
             "place, hits, least",
             **values,
@@ -280,7 +279,7 @@ async def nearest_rows(
             "WITH place, f, 2 * vector.similarity.cosine(embedding, $vectors[place]) - 1 AS score "
             "WHERE score >= $floor WITH place, f, score ORDER BY score DESC, f.seq "
             "WITH place, collect([f, score])[..$limit] AS best",
-            "place, [hit IN best | [hit[0].id, hit[1], hit[0].tokens, hit[0].seq]]",
+            f"place, [hit IN best | [hit[0].seq, hit[0].tokens, {micros('hit[0].mentioned_at')}, hit[1], hit[0].id]]",
             **values,
         )
         found |= {unsure[place]: hits for place, hits in rows}
@@ -329,13 +328,14 @@ class _WordIndex:
         lengths = np.array([length(words) for _, words in rows], np.int64)
         return IndexedTexts(np.array([seq for seq, _ in rows], np.int64), lengths, keys_of(words for _, words in rows))
 
-    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[int, int]]:
         values = self.filter.parameters(seqs=seqs)
         if self.kind == "fact":
-            match, columns = f"(f:Fact {{bank: $bank, seq: seq}}) WHERE {self.filter.facts(values)}", "f.id, f.tokens"
+            match = f"(f:Fact {{bank: $bank, seq: seq}}) WHERE {self.filter.facts(values)}"
+            columns = f"f.tokens, {micros('f.mentioned_at')}"
         else:
             # The tokens of messages are estimated here; recall counts the few it keeps.
             match = f"(m:Message {{bank: $bank, seq: seq}}) WHERE {self.filter.messages(values)}"
-            columns = "m.id, size(m.content) / 4 + 1"
+            columns = f"size(m.content) / 4 + 1, {micros('m.timestamp')}"
         rows = self.search.table(f"UNWIND $seqs AS seq MATCH {match}", f"seq, {columns}", **values)
-        return {seq: (FactId(id), tokens) for seq, id, tokens in rows}
+        return {seq: (tokens, time) for seq, tokens, time in rows}

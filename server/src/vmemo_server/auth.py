@@ -143,7 +143,7 @@ class Principal:
         Raise NotFound if the bank does not exist, unless `create` is set: the verb then creates it.
         """
         self.require(permission, bank)
-        opened = memory.bank(bank).on_behalf_of(self.name)
+        opened = memory.bank(bank)
         if not create and not await opened.exists():
             raise NotFound(f"There is no bank {bank!r:.80} here.")
         return opened
@@ -155,7 +155,7 @@ class Principal:
         """
         self.require("read", bank)
         if memory.bank(bank).is_open:
-            return memory.bank(bank).on_behalf_of(self.name).without_creation()
+            return memory.bank(bank).without_creation()
         return await self.open_bank(memory, bank, "read")
 
     def readable(self, banks: Iterable[str]) -> list[str]:

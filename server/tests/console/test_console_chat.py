@@ -10,7 +10,8 @@ from console_client import signed_in
 from live_server import live_server
 from vmemo import Memory
 from vmemo.sync import portal
-from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 QUESTION = "What pet has Ana, and is it a good one?"
 EVENT_STREAM = {"Accept": "text/event-stream"}

@@ -8,6 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from console_client import BANK, ConsoleClient
 from live_server import LiveServer, live_server
@@ -165,6 +166,10 @@ def test_entities_and_graph_show_every_entity(reader: ConsoleClient, memory: Mem
     assert len(facts) == maya.mentions
     assert "around <bdi>Maya" in reader.get("/graph", focus=maya.id)
     assert "Maya" in reader.get(f"/entities/{maya.id}")
+    relation: JsonValue = {"subject": "Priya", "verb": "manages", "object": "Maya"}
+    line = Message(content="Priya has managed Maya since the spring.", speaker="Maya", metadata={"relation": relation})
+    portal.run(memory.retain([line]))
+    assert "Relations Priya manages Maya" in plain(reader.get(f"/entities/{maya.id}"))
 
 
 def test_opinion_shows_every_change_with_its_evidence(reader: ConsoleClient, memory: Memory) -> None:

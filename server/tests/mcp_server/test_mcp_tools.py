@@ -22,7 +22,7 @@ from vmemo_server.auth import Principal
 from vmemo_server.mcp.render import NOTICE
 from vmemo_server.mcp.tools import TOOLS
 
-CONNECTIONS = [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+CONNECTIONS = [("stdio", "auto"), ("http", "auto"), ("http", "legacy")]
 QUOTE_MEMORY = {"recall", "edit_memory", "context", "reflect", "why", "browse", "status", "set_profile"}
 WRITE = {"retain", "edit_memory", "forget", "delete_bank", "set_profile"}
 NOT_IDEMPOTENT = {"retain", "reflect", "edit_memory"}

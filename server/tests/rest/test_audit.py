@@ -16,7 +16,7 @@ from max_wait import MAX_WAIT
 from vmemo.models import Message
 from vmemo.ports import LLMRequest
 from vmemo.providers import LocalExtractor
-from vmemo.testing import FakeLLM
+from vmemo_conformance.fake_llm import FakeLLM
 
 EITHER = {"Accept": "application/json, text/event-stream"}
 HINDSIGHT = {"items": [{"content": "I have a grey cat."}]}

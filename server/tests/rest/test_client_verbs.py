@@ -15,12 +15,13 @@ from vmemo import Disposition, Interval, InvalidInput, LLMFailed, Memory, Messag
 from vmemo.client import Client
 from vmemo.errors import VmemoError
 from vmemo.models import FactId, MessageId
-from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 LOCAL_ONLY = {
     *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
     *("replace_messages", "import_from", "preview_forget"),
-    *("limit_requests", "on_behalf_of", "without_creation"),
+    *("limit_requests", "without_creation"),
 }
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}

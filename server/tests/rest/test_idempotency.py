@@ -14,7 +14,8 @@ from live_server import LiveServer, live_server
 from max_wait import MAX_WAIT
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
+from vmemo.testing import HashEmbedder
+from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 RETAIN = {"messages": [{"content": "I have a grey cat."}]}
 KEY, OTHER_KEY = {"Idempotency-Key": "once"}, {"Idempotency-Key": "another"}

@@ -17,11 +17,12 @@ from process import environment, launched
 from pydantic import JsonValue
 from typer.testing import CliRunner
 
+from live_server import live_server
 from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.cli.app import app
 from vmemo.sync import portal
-from vmemo.testing import ReceivedRequest
+from vmemo_conformance.fake_llm import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_server.launch import ServerLauncher
 from vmemo_server.state import ServerState
@@ -106,19 +107,17 @@ def test_limits_of_the_command_line_reach_the_server(tmp_path: Path, monkeypatch
 
 
 def test_public_address_requires_a_key(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "vmemo", "serve", "--host", "0.0.0.0", "--port", "0", "--db", "a.db"]
-    refused = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=MAX_WAIT, check=False
-    )
-    assert refused.returncode == 1
-    assert "vmemo keys create" in refused.stderr
+    arguments = ["serve", "--host", "0.0.0.0", "--port", "0", "--db", str(tmp_path / "a.db")]
+    refused = CliRunner().invoke(app, arguments, env={"VMEMO_ADMIN_KEY": None})
+    assert refused.exit_code == 1
+    assert "vmemo keys create" in refused.output
 
 
-def test_first_key_is_required_at_once_by_a_running_server(tmp_path: Path) -> None:
-    with launched(["serve", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server:
+def test_first_key_is_required_at_once_by_a_running_server(database: str) -> None:
+    with live_server(database) as server:
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 200
-        with Memory(f"sqlite:///{tmp_path / 'a.db'}") as memory:
+        with Memory(database) as memory:
             secret = portal.run(ServerState(memory.store).create_key("agent"))[1]
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 401
@@ -126,8 +125,7 @@ def test_first_key_is_required_at_once_by_a_running_server(tmp_path: Path) -> No
             assert client.get("/v1/banks").status_code == 200
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
-def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal.Signals) -> None:
+def test_running_retain_is_answered_before_shutdown(tmp_path: Path) -> None:
     called, proceed, responses = Event(), Event(), list[httpx2.Response]()
 
     def unusable(received: ReceivedRequest) -> JsonValue:
@@ -141,7 +139,7 @@ def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal
             sender = Thread(target=lambda: responses.append(retain(client, "Ana plays the cello.")))
             sender.start()
             assert called.wait(MAX_WAIT)
-            server.process.send_signal(sign)
+            server.process.send_signal(signal.SIGTERM)
             proceed.set()
             assert server.process.wait(MAX_WAIT) == 0
             sender.join(MAX_WAIT)

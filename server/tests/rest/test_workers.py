@@ -57,7 +57,7 @@ def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp
     with launched(arguments, tmp_path, VMEMO_ADMIN_KEY=ADMIN) as server:
         authorized = {"Authorization": f"Bearer {ADMIN}"}
         with connect(server, **authorized) as client:
-            sent = client.post("/v1/banks/a/messages", json={"messages": [{"content": "Ana plays the cello."}]})
+            sent = client.post("/v1/banks/a/messages", json={"messages": [{"content": "Ana"}], "infer": False})
             assert sent.status_code == 200
         with connect(server) as client:
             form = {"key": ADMIN, "csrf_token": form_token(client)}
@@ -65,13 +65,17 @@ def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp
             cookies = dict(client.cookies)
         for _ in range(8):
             with connect(server, **authorized) as client:
-                assert client.post("/v1/banks/a/recall", json={"query": "Ana"}).json()["hits"]
+                assert client.get("/v1/banks/a").json()["messages"] == 1
             with connect(server) as client:
                 client.cookies.update(cookies)
                 assert client.get("/console").status_code == 200
         with connect(server, **authorized) as client:
             lines = client.get("/metrics").text.splitlines()
-        (counted,) = [line for line in lines if line.startswith("vmemo_requests_total") and "/recall" in line]
+        (counted,) = [
+            line
+            for line in lines
+            if line.startswith("vmemo_requests_total") and 'method="GET",route="/v1/banks/{bank}"' in line
+        ]
         assert counted.endswith(" 8.0")
         first = workers_of(server)
         os.kill(min(first), signal.SIGKILL)

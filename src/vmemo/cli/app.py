@@ -25,6 +25,9 @@ OTHERS = {
     "mcp": ("vmemo[mcp]", "Serve a bank to an agent as an MCP server on stdin and stdout."),
     "keys": ("vmemo[server]", "Create, list and revoke the API keys of a server."),
     "benchmark": ("vmemo-bench", "Measure retrieval quality, question answering, speed and cost."),
+    "install": ("vmemo[agents]", "Add memory to a coding agent: hooks and an MCP server in its configuration."),
+    "uninstall": ("vmemo[agents]", "Remove what `vmemo install` added to a coding agent."),
+    "code": ("vmemo[agents]", "Recall what was said about a repository, and run the server of hooks."),
 }
 """Commands of other distributions: what installs each, and its help."""
 _GROUPS = (bank, entity, fact, webhook)

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import typer
@@ -15,15 +16,17 @@ from rich.text import Text
 
 from vmemo.cli.command import Output, command
 from vmemo.cli.options import DatabaseWithModels
-from vmemo.cli.output import counted, one_line, size, timestamp
+from vmemo.cli.output import one_line, size, timestamp
 from vmemo.cli.target import Target
 from vmemo.errors import VmemoError
 from vmemo.models import Bank, BankId
-from vmemo.models.records import reembed_command
+from vmemo.models.records import counted, reembed_command
 from vmemo.models.results import Backlog, Status
-from vmemo.ports import LLM, Context, Embedder, LLMRequest, ReplicatedStore
+from vmemo.ports import LLM, Closable, Context, Embedder, LLMRequest, ReplicatedStore
 from vmemo.stores.sqlite.connection import leftovers
 
+CHECKS = "vmemo.checks"
+"""Entry point group: functions of other distributions that return further checks."""
 State = Literal["ok", "warn", "fail"]
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 _ASK = LLMRequest(
@@ -52,13 +55,6 @@ class _Checkable(Protocol):
     async def scrub(self, *, patient: bool = False) -> bool: ...
 
 
-@runtime_checkable
-class _Closable(Protocol):
-    """A model that holds connections."""
-
-    async def close(self) -> None: ...
-
-
 @command(
     "vmemo doctor",
     "vmemo doctor --db team.db --json",
@@ -76,6 +72,7 @@ def doctor(
 ) -> Output:
     """Check the installation, the engine and the database; complete an interrupted forget."""
     checks = asyncio.run(_checks(target, llm_check=llm_check, embedder_check=embedder_check))
+    checks += [check for point in entry_points(group=CHECKS) for check in point.load()()]
     sound = all(check.state != "fail" for check in checks)
     listed = [{"check": check.name, "state": check.state, "detail": check.detail} for check in checks]
     lines = [
@@ -109,7 +106,7 @@ async def _embeds(name: str, embedder: Embedder, success: str) -> Check:
     except VmemoError as error:
         return Check(name, "fail", str(error))
     finally:
-        if isinstance(embedder, _Closable):
+        if isinstance(embedder, Closable):
             await embedder.close()
     return Check(name, "ok", f"{embedder.name} {success}, {vectors.shape[1]} dimensions")
 
@@ -142,7 +139,7 @@ async def _model_answers(llm: LLM) -> Check:
     except VmemoError as error:
         return Check("llm", "fail", str(error))
     finally:
-        if isinstance(llm, _Closable):
+        if isinstance(llm, Closable):
             await llm.close()
     spent = f"{counted(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
     return Check("llm", "ok", f"{llm.name} answers ({spent})")

@@ -129,8 +129,9 @@ def tree(chain: Provenance) -> Tree:
         root.add(said.append(f"{one_line(message.voice)}: {one_line(message.content)}"))
     for behind in chain.basis:
         root.add(tree(behind))
-    for move in chain.confidence_changes:
-        step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {one_line(move.reason)}"
+    for change in chain.confidence_changes:
+        confidence = f"{change.before:.2f} → {change.after:.2f}"
+        step = f"{change.stance} on {day(change.at)}, {confidence}: {one_line(change.reason)}"
         root.add(Text(step, style="magenta"))
     judged = {found.fact: f", revision model {found.probability:.2f}" for found in chain.newer}
     for newer in chain.superseded_by:
@@ -154,8 +155,8 @@ def opinions(
 ) -> Output:
     """List current opinions with their confidence, or the confidence history of one."""
     if why is not None:
-        opinion, moves = run(target, lambda memory: _history(memory, why), embeds=False)
-        return Output({"opinion": opinion, "moves": moves}, _trajectory(opinion, moves))
+        opinion, changes = run(target, lambda memory: _history(memory, why), embeds=False)
+        return Output({"opinion": opinion, "confidence_changes": changes}, _trajectory(opinion, changes))
     held = run(target, lambda memory: memory.opinions(), embeds=False)
     rows = table("confidence>", "formed", "opinion and id")
     for opinion in held:
@@ -170,14 +171,14 @@ async def _history(memory: Memory, id: str) -> tuple[Fact, list[ConfidenceChange
     return opinion, await memory.trajectory(id)
 
 
-def _trajectory(opinion: Fact, moves: Sequence[ConfidenceChange]) -> RenderableType:
+def _trajectory(opinion: Fact, changes: Sequence[ConfidenceChange]) -> RenderableType:
     head = Text.assemble((one_line(opinion.text), "bold"), f"\nconfidence {opinion.confidence or 0:.2f}, {opinion.id}")
-    if not moves:
+    if not changes:
         return Group(head, "Its confidence has not changed.")
     rows = table("when", "stance", "confidence>", "reason and evidence")
-    for move in moves:
-        reason = Text.assemble(one_line(move.reason), *(("\n" + id, "dim") for id in move.evidence))
-        rows.add_row(day(move.at), move.stance, f"{move.before:.2f} → {move.after:.2f}", reason)
+    for change in changes:
+        reason = Text.assemble(one_line(change.reason), *(("\n" + id, "dim") for id in change.evidence))
+        rows.add_row(day(change.at), change.stance, f"{change.before:.2f} → {change.after:.2f}", reason)
     return Group(head, rows)
 
 

@@ -88,7 +88,7 @@ EmbedderName = Annotated[
         "--embedder",
         envvar="VMEMO_EMBEDDER",
         metavar="NAME",
-        help="The embedder, such as small, openai:text-embedding-3-small, ollama:nomic-embed-text or "
+        help="The embedder, such as deep, openai:text-embedding-3-small, ollama:nomic-embed-text or "
         "http://host:8000/v1#name. Default: the packaged one.",
         rich_help_panel=_COMMON_PANEL,
     ),

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from vmemo.errors import VmemoError
 from vmemo.models import Fact, Hit, Interval
+from vmemo.models.records import counted
 from vmemo.models.results import Backlog, Spending, Status
 from vmemo.text.temporal import format_interval
 
@@ -68,10 +69,6 @@ def one_line(text: str, most: int = 400) -> str:
     """Return plain text on one line, truncated to `most` characters."""
     line = " ".join(plain(text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def day(at: datetime) -> str:

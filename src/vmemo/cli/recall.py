@@ -18,14 +18,19 @@ from rich.text import Text
 from vmemo import Answer, Hit, Memory, MemoryLookup, Recalled, Retracted, TextDelta
 from vmemo.cli.command import Output, command
 from vmemo.cli.options import AsJson, Budgeted, Filters, OnBank, WithEmbedder, WithModels, parse_budget, time_option
-from vmemo.cli.output import counted, marked_hit, one_line, plain, print_json, stderr, table, when
+from vmemo.cli.output import marked_hit, one_line, plain, print_json, stderr, table, when
 from vmemo.cli.target import run
 from vmemo.models.recalled import Explanation
+from vmemo.models.records import counted
 from vmemo.models.requests import RecallOptions, ReflectOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
 """Facts that are shown by default."""
+Precise = Annotated[bool, typer.Option("--precise", help="Return the fewest facts that suffice.")]
+MinAnswerable = Annotated[
+    float, typer.Option(min=0, max=1, help="Return nothing if the facts hold the answer with a lower probability.")
+]
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 
 
@@ -46,6 +51,8 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     show_all: Annotated[bool, typer.Option("--all", help="Show all facts that were found.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the result formatted for an LLM prompt.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each fact was found.")] = False,
+    precise: Precise = False,
+    min_answerable: MinAnswerable = 0.0,
     now: Annotated[
         datetime | None, time_option('The reference time for "last week" etc. Default: now.', "--now")
     ] = None,
@@ -54,7 +61,13 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     filters: Filters,
 ) -> Output:
     """Find the facts most relevant to a question."""
-    options: RecallOptions = {**filters, "explain": explain, "now": now}
+    options: RecallOptions = {
+        **filters,
+        "explain": explain,
+        "now": now,
+        "precise": precise,
+        "min_answerable": min_answerable or 0.0,
+    }
     explored = parse_budget(budget)
     if show_all and limit is not None:
         raise typer.BadParameter("--all and --limit cannot be combined.", param_hint="--all")
@@ -133,7 +146,8 @@ def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
 
 def summary(found: Recalled) -> str:
     milliseconds = found.timings.get("total", 0.0)
-    return f"{counted(len(found.hits), 'fact')}, {counted(found.tokens, 'token')}, {milliseconds:.0f} ms"
+    holds = "" if found.answerable is None else f", answerable {found.answerable:.2f}"
+    return f"{counted(len(found.hits), 'fact')}, {counted(found.tokens, 'token')}{holds}, {milliseconds:.0f} ms"
 
 
 @command(
@@ -148,11 +162,20 @@ def context(
         typer.Option(metavar="NAME", help="The user whose profile and instructions are meant. Default: the only one."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the whole text.")] = 2048,
+    precise: Annotated[
+        bool, typer.Option("--precise/--fill", help="Show the fewest relevant facts that suffice, or fill the budget.")
+    ] = True,
+    now: Annotated[datetime | None, time_option("The time of the query. Default: now.", "--now")] = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A conversation whose contexts begin with the same text.")
+    ] = None,
     *,
     target: OnBank,
 ) -> Output:
-    """Print memories as one block for a system prompt: profile, instructions, pinned, recent and relevant facts."""
-    found = run(target, lambda memory: memory.context(query, user, max_tokens))
+    """Print memories as one block for a system prompt: who the user is, instructions, constraints, relevant facts."""
+    found = run(
+        target, lambda memory: memory.context(query, user, max_tokens, now=now, precise=precise, session=session)
+    )
     return Output(found, found.text)
 
 
@@ -174,6 +197,8 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     ] = True,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = 8192,
     budget: Budgeted = "mid",
+    precise: Precise = False,
+    min_answerable: MinAnswerable = 0.0,
     now: Annotated[datetime | None, time_option("The date of the question. Default: now.", "--now")] = None,
     *,
     target: WithModels,
@@ -184,6 +209,8 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     options: ReflectOptions = {
         **filters,
         "now": now,
+        "precise": precise,
+        "min_answerable": min_answerable or 0.0,
         "max_lookups": max_lookups,
         "opinions": opinions,
         "max_tokens": max_tokens,
@@ -223,8 +250,8 @@ async def _streamed(memory: Memory, query: str, options: ReflectOptions) -> Answ
     answer: Answer | None = None
     async for event in memory.reflect_stream(query, **options):
         match event:
-            case MemoryLookup(query=asked, found=found, tool=tool):
-                stderr().print(f"{tool}: {plain(asked)} ({found:,} new)", markup=False)
+            case MemoryLookup(query=lookup, found=found, tool=tool):
+                stderr().print(f"{tool}: {plain(lookup)} ({found:,} new)", markup=False)
             case Retracted(reason=reason):
                 typer.echo("")
                 stderr().print(f"retracted: {plain(reason)}", markup=False)
@@ -243,8 +270,8 @@ def _print_details(answer: Answer) -> None:
         print_json(answer.data)
     for opinion in answer.formed:
         stderr().print(f"opinion formed ({opinion.confidence:.2f}): {plain(opinion.text)}", markup=False)
-    for move in answer.confidence_changes:
-        stderr().print(f"opinion changed ({move.before:.2f} to {move.after:.2f}): {move.opinion}", markup=False)
+    for change in answer.confidence_changes:
+        stderr().print(f"opinion changed ({change.before:.2f} to {change.after:.2f}): {change.opinion}", markup=False)
     if answer.usage.calls:
         used = answer.usage.input_tokens + answer.usage.output_tokens
         stderr().print(f"[dim]{counted(answer.usage.calls, 'call')}, {counted(used, 'token')}[/dim]")

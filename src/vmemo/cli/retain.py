@@ -16,14 +16,14 @@ from rich.text import Text
 from vmemo import Memory, Retained
 from vmemo.cli.command import Output, command
 from vmemo.cli.options import AsJson, WithModel, WithModels, Yes, parse_metadata, time_option
-from vmemo.cli.output import counted, one_line, stderr, with_progress
+from vmemo.cli.output import one_line, stderr, with_progress
 from vmemo.cli.target import run
 from vmemo.errors import InvalidInput
 from vmemo.models import Role
+from vmemo.models.records import counted
 from vmemo.models.requests import ChatMessage, MessageOptions
 from vmemo.models.results import Forgotten, Job
-from vmemo.transfer.importers.chats import chat_fields, chat_items
-from vmemo.transfer.importers.foreign import read_file
+from vmemo.transfer.foreign import chat_fields, chat_items, read_file
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""

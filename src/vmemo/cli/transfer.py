@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, cast
 
 import typer
 from rich.progress import TaskID
 
-from vmemo import MigrationProgress, MigrationReport, MovedBank, migrate as move, rekey as change_key
+from vmemo import Memory, MigrationProgress, MigrationReport, MovedBank, migrate as move, rekey as change_key
 from vmemo.cli.command import Output, command
 from vmemo.cli.options import AsJson, OnBank, OnDatabase, SomeBanks, WithEmbedder, WithModel
-from vmemo.cli.output import counted, one_line, progress, stderr
+from vmemo.cli.output import one_line, progress, stderr
 from vmemo.cli.retain import retained_text
 from vmemo.cli.target import Target, run
 from vmemo.errors import InvalidInput
+from vmemo.models.records import counted
 from vmemo.transfer.files import is_export
-from vmemo.transfer.importers.foreign import ForeignFormat
+from vmemo.transfer.foreign import ForeignFormat
 
-Origin = Literal["vmemo", ForeignFormat]
+IMPORTERS = "vmemo.importers"
+"""Entry point group: functions of other distributions that import a file or folder into a memory, by format."""
 _NEW_KEY = "VMEMO_NEW_ENCRYPTION_KEY"
 _PLURALS = {"entity": "entities", "spending": "spendings"}
 _STEPS = {"load": "loading", "verify": "verifying"}
@@ -48,17 +52,24 @@ def export(
     "vmemo import alice.jsonl --bank alice-restored --json",
     "vmemo import mem0.json --from mem0",
     "vmemo import chatgpt-export.zip --from chatgpt --bank me",
+    "vmemo import ~/.claude/projects/my-project --from claude-code --bank my-project",
     name="import",
 )
 def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            exists=True, dir_okay=False, readable=True, help="A file written by vmemo export or another product."
+            exists=True, readable=True, help="A file written by vmemo export or another product, or transcripts."
         ),
     ],
     origin: Annotated[
-        Origin | None, typer.Option("--from", help="The product that wrote the file; detected by default.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="PRODUCT",
+            help="The product that wrote the file: vmemo, mem0, zep, hindsight, chatgpt, claude or chat, detected by "
+            "default; with vmemo[agents] also claude-code, codex, cursor, gemini-cli or opencode.",
+        ),
     ] = None,
     *,
     target: WithModel,
@@ -70,7 +81,9 @@ def import_(
             count = run(replace(target, llm=None), lambda memory: memory.import_bank(file), requires="nothing")
             value = {"bank": target.bank, "file": str(file), "messages": count}
             return Output(value, f"{counted(count, 'message')} imported into bank {one_line(target.bank)!r}.")
-        retained = run(target, lambda memory: memory.import_from(file, origin), requires="nothing")
+        added = [point.load() for point in entry_points(group=IMPORTERS, name=origin or "")]
+        read = added[0] if added else partial(Memory.import_from, format=cast("ForeignFormat | None", origin))
+        retained = run(target, lambda memory: read(memory, file), requires="nothing")
     return Output(retained, retained_text(retained))
 
 

@@ -16,11 +16,12 @@ from rich.text import Text
 from vmemo import Memory
 from vmemo.cli.command import CommandGroup, Output, command
 from vmemo.cli.options import DatabaseWithModels, MaintainEvery, OnBank, SomeBanks
-from vmemo.cli.output import counted, log_line, one_line, table, timestamp
+from vmemo.cli.output import log_line, one_line, table, timestamp
 from vmemo.cli.target import Target, require_banks, run
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
 from vmemo.jobs.worker import RunResult
 from vmemo.models import utc_now
+from vmemo.models.records import counted
 from vmemo.models.requests import AddWebhookRequest
 from vmemo.models.results import Job
 from vmemo.settings import Settings

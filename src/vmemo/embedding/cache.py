@@ -7,17 +7,17 @@ import hashlib
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import EmbeddingFailed, StoreBusy, StoreError, VmemoError
-from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
-from vmemo.ports import Embedder, LearningEmbedder, TextKind, TokenEmbedder
+from vmemo.models.search import READING_TAGS, Encoding, Reading, TokenVectors, Vectors
+from vmemo.ports import Closable, Embedder, LearningEmbedder, TextKind, TokenEmbedder, gives_tokens
 
 MAX_TEXTS = 100
 """Texts in one call of the inner embedder, within the limits of hosted services."""
@@ -33,9 +33,9 @@ _INT8_ONE = 127.0
 """The signed byte that stands for 1."""
 _BUSY_SECONDS = 30.0
 """Time to wait for another process that writes to the same file."""
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS tokens (key BLOB PRIMARY KEY, width INTEGER NOT NULL, vectors BLOB NOT NULL)",
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS encodings (key BLOB PRIMARY KEY, vector BLOB NOT NULL, tokens BLOB, "
+    "token_width INTEGER, noise REAL, tags BLOB, spans BLOB)"
 )
 _T = TypeVar("_T")
 
@@ -59,37 +59,24 @@ class EmbeddingCache:
         self._lock = threading.Lock()
         self._opened: sqlite3.Connection | None = None
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Return the stored unit vectors by key; a damaged row counts as missing."""
-        found: dict[bytes, Vector] = {}
-        for key, packed in self._select("SELECT key, vector FROM vectors WHERE key IN", keys):
-            numbers = np.frombuffer(packed, "<f2").astype(np.float32) if len(packed) % 2 == 0 else np.zeros(0)
-            if np.isfinite(numbers).all() and numbers.any():
-                found[key] = (numbers / np.linalg.norm(numbers)).astype(np.float32)
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Encoding]:
+        """Return the stored encodings by key, with unit vectors; a damaged row counts as missing."""
+        found: dict[bytes, Encoding] = {}
+        for start in range(0, len(keys), _MAX_VARIABLES):
+            chunk = keys[start : start + _MAX_VARIABLES]
+            with self._connection() as connection:
+                places = ",".join("?" * len(chunk))
+                rows = connection.execute(f"SELECT * FROM encodings WHERE key IN ({places})", chunk).fetchall()
+            for key, *columns in rows:
+                with suppress(ValueError):
+                    found[key] = _unpacked(*columns)
         return found
 
-    def put_many(self, vectors: Mapping[bytes, Vector]) -> None:
-        """Store vectors by key in one transaction, replacing those that exist."""
-        rows = [(key, vector.astype("<f2").tobytes()) for key, vector in vectors.items()]
+    def put(self, encodings: Mapping[bytes, Encoding]) -> None:
+        """Store encodings by key in one transaction, replacing those that exist."""
+        rows = [(key, *_packed(encoding)) for key, encoding in encodings.items()]
         with self._connection() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)", rows)
-
-    def get_tokens(self, keys: Sequence[bytes]) -> dict[bytes, TokenVectors]:
-        """Return the stored token vectors by key; a damaged row counts as missing."""
-        return {
-            key: (np.frombuffer(packed, np.int8).astype(np.float32) / _INT8_ONE).reshape(-1, width)
-            for key, width, packed in self._select("SELECT key, width, vectors FROM tokens WHERE key IN", keys)
-            if width > 0 and len(packed) % width == 0
-        }
-
-    def put_tokens(self, tokens: Mapping[bytes, TokenVectors]) -> None:
-        """Store token vectors by key in one transaction, replacing those that exist."""
-        rows = [
-            (key, each.shape[1], np.rint(each * _INT8_ONE).clip(-_INT8_ONE, _INT8_ONE).astype(np.int8).tobytes())
-            for key, each in tokens.items()
-        ]
-        with self._connection() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO tokens (key, width, vectors) VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO encodings VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -97,12 +84,6 @@ class EmbeddingCache:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
-
-    def _select(self, statement: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(keys), _MAX_VARIABLES):
-            chunk = keys[start : start + _MAX_VARIABLES]
-            with self._connection() as connection:
-                yield from connection.execute(f"{statement} ({','.join('?' * len(chunk))})", chunk).fetchall()
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
@@ -126,12 +107,38 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA synchronous=NORMAL")
-        for statement in _TABLES:
-            connection.execute(statement)
+        connection.execute(_TABLE)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def _packed(encoding: Encoding) -> tuple[object, ...]:
+    vector, tokens, _, reading = encoding
+    packed = None if tokens is None else np.rint(tokens * _INT8_ONE).clip(-_INT8_ONE, _INT8_ONE).astype(np.int8)
+    return (
+        vector.astype("<f2").tobytes(),
+        *((None, None) if tokens is None or packed is None else (packed.tobytes(), tokens.shape[1])),
+        *((None,) * 3 if reading is None else (reading.noise, reading.tags.tobytes(), reading.spans.tobytes())),
+    )
+
+
+def _unpacked(
+    vector: bytes, tokens: bytes | None, width: int | None, noise: float | None, tags: bytes, spans: bytes
+) -> Encoding:
+    """Return the encoding of a row, or raise ValueError if it is damaged."""
+    numbers = np.frombuffer(vector, "<f2").astype(np.float32)
+    if not np.isfinite(numbers).all() or not numbers.any() or (width is not None and width < 1):
+        raise ValueError("the row is damaged")
+    unit = (numbers / np.linalg.norm(numbers)).astype(np.float32)
+    rows = reading = None
+    if tokens is not None and width is not None:
+        rows = (np.frombuffer(tokens, np.int8).astype(np.float32) / _INT8_ONE).reshape(-1, width)
+    if noise is not None:
+        by_token = np.frombuffer(tags, np.float32).reshape(-1, len(READING_TAGS))
+        reading = Reading(noise, by_token, np.frombuffer(spans, np.int32).reshape(len(by_token), 2))
+    return Encoding(unit, rows, reading=reading)
 
 
 @runtime_checkable
@@ -140,11 +147,6 @@ class _Concurrent(Protocol):
 
     @property
     def concurrency(self) -> int: ...
-
-
-@runtime_checkable
-class _Closable(Protocol):
-    async def close(self) -> None: ...
 
 
 def cache_embedder(embedder: Embedder, disk: EmbeddingCache | None, *, capacity: int = CAPACITY) -> CachedEmbedder:
@@ -176,6 +178,8 @@ class CachedEmbedder:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._memory: OrderedDict[bytes, Encoding] = OrderedDict()
+        if (floor := getattr(inner, "floor", None)) is not None:
+            self.floor = float(floor)
 
     @property
     def name(self) -> str:
@@ -194,7 +198,7 @@ class CachedEmbedder:
 
     async def close(self) -> None:
         """Close the inner embedder's connections, if it has any."""
-        if isinstance(self._inner, _Closable):
+        if isinstance(self._inner, Closable):
             await self._inner.close()
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
@@ -214,8 +218,9 @@ class CachedEmbedder:
         keys = [cache_key(self.name, kind, text) for text in texts]
         found = self._remembered(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        if missing and self._disk is not None:
-            stored = await asyncio.to_thread(self._read, self._disk, list(missing), kind)
+        disk = self._disk_for(kind)
+        if missing and disk is not None:
+            stored = self._usable(await asyncio.to_thread(disk.get, list(missing)))
             self._remember(stored)
             found |= stored
         uncached = [key for key in missing if key not in found]
@@ -231,24 +236,42 @@ class CachedEmbedder:
 
     async def _compute(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, Encoding]:
         computed = dict(zip(texts, await self._call(list(texts.values()), kind), strict=True))
-        if self._disk is not None:
-            await asyncio.to_thread(self._write, self._disk, computed, kind)
+        if (disk := self._disk_for(kind)) is not None:
+            await asyncio.to_thread(disk.put, computed)
         self._remember(computed)
         return computed
 
+    def _disk_for(self, kind: TextKind) -> EmbeddingCache | None:
+        """Return the cache on disk; None for token vectors of queries, which are weighted: a byte is too coarse."""
+        return None if kind == "query" and gives_tokens(self._inner) else self._disk
+
+    def _usable(self, stored: Mapping[bytes, Encoding]) -> dict[bytes, Encoding]:
+        """Return the stored encodings of the embedder's dimension, with token vectors if it provides them."""
+        if stored and not self.dimension:
+            self.expect_dimension(len(next(iter(stored.values())).vector))
+        with_tokens = gives_tokens(self._inner)
+        return {
+            key: encoding
+            for key, encoding in stored.items()
+            if len(encoding.vector) == self.dimension and (encoding.tokens is not None or not with_tokens)
+        }
+
     async def _call(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
         """Return what the inner embedder answers, checked."""
-        answer = await self._with_retries(lambda: self._inner.embed(texts, kind), len(texts))
-        return [Encoding(vector) for vector in _unit_vectors(answer, (len(texts), self.dimension), self.name)]
-
-    def _read(self, disk: EmbeddingCache, keys: Sequence[bytes], kind: TextKind) -> dict[bytes, Encoding]:
-        stored = disk.get_many(keys)
-        if stored and not self.dimension:
-            self.expect_dimension(len(next(iter(stored.values()))))
-        return {key: Encoding(vector) for key, vector in stored.items() if len(vector) == self.dimension}
-
-    def _write(self, disk: EmbeddingCache, encodings: Mapping[bytes, Encoding], kind: TextKind) -> None:
-        disk.put_many({key: encoding.vector for key, encoding in encodings.items()})
+        inner = self._inner
+        if not gives_tokens(inner):
+            vectors = await self._with_retries(lambda: inner.embed(texts, kind), len(texts))
+            shape = (len(texts), self.dimension)
+            return [Encoding(vector) for vector in _unit_vectors(vectors, shape, self.name)]
+        answer = await self._with_retries(lambda: inner.encode(texts, kind), len(texts))
+        try:
+            given = [encoding.vector for encoding in answer]
+            tokens = [_token_rows(encoding.tokens, self.name) for encoding in answer]
+        except (AttributeError, TypeError) as error:
+            raise EmbeddingFailed(f"The embedder {self.name!r} returned something other than encodings") from error
+        unit = _unit_vectors(given, (len(texts), self.dimension), self.name)
+        whole = zip(answer, unit, tokens, strict=True)
+        return [encoding._replace(vector=vector, tokens=rows) for encoding, vector, rows in whole]
 
     def _remembered(self, keys: Sequence[bytes]) -> dict[bytes, Encoding]:
         with self._lock:
@@ -259,8 +282,9 @@ class CachedEmbedder:
 
     def _remember(self, encodings: Mapping[bytes, Encoding]) -> None:
         with self._lock:
-            for key, (vector, tokens) in encodings.items():
-                self._memory[key] = Encoding(_read_only(vector), None if tokens is None else _read_only(tokens))
+            for key, encoding in encodings.items():
+                tokens = None if encoding.tokens is None else _read_only(encoding.tokens)
+                self._memory[key] = encoding._replace(vector=_read_only(encoding.vector), tokens=tokens)
                 self._memory.move_to_end(key)
             while len(self._memory) > self._capacity:
                 self._memory.popitem(last=False)
@@ -283,48 +307,11 @@ class CachedEmbedder:
 
 
 class CachedTokenEmbedder(CachedEmbedder):
-    """A `CachedEmbedder` that caches token vectors too: in memory, and those of documents on disk.
-
-    The disk stores one byte per number. That is accurate enough for the unit vectors of documents, but not for the
-    weighted vectors of queries, so a query that is not in memory is computed again.
-    """
-
-    def __init__(
-        self,
-        inner: TokenEmbedder,
-        *,
-        capacity: int = CAPACITY,
-        disk: EmbeddingCache | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        super().__init__(inner, capacity=capacity, disk=disk, sleep=sleep)
-        self._encoder = inner
+    """A `CachedEmbedder` of an embedder with token vectors, which it caches too."""
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
         """Return vectors and token vectors in the order of the texts."""
         return await self._encodings(texts, kind)
-
-    async def _call(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
-        answer = await self._with_retries(lambda: self._encoder.encode(texts, kind), len(texts))
-        try:
-            vectors, tokens = [encoding.vector for encoding in answer], [encoding.tokens for encoding in answer]
-        except (AttributeError, TypeError) as error:
-            raise EmbeddingFailed(f"The embedder {self.name!r} returned something other than encodings") from error
-        unit = _unit_vectors(vectors, (len(texts), self.dimension), self.name)
-        return [Encoding(vector, _token_rows(rows, self.name)) for vector, rows in zip(unit, tokens, strict=True)]
-
-    def _read(self, disk: EmbeddingCache, keys: Sequence[bytes], kind: TextKind) -> dict[bytes, Encoding]:
-        """Return the complete encodings; a vector without token vectors is computed again."""
-        tokens = disk.get_tokens(keys) if kind == "document" else {}
-        return {
-            key: Encoding(encoding.vector, tokens[key])
-            for key, encoding in super()._read(disk, list(tokens), kind).items()
-        }
-
-    def _write(self, disk: EmbeddingCache, encodings: Mapping[bytes, Encoding], kind: TextKind) -> None:
-        if kind == "document":
-            super()._write(disk, encodings, kind)
-            disk.put_tokens({key: tokens for key, (_, tokens) in encodings.items() if tokens is not None})
 
 
 def _read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:

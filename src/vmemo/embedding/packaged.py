@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sentencepiece import SentencePieceProcessor
 
-from vmemo.embedding.onnx_session import OnnxSession, concurrent_passes, open_session
-from vmemo.embedding.wordpiece import WordPiece
+from vmemo.embedding.onnx_session import InputArray, OnnxSession, concurrent_passes, open_session
 from vmemo.errors import EmbeddingFailed, InvalidInput, ModelCorrupt
-from vmemo.models.search import Encoding, TokenVectors, Vectors
+from vmemo.models.search import Encoding, Reading, Vectors
 from vmemo.ports import TextKind
 from vmemo_models import ENCODER, EmbeddingModel, ModelFileError
 
+FLOOR = 0.1
+"""Least cosine of a question and what may answer it; chosen on conversations of authors kept out of training."""
 MAX_WAITING = 1000
 """Queries that may wait for a pass; more are refused, because they would wait for seconds."""
 
 
 class EncoderRow(NamedTuple):
-    """The token ids of one text, and its kind."""
+    """The token ids of one text, its kind, and of a document the characters of each token."""
 
     ids: Sequence[int]
     kind: TextKind
+    spans: NDArray[np.int32] | None = None
 
 
 @dataclass(eq=False)
@@ -136,26 +141,48 @@ _MAX_PADDED_TOKENS = 256
 _SHORT_CALL = 1000
 """Characters of a call that fits into about one pass."""
 _Call = tuple[Sequence[str], TextKind]
+_SHARED_OUTPUTS = ("pooled", "tokens")
+_QUERY_OUTPUTS = ("attention", "tense")
+_DOCUMENT_OUTPUTS = ("tags", "noise")
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
+_START, _END = 1, 2
+"""Ids of the markers around a text."""
+_MAX_CHARACTERS = 16_384
+"""Characters of a text that hold its 512 tokens, unless most of them are spaces."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class _Pieces(TypedDict):
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+class _Tokenizer(Protocol):
+    def encode_as_ids(self, input: str) -> list[int]: ...
+    def encode_as_offset_mapping(self, input: str) -> _Pieces: ...
+
+
 @dataclass(frozen=True)
 class _Loaded:
-    tokenizer: WordPiece
+    tokenizer: _Tokenizer
     session: OnnxSession
+    words: NDArray[np.int8]
+    """The vectors of tokens, in steps; mapped from the file, which both encoders share."""
+    step: NDArray[np.float32]
     has_content: NDArray[np.bool_]
-    """By token id: False for punctuation and the end marker."""
+    """By token id: False for markers, unknown tokens, and tokens without a letter or a digit."""
 
 
 class PackagedEmbedder:
     """Embeds texts with a packaged model, which is loaded at first use. Threads and event loops may share it.
 
     `threads` is the number of threads per model pass. Passes over documents run concurrently, so one thread each is
-    fastest; two make a query 20% faster on an idle machine, and take twice as long on a busy one. `batch` is the
-    maximum number of texts per pass; queries that arrive while all threads are busy share the next pass. The int8 model
-    scales its numbers per pass, so a text's vector depends slightly on its batch (cosine 0.95 or more); a batch of 1
-    avoids that, in up to twice the time.
+    fastest; two make a query faster on an idle machine, and slower on a busy one. `batch` is the maximum number of
+    texts per pass; queries that arrive while all threads are busy share the next pass. A text's vector does not depend
+    on the other texts of its pass.
     """
 
     def __init__(self, model: EmbeddingModel = ENCODER, *, threads: int = 1, batch: int = 32) -> None:
@@ -190,9 +217,9 @@ class PackagedEmbedder:
         return self._model.dimension
 
     @property
-    def query_prefix(self) -> str:
-        """The prefix of queries; documents have none."""
-        return self._model.query_prefix
+    def floor(self) -> float:
+        """The least cosine of a semantic hit."""
+        return FLOOR
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Return unit vectors in the order of the texts; text beyond the model's 512 tokens is ignored."""
@@ -201,7 +228,7 @@ class PackagedEmbedder:
         return np.stack([encoding.vector for encoding in await self.encode(texts, kind)])
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
-        """Return vectors and token vectors.
+        """Return vectors, token vectors, the tense of queries and the reading of documents.
 
         The length of a query's token vector is its weight; a document's punctuation has no vector.
         """
@@ -233,9 +260,8 @@ class PackagedEmbedder:
 
     def _rows(self, call: _Call) -> list[EncoderRow]:
         texts, kind = call
-        encode = self._load().tokenizer.encode
-        prefix = self.query_prefix if kind == "query" else ""
-        return [EncoderRow(encode(prefix + text), kind) for text in texts]
+        loaded, most = self._load(), self._model.max_tokens
+        return [_row(loaded.tokenizer, _SURROGATES.sub("\ufffd", text), kind, max_tokens=most) for text in texts]
 
     def _fits(self, rows: Sequence[EncoderRow]) -> bool:
         longest = max(len(row.ids) for row in rows)
@@ -250,13 +276,11 @@ class PackagedEmbedder:
 
     def _run(self, rows: Sequence[EncoderRow]) -> list[Encoding]:
         """Run one model pass."""
-        loaded = self._load()
-        pooled, tokens, attention = loaded.session.run(["pooled", "tokens", "attention"], _inputs(rows))
-        pooled = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
-        return [
-            Encoding(pooled[n], _token_vectors(row, tokens[n], attention[n], loaded.has_content))
-            for n, row in enumerate(rows)
-        ]
+        loaded, kind = self._load(), rows[0].kind
+        outputs = (*_SHARED_OUTPUTS, *(_QUERY_OUTPUTS if kind == "query" else _DOCUMENT_OUTPUTS))
+        found = dict(zip(outputs, loaded.session.run(outputs, _inputs(rows, loaded)), strict=True))
+        make = _query if kind == "query" else _document
+        return [make(row, {name: values[n] for name, values in found.items()}, loaded) for n, row in enumerate(rows)]
 
     def _load(self) -> _Loaded:
         if self._loaded is None:
@@ -267,28 +291,63 @@ class PackagedEmbedder:
 
 def _open(model: EmbeddingModel, threads: int) -> _Loaded:
     try:
-        network, vocabulary = model.open_network(), model.read("vocab.txt")
+        network, words = model.checked(model.network), model.checked("words.npy")
+        pieces, tokens = model.read("tokens.spm"), model.read("tokens.npz")
     except ModelFileError as error:
         raise ModelCorrupt(
             f"The embedding model {model.name} can't be used: {error}. Nothing was loaded. "
             "Reinstall vmemo: pip install --force-reinstall --no-deps vmemo"
         ) from error
-    tokens = vocabulary.decode("utf-8").removesuffix("\n").split("\n")
-    tokenizer = WordPiece(tokens, max_tokens=model.max_tokens)
-    has_content = np.array([token != "[SEP]" and any(map(str.isalnum, token)) for token in tokens])
-    return _Loaded(tokenizer, open_session(network, threads), has_content)
+    with np.load(io.BytesIO(tokens)) as arrays:
+        step, has_content = arrays["step"].astype(np.float32), arrays["content"]
+    return _Loaded(
+        cast("_Tokenizer", SentencePieceProcessor(model_proto=pieces)),
+        open_session(network, threads),
+        np.load(words, mmap_mode="r"),
+        step,
+        has_content,
+    )
 
 
-def _token_vectors(
-    row: EncoderRow, tokens: NDArray[np.float32], attention: NDArray[np.float32], has_content: NDArray[np.bool_]
-) -> TokenVectors:
-    """Return a document's vectors without punctuation, or a query's scaled by their share of the attention."""
-    own = tokens[: len(row.ids)]
-    if row.kind == "document":
-        return own[has_content[np.array(row.ids)]]
-    weights = attention[: len(row.ids)]
+def _row(tokenizer: _Tokenizer, text: str, kind: TextKind, *, max_tokens: int) -> EncoderRow:
+    """Return the row of a text without surrogates."""
+    most = max_tokens - 2
+    for part in (text[:_MAX_CHARACTERS], text):
+        if kind == "query":
+            ids, offsets = tokenizer.encode_as_ids(part), None
+        else:
+            pieces = tokenizer.encode_as_offset_mapping(part)
+            ids, offsets = pieces["ids"], pieces["offsets"][:most]
+        if len(ids) >= most or len(part) == len(text):
+            break
+    spans = None if offsets is None else _spans(text, offsets)
+    return EncoderRow([_START, *ids[:most], _END], kind, spans)
+
+
+def _spans(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.int32]:
+    """Return the characters of tokens without the spaces before them, and of the markers around them."""
+    starts = (end - len(text[start:end].lstrip()) for start, end in offsets)
+    found = [(start, end) for start, (_, end) in zip(starts, offsets, strict=True)]
+    last = found[-1][1] if found else 0
+    return np.array([(0, 0), *found, (last, last)], np.int32)
+
+
+def _query(row: EncoderRow, outputs: Mapping[str, NDArray[np.float32]], loaded: _Loaded) -> Encoding:
+    """Return a query's encoding; its token vectors are scaled by their share of the attention."""
+    weights = outputs["attention"][: len(row.ids)]
     shares = np.exp(weights - weights.max())
-    return own * (shares / shares.sum())[:, None]
+    tokens = outputs["tokens"][: len(row.ids)] * (shares / shares.sum())[:, None]
+    return Encoding(outputs["pooled"], tokens, tense=float(outputs["tense"]))
+
+
+def _document(row: EncoderRow, outputs: Mapping[str, NDArray[np.float32]], loaded: _Loaded) -> Encoding:
+    """Return a document's encoding; a text without words has the token vector of the start marker."""
+    length = len(row.ids)
+    kept = loaded.has_content[np.array(row.ids)]
+    kept[0] = not kept.any()
+    spans = np.zeros((length, 2), np.int32) if row.spans is None else row.spans
+    reading = Reading(noise=float(outputs["noise"]), tags=outputs["tags"][:length].copy(), spans=spans)
+    return Encoding(outputs["pooled"], outputs["tokens"][:length][kept], reading=reading)
 
 
 def _batches(rows: Sequence[EncoderRow], most: int) -> Iterator[list[int]]:
@@ -303,10 +362,16 @@ def _batches(rows: Sequence[EncoderRow], most: int) -> Iterator[list[int]]:
     yield batch
 
 
-def _inputs(rows: Sequence[EncoderRow]) -> dict[str, NDArray[np.int64]]:
+def _inputs(rows: Sequence[EncoderRow], loaded: _Loaded) -> dict[str, InputArray]:
     ids = np.zeros((len(rows), max(len(row.ids) for row in rows)), dtype=np.int64)
-    mask = np.zeros_like(ids)
+    mask = np.zeros(ids.shape, dtype=np.int32)
     for number, row in enumerate(rows):
         ids[number, : len(row.ids)] = row.ids
         mask[number, : len(row.ids)] = 1
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    is_query = rows[0].kind == "query"
+    return {
+        "words": loaded.words[ids] * loaded.step[ids][..., None],
+        "mask": mask,
+        "segment": np.full(len(rows), int(is_query)),
+        "read": np.array(not is_query),
+    }

@@ -1,36 +1,59 @@
-"""The packaged revision model: a logistic regression over features of two statements."""
+"""The packaged revision model: logistic regressions over a few numbers of two statements, and of their claims."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
-from operator import mul
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
 
-from pydantic import TypeAdapter
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from vmemo.errors import ModelCorrupt
-from vmemo.models.search import StatementPair
-from vmemo.text.change_features import BOTH, EARLIER, LATER, StatementCues, examine, of_both
+from vmemo.models.search import ClaimPair, StatementPair
 from vmemo_models import ModelFileError, RevisionFiles
 
-_WEIGHTS = TypeAdapter(dict[str, float])
-_BIAS = "bias"
-MAX_EXAMINED = 8192
-"""Statements whose properties stay in memory, about 1.5 kB each."""
-MAX_SUMS = 1024
-"""Sets of cues whose weights stay in memory: most statements share theirs with others."""
+MAX_DAYS = 400
+"""Days between two statements from which more make no difference."""
 
 
-class _Examined(NamedTuple):
-    """A statement's properties, and the sums of the weights of those that do not depend on the other statement."""
+def features(pairs: Sequence[StatementPair]) -> NDArray[np.float64]:
+    """Return the numbers of each pair and their products, one row for each pair."""
+    numbers = np.array([_numbers(pair) for pair in pairs], np.float64)
+    count = numbers.shape[1]
+    products = [numbers[:, [at]] * numbers[:, at:] for at in range(count)]
+    return np.concatenate([numbers, *products], axis=1)
 
-    cues: StatementCues
-    as_earlier: float
-    as_later: float
+
+def _numbers(pair: StatementPair) -> tuple[float, ...]:
+    return (
+        pair.cosine,
+        math.log1p(pair.shared),
+        pair.shared / max(1, min(pair.earlier_terms, pair.later_terms)),
+        math.log1p(pair.rare),
+        math.log1p(min(max(0.0, pair.days), MAX_DAYS)),
+        float(pair.days < 1),
+        float(pair.rank),
+        math.log1p(pair.earlier_terms),
+        math.log1p(pair.later_terms),
+        pair.lead,
+    )
+
+
+def _logistic(logits: NDArray[np.float64]) -> list[float]:
+    return (1 / (1 + np.exp(-np.clip(logits, -30, 30)))).tolist()
+
+
+class _Weights(BaseModel):
+    """The bias, and the weight of each feature, of statements and of claims."""
+
+    bias: float
+    weights: list[float]
+    claim_bias: float
+    claim_weights: list[float]
 
 
 class PackagedRevisionModel:
@@ -38,9 +61,6 @@ class PackagedRevisionModel:
 
     def __init__(self, files: RevisionFiles) -> None:
         self._files = files
-        # A statement is compared with many others, in its own batch and in later ones.
-        self._examined = lru_cache(maxsize=MAX_EXAMINED)(self._examine)
-        self._sums = lru_cache(maxsize=MAX_SUMS)(self._sums_of_weights)
 
     @property
     def name(self) -> str:
@@ -56,36 +76,21 @@ class PackagedRevisionModel:
         """Return for each pair the probability that the later statement makes the earlier one outdated."""
         return await asyncio.to_thread(self._score, pairs) if pairs else []
 
+    async def score_claims(self, claims: Sequence[ClaimPair]) -> list[float]:
+        """Return for each claim the probability that the later statement makes it outdated."""
+        return await asyncio.to_thread(self._score_claims, claims) if claims else []
+
     def _score(self, pairs: Sequence[StatementPair]) -> list[float]:
-        bias, weights = self._weights[_BIAS], [self._weights[name] for name in BOTH]
-        scores: list[float] = []
-        for pair in pairs:
-            earlier, later = self._examined(pair.earlier), self._examined(pair.later)
-            both = of_both(earlier.cues, later.cues, days=pair.days, cosine=pair.cosine)
-            logit = bias + earlier.as_earlier + later.as_later + sum(map(mul, weights, both))
-            scores.append(1 / (1 + math.exp(-logit)))
-        return scores
+        return _logistic(features(pairs) @ np.array(self._weights.weights) + self._weights.bias)
 
-    def _examine(self, text: str) -> _Examined:
-        cues = examine(text)
-        return _Examined(cues, *self._sums(cues.cues))
-
-    def _sums_of_weights(self, cues: frozenset[str]) -> tuple[float, float]:
-        """Return the sums of the weights of cues, as those of the earlier statement and of the later one."""
-        # The sum does not depend on the order of the set.
-        earlier, later = (math.fsum(of[cue] for cue in cues if cue in of) for of in self._weights_of_cues)
-        return earlier, later
+    def _score_claims(self, claims: Sequence[ClaimPair]) -> list[float]:
+        numbers = np.array([claim.numbers for claim in claims], np.float64)
+        return _logistic(numbers @ np.array(self._weights.claim_weights) + self._weights.claim_bias)
 
     @cached_property
-    def _weights_of_cues(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The weights of cues of the earlier statement, and of the later one."""
-        weights = self._weights
-        return {cue: weights[f"earlier {cue}"] for cue in EARLIER}, {cue: weights[f"later {cue}"] for cue in LATER}
-
-    @cached_property
-    def _weights(self) -> Mapping[str, float]:
+    def _weights(self) -> _Weights:
         try:
-            return _WEIGHTS.validate_python(json.loads(self._files.read("weights.json")))
+            return _Weights.model_validate(json.loads(self._files.read("weights.json")))
         except ModelFileError as error:
             raise ModelCorrupt(
                 f"The revision model {self.name} can't be used: {error}. Nothing was loaded. "

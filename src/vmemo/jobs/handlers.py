@@ -13,7 +13,7 @@ from typing import assert_never
 from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
 from vmemo.lifecycle.maintain import maintain
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
+from vmemo.models import EntityId, FactId, MessageId, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Retained
@@ -43,7 +43,8 @@ class JobRunner:
         except asyncio.CancelledError:
             # If the database is unavailable, the leases expire by themselves.
             with suppress(StoreBusy, OutcomeUnknown):
-                await asyncio.shield(self._release(jobs[0].bank, leases))
+                released = Changes(bank=jobs[0].bank, released=leases)
+                await asyncio.shield(self.context.store.commit(released))
             raise
         except LeaseLost:
             return Retained()
@@ -130,9 +131,6 @@ class JobRunner:
         settings = self.context.settings
         pause = min(MAX_RETRY_SECONDS, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
         return shifted(utc_now(), pause * random.uniform(0.5, 1.0))
-
-    async def _release(self, bank: BankId, leases: Sequence[Lease]) -> None:
-        await self.context.store.commit(Changes(bank=bank, released=leases))
 
 
 def lease_of(job: Job, seconds: float) -> Lease:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ParamSpec, get_args
@@ -21,6 +21,7 @@ from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
+from vmemo.ports.store import renewed
 from vmemo.retain.context import RetainContext
 
 MAX_CONSECUTIVE_FAILURES = 5
@@ -36,7 +37,6 @@ class CircuitBreaker:
     _open_until: float = float("-inf")
 
     def record(self, outcome: Retained | Exception) -> None:
-        """Count the outcome of one job."""
         if not isinstance(outcome, LLMUnavailable | LLMDenied):
             self._failures = 0
             return
@@ -57,19 +57,15 @@ MAX_ERRORS = 100
 """Errors that are kept of a run; each of them is also recorded on its job."""
 
 
-def _errors() -> deque[Exception]:
-    return deque(maxlen=MAX_ERRORS)
-
-
 @dataclass
 class RunResult:
     """The number of jobs of a run, their errors and what they retained."""
 
     keep: bool = True
     """Keep what was retained; a worker that runs indefinitely does not."""
-    errors: deque[Exception] = field(default_factory=_errors)
+    errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     """The last errors."""
-    processing_errors: deque[Exception] = field(default_factory=_errors)
+    processing_errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     """The last errors that left messages pending."""
     jobs: int = 0
     failed: int = 0
@@ -81,7 +77,6 @@ class RunResult:
         return Retained.combined(self._parts)
 
     def add(self, kind: JobKind, outcome: Retained | Exception) -> None:
-        """Count the outcome of one job."""
         self.jobs += 1
         if isinstance(outcome, Exception):
             self.failed += 1
@@ -348,7 +343,8 @@ class Worker:
     ) -> RunResult:
         """Start the jobs that `take` leases beside those that run, until none runs and `idle` returns True."""
         running, again = RunningJobs(), set[int]() if tried is None else tried
-        async with self._heartbeat():
+        # If the database is unavailable, the next renewal tries again; three fit into a lease.
+        async with renewed(self._renew_leases, self._settings.lease_seconds / 3):
             try:
                 while True:
                     for group in _groups(await take(running.values())):
@@ -389,23 +385,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         return _process_limits.setdefault(loop, asyncio.Semaphore(self._settings.extractions_per_process))
 
-    @asynccontextmanager
-    async def _heartbeat(self) -> AsyncGenerator[None]:
-        """Renew the leases of running jobs."""
-        renewal = asyncio.create_task(self._renew_leases())
-        try:
-            yield
-        finally:
-            renewal.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewal
-
     async def _renew_leases(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.lease_seconds / 3)
-            # If the database is unavailable, the next renewal tries again; three fit into a lease.
-            with suppress(StoreError):
-                await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
+        await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
 
 
 def _notify(callback: Callable[Callback, None] | None, *args: Callback.args, **kwargs: Callback.kwargs) -> None:

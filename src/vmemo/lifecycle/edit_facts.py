@@ -18,7 +18,7 @@ from vmemo.models.changes import Changes, FactClosure, FactDraft, FoundName
 from vmemo.models.records import is_true
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
-from vmemo.ports import Store
+from vmemo.ports import Store, fact_revisions
 from vmemo.retain.context import RetainContext
 from vmemo.retain.local_extraction import first_interval
 from vmemo.retain.revise import is_current, start_of
@@ -84,7 +84,7 @@ class FactEditor:
             )
             # It states nothing new, and so replaces nothing.
             links = [link for link in changes.links if link.kind not in ("replaces", "outdates")]
-            written = replace(changes, facts=changes.facts[:1], links=links, closures=(), successors={})
+            written = replace(changes, facts=changes.facts[:1], links=links, closures=(), successors={}, claims={})
             if (new := await self._commit(replace(written, curated=[message.id]))) is not None:
                 return new
 
@@ -184,7 +184,7 @@ async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
     """Return the versions directly before and after some facts."""
     bank, ids = facts[0].bank, [fact.id for fact in facts]
     scope = Scope(bank=bank, include_expired=True)
-    edges = await store.read(bank, lambda reader: reader.revisions(scope, ids))
+    edges = await store.read(bank, lambda reader: fact_revisions(reader, scope, ids))
     near: set[FactId] = {id for edge in edges if edge.kind == "replaces" for id in (edge.older, edge.newer)}
     near |= {fact.supersedes for fact in facts if fact.supersedes is not None}
     before = await store.facts(bank, FactSelect(ids=sorted(near)))
@@ -214,7 +214,6 @@ def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ..
 
 
 def _version(new: Fact, *, old: Fact, reason: str) -> Fact:
-    """Return the new fact as a version of the old one."""
     return new.model_copy(
         update={
             "supersedes": old.id,

@@ -23,12 +23,10 @@ class MentionedEntity:
 
     @property
     def id(self) -> EntityId:
-        """The entity's id."""
         return self.entity.id
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The entity's name and aliases."""
         return self.entity.name, *self.entity.aliases
 
     @property

@@ -23,6 +23,7 @@ from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingName
 from vmemo.lifecycle.reprocess import is_formed
 from vmemo.models import (
     BankId,
+    Claim,
     Entity,
     EntityId,
     Episode,
@@ -35,12 +36,12 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
 from vmemo.models.results import Forgotten, Job
-from vmemo.models.search import RevisionEdge, Scope
+from vmemo.models.search import FactRevision, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Embedder, Scrubber, Store
+from vmemo.ports import Embedder, Scrubber, Store, fact_revisions, fact_tokens
 from vmemo.ports.store import paged, renewed
 from vmemo.retain.episodes import describe_episode
-from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES
 
 LEASE_SECONDS = 5.0
 """Seconds until the hold of a process that died ends; a living one renews it while it reads records."""
@@ -210,6 +211,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         mentions=[replace(mention, name_in_text="") for mention in names.unused_mentions],
         reopened=reopened,
         rewired=rewired,
+        claims=await reader.remaining_claims(reach),
         deleted=Deletions(
             messages=sorted(found.messages),
             episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
@@ -286,7 +288,7 @@ def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
 
 
 def reopen(
-    deleted: Mapping[FactId, Fact], successors: Iterable[Fact], revisions: Iterable[RevisionEdge] = ()
+    deleted: Mapping[FactId, Fact], successors: Iterable[Fact], revisions: Iterable[FactRevision] = ()
 ) -> tuple[list[FactId], dict[FactId, FactId | None]]:
     """Return the facts that are current again, and what remaining facts replace now in place of a deleted one.
 
@@ -481,7 +483,7 @@ class _ForgetReader:
         if not found:
             return []
         ids = [fact.id for fact in found]
-        tokens = await self.store.read(self.bank, lambda reader: reader.token_vectors(ids))
+        tokens = await self.store.read(self.bank, lambda reader: fact_tokens(reader, ids))
         return [
             NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
             for fact, vectors in zip(found, tokens, strict=True)
@@ -513,15 +515,26 @@ class _ForgetReader:
         replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
         return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
 
-    async def revisions(self, reach: Reach) -> Sequence[RevisionEdge]:
+    async def revisions(self, reach: Reach) -> Sequence[FactRevision]:
         """Return the links to the facts that deleted ones replaced."""
-        replaced = {edge.older for edge in await self._revisions(reach.facts) if edge.newer in reach.facts}
-        return await self._revisions(replaced - reach.facts.keys())
+        return await self._revisions(await self._replaced(reach))
 
-    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[RevisionEdge]:
+    async def remaining_claims(self, reach: Reach) -> dict[FactId, tuple[Claim, ...]]:
+        """Return the claims of remaining facts without those that only a deleted fact ended."""
+        replaced = await self._replaced(reach)
+        facts = await self.store.facts(self.bank, FactSelect(ids=sorted(replaced))) if replaced else []
+        left = {fact.id: tuple(c for c in fact.claims if c.replaced_by not in reach.facts) for fact in facts}
+        return {fact.id: left[fact.id] for fact in facts if len(left[fact.id]) < len(fact.claims)}
+
+    async def _replaced(self, reach: Reach) -> set[FactId]:
+        """Return the remaining facts that deleted ones replaced, or may have outdated."""
+        edges = await self._revisions(reach.facts)
+        return {edge.older for edge in edges if edge.newer in reach.facts} - reach.facts.keys()
+
+    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[FactRevision]:
         scope = Scope(bank=self.bank, include_expired=True, past_expiry=True)
         ids = sorted(facts)
-        return await self.store.read(self.bank, lambda reader: reader.revisions(scope, ids)) if ids else ()
+        return await self.store.read(self.bank, lambda reader: fact_revisions(reader, scope, ids)) if ids else ()
 
     async def observed_entities(self, reach: Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
         """Return the remaining entities with an observation that is deleted, or may be outdated."""

@@ -131,7 +131,9 @@ class _Maintenance:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         settings, count = self.context.settings, 0
         part_of: dict[EpisodeId, EpisodeId] = {}
-        pairs = consecutive(await self._spans(), gap=settings.episode_gap, largest=settings.episode_messages)
+        pairs = consecutive(
+            await self._spans(), gap=timedelta(minutes=settings.episode_gap_minutes), largest=settings.episode_messages
+        )
         for number, (first, second) in enumerate(pairs):
             if number % PAIRS == 0:
                 await self.require_lease()

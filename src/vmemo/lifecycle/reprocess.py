@@ -32,8 +32,8 @@ from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encod
 from vmemo.ports.store import paged
 from vmemo.retain.local_extraction import continued_line
 from vmemo.retain.revise import embed_facts
-from vmemo.text.fact_text import OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.names.compare import fold_name, folded_names
+from vmemo.text.temporal.annotation import OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.tokens import terms
 
 PAGE = 1000
@@ -58,7 +58,6 @@ async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str
 
 
 def staging_name(bank: BankId) -> BankId:
-    """Return the name of a bank's staging bank."""
     return BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
 
 
@@ -267,6 +266,11 @@ def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
             "episodes": (),
             "context": "",
             "context_from": None,
+            "claims": tuple(
+                claim.model_copy(update={"replaced_by": known[claim.replaced_by].id})
+                for claim in fact.claims
+                if claim.replaced_by in known
+            ),
             "supersedes": None if replaced is None else replaced.id,
         }
     )
@@ -375,7 +379,6 @@ class UserDecisions:
         return [link.model_copy(update={"target": ends[link.target]}) for link in self.replacing if link.target in ends]
 
     def pins(self) -> dict[FactId, bool]:
-        """Return the new facts to pin."""
         return {self.counterparts[fact.id].id: True for fact in self.pinned if fact.id in self.counterparts}
 
 

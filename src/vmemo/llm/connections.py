@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TypedDict, TypeVar
+from typing import TypedDict, TypeVar, Unpack
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
@@ -98,6 +98,14 @@ def missing_key(what: str, variable: str, *, setting: str) -> InvalidInput:
 def default_certificates(*, trust_env: bool) -> ssl.SSLContext:
     """Return the trusted certificates. The clients of a process share them, because loading them takes 20 ms."""
     return httpx2.create_ssl_context(trust_env=trust_env)
+
+
+def http_client(**options: Unpack[ClientOptions]) -> httpx2.AsyncClient:
+    """Return a client without time limits: callers limit the time of whole exchanges, and the concurrency."""
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
+    certificates = default_certificates(trust_env=options.get("trust_env", True))
+    chosen: ClientOptions = {"verify": certificates, **options}
+    return httpx2.AsyncClient(timeout=None, limits=limits, **chosen)
 
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnav
 from vmemo.llm.connections import (
     ClientOptions,
     check_api_key,
-    default_certificates,
     drain,
+    http_client,
     parse_url,
     sse_events,
     with_deadline,
@@ -438,10 +438,9 @@ class OpenAICompatible(ModelAdapter):
         if api_key:
             key = check_api_key(api_key, "The model's API key")
             self._headers["Authorization"] = f"Bearer {key}"
-        self._options = options
         self._format = RequestFormat(temperature=temperature)
         self._format_by_step: dict[str, ResponseFormat] = {}
-        self._clients = PerEventLoop(self._create_client)
+        self._clients = PerEventLoop(lambda: http_client(**options))
 
     async def complete(self, request: LLMRequest) -> Completion:
         with self._errors(request):
@@ -524,13 +523,6 @@ class OpenAICompatible(ModelAdapter):
             if size > max_bytes:
                 raise LLMUnusable(self._describe(f"returned an answer of more than {max_bytes} bytes"))
             yield packet
-
-    def _create_client(self) -> httpx2.AsyncClient:
-        # `timeout` covers the whole exchange, and callers limit the concurrency.
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-        certificates = default_certificates(trust_env=self._options.get("trust_env", True))
-        options: ClientOptions = {"verify": certificates, **self._options}
-        return httpx2.AsyncClient(timeout=None, limits=limits, **options)
 
     def _parser(self, request: LLMRequest) -> ResponseParser:
         return replace(super()._parser(request), max_tokens=self._format.max_tokens(request))

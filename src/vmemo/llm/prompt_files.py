@@ -52,9 +52,13 @@ def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
 
 
 def _without_titles(value: JsonValue, *, names: bool = False) -> JsonValue:
-    """Drop titles, which only repeat field names. Keys of `properties` and `$defs` are names and are kept."""
+    """Drop titles, which only repeat field names, and the docstrings of objects, which prompts describe.
+
+    Keys of `properties` and `$defs` are names and are kept.
+    """
     if isinstance(value, dict):
-        kept = value.items() if names else ((key, part) for key, part in value.items() if key != "title")
+        dropped = () if names else ("title", "description") if "properties" in value else ("title",)
+        kept = ((key, part) for key, part in value.items() if key not in dropped)
         return {key: _without_titles(part, names=not names and key in ("properties", "$defs")) for key, part in kept}
     return [_without_titles(part) for part in value] if isinstance(value, list) else value
 

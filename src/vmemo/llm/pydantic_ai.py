@@ -55,7 +55,6 @@ class PydanticAI(ModelAdapter):
         self._models = PerEventLoop[Any](lambda: self._infer(model, api_key) if isinstance(model, str) else first)
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """Return the model's answer as JSON text."""
         with self._errors(request):
             async with asyncio.timeout(self._timeout):
                 return self._completion(await self._request(request), request)

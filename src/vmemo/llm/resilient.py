@@ -14,23 +14,17 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
+from vmemo.ports.providers import LLM, Closable, Completion, LLMRequest, StreamingLLM
 from vmemo.sync import PerEventLoop
 
 MAX_RETRY_AFTER = 60.0
 """Seconds that a call waits if the service asks it to; a longer delay is left to the job queue."""
 _Start = Callable[[LLMRequest], AsyncGenerator[str | Completion]]
-
-
-@runtime_checkable
-class _Closeable(Protocol):
-    async def close(self) -> None: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -96,7 +90,7 @@ class ResilientLLM:
             self._cache.pop(_cache_key(request), None)
 
     async def close(self) -> None:
-        if isinstance(self.inner, _Closeable):
+        if isinstance(self.inner, Closable):
             await self.inner.close()
 
     async def _deltas(self, request: LLMRequest, start: _Start) -> AsyncGenerator[str | Completion]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from vmemo.errors import InvalidInput
+from vmemo.extras import load_integration
 from vmemo.llm.connections import SERVICES, find_api_key, missing_key, parse_url
-from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.llm.resilient import ResilientLLM
@@ -69,7 +69,8 @@ def _create(text: str, keys: Mapping[str, str], settings: Settings) -> LLM:
         case "pydantic-ai":
             return PydanticAI(model, api_key=key, **common)
         case "litellm":
-            return LiteLLM(model, api_key=key, base_url=settings.llm_url, **common)
+            adapter = load_integration("litellm", f"The model {text!r}").LiteLLM
+            return adapter(model, api_key=key, base_url=settings.llm_url, **common)
         case _:
             raise _unknown(text)
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.edit_facts import FactEditor, versions_of
@@ -16,7 +17,6 @@ from vmemo.models import (
     Entity,
     EntityId,
     Episode,
-    EpisodeId,
     Fact,
     FactId,
     Message,
@@ -29,12 +29,14 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import parse_short_id
 from vmemo.models.results import Status
-from vmemo.models.search import SUSPECT, Scope
+from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import BankNotFound, Store
+from vmemo.ports import BankNotFound, Store, fact_revisions
 from vmemo.ports.store import paged
 from vmemo.retain.pipeline import redact_text
 
+R = TypeVar("R")
+S = TypeVar("S")
 MAX_AMBIGUOUS = 3
 """Ids that the error of an ambiguous short id lists."""
 
@@ -69,14 +71,15 @@ async def by_any_id(session: MemorySession, id: str) -> Fact | Message:
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
     """Return the records that a fact was derived from, and those that replaced it.
 
-    Facts that have outdated it with at least the probability `SUSPECT` are among the newer ones.
+    Facts that have probably outdated a claim of it are among the newer ones.
     """
     scope = Scope(bank=bank, include_expired=True)
-    edges = await store.read(bank, lambda reader: reader.revisions(scope, [fact.id]))
+    edges = await store.read(bank, lambda reader: fact_revisions(reader, scope, [fact.id]))
+    marking = {claim.replaced_by for claim in fact.claims}
     newer = tuple(
         NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability)
         for edge in edges
-        if edge.older == fact.id and edge.probability >= SUSPECT
+        if edge.older == fact.id and (edge.kind == "replaces" or edge.newer in marking)
     )
     basis = await store.facts(bank, FactSelect(ids=fact.basis)) if fact.basis else []
     replaced_by = await store.facts(bank, FactSelect(supersedes=[fact.id]))
@@ -138,44 +141,34 @@ async def bank_profile(session: MemorySession) -> Profile:
 
 
 async def messages(session: MemorySession, request: r.MessagesRequest) -> list[Message]:
-    after = MessageId(request.after) if request.after else None
-    if after and not await session.reads.messages(session.bank, MessageSelect(ids=[after])):
-        raise _no_cursor(after)
-    select = MessageSelect(document=request.document, after=after, limit=request.limit)
-    return await session.reads.messages(session.bank, select)
+    limits = {"document": request.document, "limit": request.limit}
+    return await _page(session.reads.messages, MessageSelect, session.bank, request.after, **limits)
 
 
 async def episodes(session: MemorySession, request: r.EpisodesRequest) -> list[Episode]:
-    after = EpisodeId(request.after) if request.after else None
-    if after and not await session.reads.episodes(session.bank, EpisodeSelect(ids=[after])):
-        raise _no_cursor(after)
-    return await session.reads.episodes(session.bank, EpisodeSelect(after=after, limit=request.limit))
+    return await _page(session.reads.episodes, EpisodeSelect, session.bank, request.after, limit=request.limit)
 
 
 async def facts(session: MemorySession, request: r.FactsRequest) -> list[Fact]:
-    after = FactId(request.after) if request.after else None
-    if after and not await session.reads.facts(session.bank, FactSelect(ids=[after])):
-        raise _no_cursor(after)
-    select = FactSelect(
-        after=after,
-        instructions=request.instructions,
-        pinned=request.pinned,
-        limit=request.limit,
-        with_embeddings=request.with_embeddings,
-    )
-    return await session.reads.facts(session.bank, select)
+    limits = request.model_dump(include={"instructions", "pinned", "limit", "with_embeddings"})
+    return await _page(session.reads.facts, FactSelect, session.bank, request.after, **limits)
 
 
 async def entities(session: MemorySession, request: r.EntitiesRequest) -> list[Entity]:
-    after = EntityId(request.after) if request.after else None
-    if after and not await session.reads.entities(session.bank, EntitySelect(ids=[after])):
-        raise _no_cursor(after)
-    return await session.reads.entities(session.bank, EntitySelect(after=after, limit=request.limit))
+    return await _page(session.reads.entities, EntitySelect, session.bank, request.after, limit=request.limit)
 
 
-def _no_cursor(after: str) -> NotFound:
-    """Return the error of a page that follows a missing record, so that no reader starts over unnoticed."""
-    return NotFound(f"There is no {after!r} to continue after; it may be forgotten. Start from the first page.")
+async def _page(
+    read: Callable[[BankId, S], Awaitable[list[R]]],
+    select: Callable[..., S],
+    bank: BankId,
+    after: str | None,
+    **limits: object,
+) -> list[R]:
+    """Return a page of records; a missing record before it raises NotFound, so that no reader starts over unnoticed."""
+    if after and not await read(bank, select(ids=[after])):
+        raise NotFound(f"There is no {after!r} to continue after; it may be forgotten. Start from the first page.")
+    return await read(bank, select(after=after or None, **limits))
 
 
 async def observations(session: MemorySession, request: r.ObservationsRequest) -> list[Fact]:

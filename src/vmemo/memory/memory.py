@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
-from vmemo.memory import administration, inspect, recall, reflect, retain
+from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue
 from vmemo.memory.retain import import_from
@@ -21,7 +21,7 @@ from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
-from vmemo.transfer.importers.foreign import ForeignFormat
+from vmemo.transfer.foreign import ForeignFormat
 
 R = TypeVar("R")
 
@@ -77,10 +77,10 @@ class Memory(Verbs):
         async with self._turn(request):
             return await self._session.run(lambda: _execute(self._session, request))
 
-    def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[None]:
+    def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[object]:
         """Wait for other requests, if they are limited."""
-        session, requests = self._session, self._session.runtime.requests
-        return nullcontext() if requests is None else requests.turn(request, session.caller, session.bank)
+        requests = self._session.runtime.requests
+        return nullcontext() if requests is None else requests.turn(request)
 
     def limit_requests(self, limits: ConcurrencyLimits) -> None:
         """Limit the requests that run at a time, of all banks of this memory; more wait, or raise TooManyRequests."""
@@ -94,12 +94,6 @@ class Memory(Verbs):
         """Return the same memory on another bank; closing either closes both."""
         other = object.__new__(type(self))
         other._session = MemorySession(self._session.runtime, bank_id(name))
-        return other
-
-    def on_behalf_of(self, principal: str) -> Self:
-        """Return the same memory for requests of a principal, which take turns with those of others if limited."""
-        other = object.__new__(type(self))
-        other._session = replace(self._session, caller=principal)
         return other
 
     def without_creation(self) -> Self:
@@ -242,7 +236,7 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
         case r.RecallRequest() | r.RetrieveRequest():
             return await recall.recall(session, request)
         case r.ContextRequest():
-            return await recall.context(session, request)
+            return await context.context(session, request)
         case r.ReflectRequest():
             return await reflect.reflect(session, request)
         case r.ForgetRequest():

@@ -38,7 +38,8 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
         raise Unsupported("An answer in a schema needs a language model; pass llm= to Memory.")
     if llm is None:
         found = await recall(session, request)
-        answer = pipeline.extractive_answer(request.query, found.hits, asked_at=request.now or utc_now())
+        asked_at = request.now or utc_now()
+        answer = pipeline.extractive_answer(request.query, found.hits, asked_at=asked_at, answerable=found.answerable)
         emit(TextDelta(text=answer.text))
         return answer
     question, recaller = await _question(session, request), _recaller(session, request)

@@ -1,12 +1,11 @@
-"""Concurrent requests of a server: bounded by kind, in turns of their callers and banks."""
+"""Concurrent requests of a server, bounded by kind: many writes do not delay recalls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from vmemo.errors import InvalidInput, StoreBusy
@@ -15,16 +14,9 @@ from vmemo.models.requests import Returns
 
 WorkKind = Literal["search", "write", "derive"]
 _KINDS: Mapping[type[Returns[object]], WorkKind] = {
-    r.RecallRequest: "search",
-    r.RetrieveRequest: "search",
-    r.ContextRequest: "search",
-    r.RetainRequest: "write",
-    r.ProcessRequest: "write",
-    r.UpdateFactRequest: "write",
-    r.ForgetRequest: "write",
-    r.ForgetContentRequest: "write",
-    r.MaintainRequest: "write",
-    r.ReprocessRequest: "write",
+    **dict.fromkeys((r.RecallRequest, r.RetrieveRequest, r.ContextRequest), "search"),
+    **dict.fromkeys((r.RetainRequest, r.ProcessRequest, r.UpdateFactRequest), "write"),
+    **dict.fromkeys((r.ForgetRequest, r.ForgetContentRequest, r.MaintainRequest, r.ReprocessRequest), "write"),
 }
 """Requests that compute for long. Others are short, or wait for a language model."""
 
@@ -51,86 +43,38 @@ class ConcurrencyLimits:
             raise InvalidInput("searches, writes, derivations and waiting must be at least 1.")
 
 
-Waiters = deque[asyncio.Future[None]]
+class RequestQueue:
+    """The requests of a memory: those of each kind run in the order in which they arrive."""
 
+    def __init__(self, limits: ConcurrencyLimits) -> None:
+        self._running: Mapping[WorkKind, asyncio.Semaphore] = {
+            "search": asyncio.Semaphore(limits.searches),
+            "write": asyncio.Semaphore(limits.writes),
+            "derive": asyncio.Semaphore(limits.derivations),
+        }
+        self._waiting: dict[WorkKind, int] = dict.fromkeys(self._running, 0)
+        self._most = limits.waiting
 
-@dataclass(eq=False)
-class FairQueue:
-    """Requests that wait for one of `width` places: callers take turns, and so do the banks of a caller."""
+    def turn(self, request: Returns[object]) -> AbstractAsyncContextManager[object]:
+        """Wait until a request may run, and count it within the context; raise TooManyRequests if too many wait."""
+        kind = _KINDS.get(type(request))
+        return nullcontext() if kind is None else self._bounded(kind)
 
-    width: int
-    most: int
-    running: int = 0
-    waiting: int = 0
-    _callers: OrderedDict[str, OrderedDict[str, Waiters]] = field(
-        default_factory=OrderedDict[str, OrderedDict[str, Waiters]]
-    )
+    def derivation(self) -> AbstractAsyncContextManager[object]:
+        """Wait until the messages of a bank may be processed. It belongs to a write, and those are bounded."""
+        return self._running["derive"]
 
     @asynccontextmanager
-    async def turn(self, caller: str, bank: str) -> AsyncGenerator[None]:
-        """Wait for a place, and hold it within the context; raise TooManyRequests if too many wait already."""
-        if self.running < self.width:
-            self.running += 1
-        else:
-            await self._wait(caller, bank)
+    async def _bounded(self, kind: WorkKind) -> AsyncGenerator[None]:
+        running = self._running[kind]
+        if running.locked() and self._waiting[kind] >= self._most:
+            raise TooManyRequests(f"{self._most} requests of this kind wait already. Nothing was changed; try again.")
+        self._waiting[kind] += 1
+        try:
+            await running.acquire()
+        finally:
+            self._waiting[kind] -= 1
         try:
             yield
         finally:
-            self._release()
-
-    async def _wait(self, caller: str, bank: str) -> None:
-        if self.waiting >= self.most:
-            raise TooManyRequests(f"{self.waiting} requests of this kind wait already. Nothing was changed; try again.")
-        place = asyncio.get_running_loop().create_future()
-        self._callers.setdefault(caller, OrderedDict()).setdefault(bank, Waiters()).append(place)
-        self.waiting += 1
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                # The place was given to this request, which has ended meanwhile.
-                self._release()
-            raise
-
-    def _release(self) -> None:
-        """Give the place to the next request."""
-        place = self._next()
-        if place is None:
-            self.running -= 1
-        else:
-            place.set_result(None)
-
-    def _next(self) -> asyncio.Future[None] | None:
-        while self._callers:
-            caller, banks = self._callers.popitem(last=False)
-            bank, waiters = banks.popitem(last=False)
-            place = waiters.popleft()
-            self.waiting -= 1
-            if waiters:
-                banks[bank] = waiters
-            if banks:
-                self._callers[caller] = banks
-            if not place.cancelled():
-                return place
-        return None
-
-
-class RequestQueue:
-    """The queues of a memory: many writes do not delay recalls, and those of one caller not those of others."""
-
-    def __init__(self, limits: ConcurrencyLimits) -> None:
-        self.queues: Mapping[WorkKind, FairQueue] = {
-            "search": FairQueue(limits.searches, limits.waiting),
-            "write": FairQueue(limits.writes, limits.waiting),
-            # Each of them belongs to a write, and those are limited.
-            "derive": FairQueue(limits.derivations, limits.writes + limits.waiting),
-        }
-
-    def turn(self, request: Returns[object], caller: str, bank: str) -> AbstractAsyncContextManager[None]:
-        """Wait until a request may run, and count it within the context."""
-        kind = _KINDS.get(type(request))
-        return nullcontext() if kind is None else self.queues[kind].turn(caller, bank)
-
-    def derivation(self, bank: str) -> AbstractAsyncContextManager[None]:
-        """Wait until the messages of a bank may be processed."""
-        return self.queues["derive"].turn("", bank)
+            running.release()

@@ -31,8 +31,7 @@ from vmemo.retain import pipeline
 from vmemo.retain.pipeline import prepare, redact_messages, retained_by, store_messages, stored_of
 from vmemo.retain.write_plan import encode_drafts, plan_stated
 from vmemo.text.names import find_names, merge_names
-from vmemo.transfer.importers.detect import read_foreign
-from vmemo.transfer.importers.foreign import ForeignFormat, ForeignRecords, StatedFact
+from vmemo.transfer.foreign import ForeignFormat, ForeignRecords, StatedFact, read_foreign
 
 OWN_TIME = timedelta(seconds=5)
 """Time in which a call that waits for facts derives them itself, before a worker also tries."""
@@ -115,7 +114,7 @@ async def derive(runtime: MemoryRuntime, bank: BankId, messages: Sequence[str] =
 
 async def _derive_locally(runtime: MemoryRuntime, bank: BankId) -> Retained:
     context = runtime.context
-    async with nullcontext() if runtime.requests is None else runtime.requests.derivation(bank):
+    async with nullcontext() if runtime.requests is None else runtime.requests.derivation():
         if await context.store.jobs(bank, ["extract"]):
             # A language model began to process these messages; the local engine starts over.
             await ungroup(context.store, bank)

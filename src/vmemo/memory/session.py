@@ -10,15 +10,25 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs.worker import RunResult, Worker
 from vmemo.memory.request_queue import RequestQueue
 from vmemo.models import Bank, BankId, FactId
 from vmemo.models.changes import Changes
+from vmemo.models.prompt_context import ContextLog
 from vmemo.models.results import Spending
-from vmemo.ports import BankNotFound, Context, Embedder, LearningEmbedder, ReplicatedStore, Store, dimension_of
+from vmemo.ports import (
+    BankNotFound,
+    Closable,
+    Context,
+    Embedder,
+    LearningEmbedder,
+    ReplicatedStore,
+    Store,
+    dimension_of,
+)
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
@@ -116,6 +126,10 @@ class MemoryRuntime:
     """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
     """The staging bank of each bank that `reprocess()` works on."""
+    context_logs: dict[tuple[BankId, str | None, str], ContextLog] = field(
+        default_factory=dict[tuple[BankId, str | None, str], ContextLog]
+    )
+    """The blocks that contexts of a session have shown, by bank, user and session; the one used last is the last."""
     _background: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
 
     @staticmethod
@@ -150,9 +164,9 @@ class MemoryRuntime:
         self.guard.reset()
         await self._stop_background_jobs()
         # A model that was passed in belongs to the caller.
-        if self.context.owns_llm and isinstance(self.context.llm, _Closable):
+        if self.context.owns_llm and isinstance(self.context.llm, Closable):
             await self.context.llm.close()
-        if self.context.owns_embedder and isinstance(self.context.embedder, _Closable):
+        if self.context.owns_embedder and isinstance(self.context.embedder, Closable):
             await self.context.embedder.close()
         try:
             await self.access.close()
@@ -172,11 +186,6 @@ class MemoryRuntime:
         self._background.clear()
 
 
-@runtime_checkable
-class _Closable(Protocol):
-    async def close(self) -> None: ...
-
-
 R = TypeVar("R")
 
 
@@ -186,8 +195,6 @@ class MemorySession:
 
     runtime: MemoryRuntime
     bank: BankId
-    caller: str = ""
-    """The principal of a server's request, which takes turns with others."""
     creates: bool = True
     """Create a missing bank; otherwise raise NotFound."""
 

@@ -194,9 +194,9 @@ class Verbs(Resource):
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
     ) -> Retained:
         """Store a user's message and the assistant's answer; the speaker is the user's name."""
-        asked = single_message(user_message, {**options, "role": "user"})
-        answered = single_message(assistant_message, {**options, "role": "assistant", "speaker": None})
-        return await self._retain([asked, answered], wait=False)
+        question = single_message(user_message, {**options, "role": "user"})
+        answer = single_message(assistant_message, {**options, "role": "assistant", "speaker": None})
+        return await self._retain([question, answer], wait=False)
 
     async def retain(
         self, content: RetainContent, infer: bool = True, wait: bool = True, **options: Unpack[MessageOptions]
@@ -249,14 +249,28 @@ class Verbs(Resource):
         """Return the `top_k` most relevant facts."""
         return await self.run(r.RetrieveRequest.of({**options, "query": query, "top_k": top_k}))
 
-    async def context(self, query: str | None = None, user: str | None = None, max_tokens: int = 2048) -> PromptContext:
+    async def context(
+        self,
+        query: str | None = None,
+        user: str | None = None,
+        max_tokens: int = 2048,
+        *,
+        now: datetime | str | None = None,
+        precise: bool = True,
+        session: str | None = None,
+    ) -> PromptContext:
         """Return one block of memories for a system prompt, as `.text` and `str()`, of at most `max_tokens`.
 
-        It has the profile and the standing instructions of the user, pinned facts, facts of the latest session and
-        those relevant to the query; none occurs twice, and former ones are marked. `user` is a name or an entity's
-        id, by default the one user of the bank, if only one speaks in it. Without a query there are no relevant facts.
+        Its sections are who the user is, standing instructions, constraints that bear on advice, pinned facts, open
+        changes, facts relevant to the query and the latest ones; none occurs twice, and former ones are marked. `user`
+        is a name or an entity's id, by default the one user of the bank, if only one speaks in it. Without a query
+        there are no relevant facts, and with `precise` no more of them than suffice.
+
+        With the name of a `session`, the text begins with the same `prefix` from turn to turn, unless its facts change:
+        facts that a turn has shown stay there, and only new ones follow.
         """
-        return await self.run(r.ContextRequest.of({"query": query, "user": user, "max_tokens": max_tokens}))
+        values = {"query": query, "user": user, "max_tokens": max_tokens}
+        return await self.run(r.ContextRequest.of({**values, "now": now, "precise": precise, "session": session}))
 
     async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
         """Answer from memory with citations, in the bank's character.

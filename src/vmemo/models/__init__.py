@@ -16,6 +16,7 @@ from vmemo.models.records import (
     Budget as Budget,
     CauseKind as CauseKind,
     Channel as Channel,
+    Claim as Claim,
     ConfidenceChange as ConfidenceChange,
     Disposition as Disposition,
     Entity as Entity,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -14,6 +14,7 @@ from vmemo.models import (
     BankId,
     BankRevision,
     CauseKind,
+    Claim,
     ConfidenceChange,
     Entity,
     EntityId,
@@ -45,6 +46,8 @@ class FoundName:
 
     name: str
     type: EntityType = "OTHER"
+    aliases: tuple[str, ...] = ()
+    """Other names of the same entity that the text states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,8 @@ class DraftCause:
 class Judgement:
     """The relation of a new fact to a known one.
 
-    `text` is the merged text, `keep` what still holds of a superseded fact; `mistaken` means that it was never true.
+    `text` is the merged text, `keep` what still holds of a superseded fact and `end` when the rest stops being true,
+    if that is stated; `mistaken` means that it was never true.
     """
 
     verdict: Verdict
@@ -68,6 +72,26 @@ class Judgement:
     text: str = ""
     keep: tuple[str, ...] = ()
     mistaken: bool = False
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DraftSource:
+    """The words of a message that a draft repeats, for a reader that divides them."""
+
+    message: Message
+    words: str
+    annotated: str
+    """The words with the likely dates of their times, with which the embedded text ends."""
+    to_agent: bool
+    """True if a user says them to the agent, so that they may hold standing instructions."""
+    speakers: frozenset[str]
+    """The speakers of the conversation."""
+    draft: Callable[[str], FactDraft]
+    """Returns the draft of a part of the words."""
+    accept: Callable[[Callable[[int, int], float]], str | None]
+    """Returns the text with doubtful dates that are meant as dates, by a probability for places in the words; None if
+    there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +121,10 @@ class FactDraft:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     instruction: bool = False
     """True for a standing instruction of the user to the agent."""
+    ends_instruction: bool = False
+    """True if it ends an earlier standing instruction."""
+    source: DraftSource | None = None
+    """The words that it repeats, if a reader may divide them."""
     key: str = ""
     """Identifies the draft in its bank; the fact's id is derived from it, so that repeated extraction is idempotent."""
 
@@ -336,8 +364,8 @@ class Deletions:
 
 _MEMORIES = (
     *("pending", "requeued", "curated", "episodes", "entities", "facts", "links", "merges", "mentions", "closures"),
-    *("sources", "successors", "reopened", "rewired", "without_context", "pinned", "expiries", "confidence"),
-    *("confidence_history", "deleted", "erase", "embeddings"),
+    *("sources", "successors", "reopened", "rewired", "without_context", "claims", "pinned", "expiries"),
+    *("confidence", "confidence_history", "deleted", "erase", "embeddings"),
 )
 """The changes of memories; the others are of messages, counts, the queue and the bank itself."""
 
@@ -395,6 +423,8 @@ class Changes:
     """Stored facts that replace another fact than before, or none."""
     without_context: Sequence[NewFact] = ()
     """Stored facts that lose the message they were extracted with as context."""
+    claims: Mapping[FactId, tuple[Claim, ...]] = field(default_factory=dict[FactId, tuple[Claim, ...]])
+    """The claims of stored facts, in place of those that they had."""
     pinned: Mapping[FactId, bool] = field(default_factory=dict[FactId, bool])
     """Stored facts to pin, or to unpin."""
     expiries: Mapping[FactId, datetime | None] = field(default_factory=dict[FactId, datetime | None])

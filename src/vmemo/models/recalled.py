@@ -132,6 +132,7 @@ class Hit(Record):
     """A recalled fact with its score; `verbatim` marks a message that has no fact of its own.
 
     `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`).
+    `claims` of the fact are those that are marked then: what a later statement, which may be seen, ended or may have.
     `truncated` is set if the text of `fact` was cut to fit the budget; `why` returns all of it.
     `path`, `reranking` and `newer` are set if the recall was requested with an explanation.
     """
@@ -158,12 +159,28 @@ class Hit(Record):
 
     @property
     def text(self) -> str:
-        """The fact's text."""
         return self.fact.text
 
     @property
+    def marked_text(self) -> str:
+        """The text with its marked claims in brackets: "I paint, [maybe outdated: I live in Rome]"."""
+        parts: list[str] = []
+        reached = 0
+        for claim in () if self.status == "former" or self.is_marked_whole else self.fact.claims:
+            if claim.start >= reached:
+                mark = "maybe outdated" if claim.invalid_at is None else "former"
+                parts += (self.text[reached : claim.start], f"[{mark}: {self.text[claim.start : claim.end]}]")
+                reached = claim.end
+        return "".join(parts) + self.text[reached:]
+
+    @property
+    def is_marked_whole(self) -> bool:
+        """True if one claim is all that the fact says."""
+        said = len(self.text) - len(self.text.partition(": ")[2] or self.text)
+        return any(claim.start <= said and claim.end >= len(self.text) for claim in self.fact.claims)
+
+    @property
     def tokens(self) -> int:
-        """The cl100k count of the text."""
         return self.fact.tokens
 
     @property
@@ -192,7 +209,9 @@ class Hit(Record):
         text = truncate(self.text, max_tokens, count)
         if text is None:
             return None
-        fact = self.fact.model_copy(update={"text": text, "tokens": count(text)})
+        kept = len(text) - len(TRUNCATED)
+        claims = tuple(claim for claim in self.fact.claims if claim.end <= kept)
+        fact = self.fact.model_copy(update={"text": text, "tokens": count(text), "claims": claims})
         return self.model_copy(update={"fact": fact, "truncated": True})
 
 
@@ -338,7 +357,7 @@ class RecallPrompt:
         fact = hit.fact
         if hit.status == "former":
             yield "former"
-        elif hit.status == "maybe_outdated":
+        elif hit.status == "maybe_outdated" and hit.marked_text == hit.text:
             yield "maybe outdated"
         elif fact.supersedes is not None:
             yield "current"
@@ -365,6 +384,8 @@ def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact
 def legend_of(hits: Sequence[Hit], start: str = LEGEND) -> str:
     """Return the line that explains the layout and the marks of hits."""
     used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
+    if any(claim.invalid_at is not None for hit in hits for claim in hit.fact.claims):
+        used.add("former")
     if any(COMPUTED_DATE in hit.text for hit in hits):
         used.add(COMPUTED_DATE)
     return " ".join([start, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
@@ -372,7 +393,7 @@ def legend_of(hits: Sequence[Hit], start: str = LEGEND) -> str:
 
 def _bullet(hit: Hit, marks: str, indent: str = "") -> str:
     """Return the line of a hit; further lines of its text are indented, so that they can't look like headings."""
-    text = hit.text.replace("\n", f"\n{indent}  ")
+    text = hit.marked_text.replace("\n", f"\n{indent}  ")
     return f"{indent}- [{hit.short_id}] {marks}{text}"
 
 
@@ -420,6 +441,9 @@ class Explanation(Record):
     )
     reranker: str
     reranked: int
+    signals: Mapping[str, float] = Field(
+        default_factory=dict[str, float], description="the numbers from which `answerable` was computed"
+    )
 
 
 class Recalled(Record):
@@ -435,6 +459,10 @@ class Recalled(Record):
     )
     tokens: int = 0
     max_tokens: int | None = None
+    answerable: Share | None = Field(
+        default=None,
+        description="the probability that the facts hold the answer; null without the packaged embedder and reranker",
+    )
     at_time: Instant | None = None
     known_at: Instant | None = None
     titles: Mapping[EpisodeId, str] = Field(default_factory=dict[EpisodeId, str])
@@ -463,7 +491,6 @@ class Recalled(Record):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The recalled facts."""
         return tuple(hit.fact for hit in self.hits)
 
     def to_prompt(self, max_tokens: int | None = None) -> str:

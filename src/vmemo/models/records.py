@@ -153,7 +153,7 @@ class Record(BaseModel):
     # Build validators at first use, to keep the import of vmemo fast.
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
-    def __init__(self, **data: object) -> None:
+    def __init__(self, /, **data: object) -> None:
         try:
             super().__init__(**data)
         except ValidationError as error:
@@ -161,13 +161,8 @@ class Record(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return the validated record of these values, as the constructor does, without a copy of them."""
-        record = cls.__new__(cls)
-        try:
-            cls.__pydantic_validator__.validate_python(values, self_instance=record)
-        except ValidationError as error:
-            raise InvalidInput(_explain(cls.__name__, error)) from error
-        return record
+        """Return the validated record of these values, as the constructor does."""
+        return cls(**values)
 
     @classmethod
     def trusted(cls, values: Mapping[str, object]) -> Self:
@@ -249,7 +244,8 @@ JobKind = Literal["process", "extract", "opinions", "observe", "maintain", "webh
 """process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
 maintain: maintenance of the bank; webhook: the delivery of one event."""
 HitStatus = Literal["current", "maybe_outdated", "former"]
-"""current; maybe_outdated: a newer fact may replace it; former: it held before, or is no longer believed."""
+"""current; maybe_outdated: a newer fact may replace it, or a claim of it; former: it held before, or is no longer
+believed."""
 CauseKind = Literal["causes", "caused_by", "enables", "prevents"]
 
 
@@ -292,8 +288,8 @@ def shortened(text: str, width: int = _WIDTH) -> str:
     return line if len(line) <= width and len(text) <= 4 * width else f"{line[: width - 1]}…"
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def with_lines(head: str, lines: Sequence[str]) -> str:
@@ -329,7 +325,6 @@ class ShortId(NamedTuple):
 
 
 def short_id(id: str) -> str:
-    """Return the short id of an id."""
     uuid = _UUID.fullmatch(id)
     if uuid is None:
         return id
@@ -452,6 +447,18 @@ class Link(Record):
     weight: Share
 
 
+class Claim(Record):
+    """A part of a fact's text that a later statement ended, or may have ended; what stands beside it still holds."""
+
+    text: str
+    start: int = Field(ge=0, description="first character in the text of the fact")
+    end: int = Field(ge=1, description="character after the last one")
+    valid_at: Instant | None = None
+    invalid_at: Instant | None = Field(default=None, description="set only if a later statement certainly ended it")
+    outdated: Share = Field(description="calibrated probability that it is not true any more; 1 if it certainly ended")
+    replaced_by: FactId = Field(description="the later fact")
+
+
 class Fact(Record):
     """A self-contained memory in one of the four networks."""
 
@@ -477,6 +484,9 @@ class Fact(Record):
     episodes: tuple[EpisodeId, ...] = ()
     basis: tuple[FactId, ...] = Field(default=(), description="facts that an opinion or observation is based on")
     supersedes: FactId | None = None
+    claims: tuple[Claim, ...] = Field(
+        default=(), description="the parts of the text that a later statement ended or may have ended, in their order"
+    )
     tags: tuple[str, ...] = ()
     metadata: JsonObject = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
@@ -621,14 +631,14 @@ class Bank(Record):
     created_at: Instant = Field(default_factory=utc_now)
 
 
-SMALL_EMBEDDER = "vmemo-encoder-1-small"
-"""The name of the packaged embedder that `embedder="small"` selects."""
+DEEP_EMBEDDER = "vmemo-encoder-2-deep"
+"""The name of the packaged embedder that `embedder="deep"` selects."""
 
 
 def reembed_command(bank: str, embedder: str) -> str:
     """Return the command that switches a bank to an embedder."""
     host, _, model = embedder.rpartition("#")
     named = f" --embedder {f'URL#{model}' if host else embedder}" if ":" in embedder else ""
-    if embedder == SMALL_EMBEDDER:
-        named = " --embedder small"
+    if embedder == DEEP_EMBEDDER:
+        named = " --embedder deep"
     return f"vmemo reembed --bank {quote(bank)}{named}"

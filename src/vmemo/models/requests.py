@@ -422,6 +422,8 @@ class RecallOptions(TypedDict, total=False):
     recency_half_life: timedelta | None
     importance_weight: float
     now: datetime | str | None
+    precise: bool
+    min_answerable: float
     explain: bool
 
 
@@ -460,6 +462,12 @@ class RecallFilters(FactFilters):
     now: Instant | None = Field(
         default=None, description='The time of the question, for words such as "last week"; the present by default.'
     )
+    precise: Flag = Field(
+        default=False, description="Return the fewest facts that suffice, whatever the budget would allow."
+    )
+    min_answerable: Weight = Field(
+        default=0.0, description="Return nothing if the facts hold the answer with a lower probability than this."
+    )
     explain: Flag = Field(default=False, description="Also return how each fact was found.")
 
 
@@ -495,6 +503,16 @@ class ContextRequest(Request, Returns[PromptContext]):
         examples=["Ana"],
     )
     max_tokens: Tokens = Field(default=2048, description="Tokens of the whole text, at most.")
+    now: Instant | None = Field(default=None, description="The time of the query; the present by default.")
+    precise: Flag = Field(
+        default=True, description="Of the relevant facts, show the fewest that suffice; False fills the budget."
+    )
+    session: Name | None = Field(
+        default=None,
+        description="Your name of a conversation, whose contexts begin with the same blocks at every turn, so that a "
+        "provider's prompt cache can reuse them.",
+        examples=["chat-42"],
+    )
 
 
 class ReflectOptions(RecallOptions, total=False):
@@ -577,7 +595,7 @@ class FormerProfilesRequest(Request, Returns[list[FormerProfile]]):
 class BackgroundRequest(Request, Returns[Profile]):
     """Merge a statement into the profile's background. This needs a language model."""
 
-    snippet: Content = Field(examples=["You grew up in Colorado."])
+    snippet: Annotated[Content, Field(max_length=2000)] = Field(examples=["You grew up in Colorado."])
 
 
 class MergeEntitiesRequest(Request, Returns[Merge]):

@@ -295,7 +295,7 @@ class Answer(Record):
     flaws: tuple[str, ...] = Field(default=(), description="errors of the answer that could not be repaired")
     notes: tuple[str, ...] = Field(default=(), description="lines at the end of the text that state flaws and lookups")
     extractive: bool = Field(default=False, description="True if facts are quoted without a language model")
-    found: bool = Field(default=True, description="False if memory holds nothing about the question")
+    found: bool = Field(default=True, description="False if memory does not hold the answer, or probably not")
     usage: Usage = Field(default_factory=Usage)
 
     def __repr__(self) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import neg
 from time import perf_counter
-from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import BankId, EntityId, EpisodeId, FactId, Interval, LinkKind, Mention, Network, RevisionKind
+from vmemo.models import BankId, FactId, Interval, LinkKind, Mention, RevisionKind
 from vmemo.models.requests import FactFilters
 
 Vector: TypeAlias = NDArray[np.float32]
@@ -25,46 +23,31 @@ TokenVectors: TypeAlias = NDArray[np.float32]
 """Short vectors of a text's tokens as rows. A document's have length one, a query's the weight of each token."""
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The packaged reader's judgement of a text and of each of its tokens."""
+
+    noise: float
+    """The probability that the text holds nothing to remember."""
+    tags: NDArray[np.float32]
+    """The probability of each of `READING_TAGS` by token, shape (tokens, 5)."""
+    spans: NDArray[np.int32]
+    """The first character of each token in the text and the one after its last, shape (tokens, 2)."""
+
+
+READING_TAGS = ("wish", "end", "person", "date", "change")
+"""The columns of `Reading.tags`."""
+
+
 class Encoding(NamedTuple):
-    """The vector of a text, and its token vectors if the embedder computes them."""
+    """The vector of a text, and the rest that the embedder computes: the packaged one all, most others nothing."""
 
     vector: Vector
     tokens: TokenVectors | None = None
-
-
-class TokenTable(Sequence[TokenVectors | None]):
-    """The token vectors of several texts in one array, and the rows of each text; None for a text without them.
-
-    A recall compares those of a hundred texts at once, and joining a hundred arrays takes longer than that.
-    """
-
-    def __init__(self, rows: TokenVectors, counts: Sequence[int | None]) -> None:
-        self.rows = rows
-        self.counts = counts
-
-    @staticmethod
-    def of(texts: Sequence[TokenVectors | None]) -> TokenTable:
-        if isinstance(texts, TokenTable):
-            return texts
-        known = [vectors for vectors in texts if vectors is not None]
-        rows = np.concatenate(known) if known else np.zeros((0, 0), np.float32)
-        return TokenTable(rows, [None if vectors is None else len(vectors) for vectors in texts])
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def __iter__(self) -> Iterator[TokenVectors | None]:
-        end = 0
-        for count in self.counts:
-            end += count or 0
-            yield None if count is None else self.rows[end - count : end]
-
-    @overload
-    def __getitem__(self, at: int) -> TokenVectors | None: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[TokenVectors | None]: ...
-    def __getitem__(self, at: int | slice) -> TokenVectors | Sequence[TokenVectors | None] | None:
-        return list(self)[at]
+    tense: float | None = None
+    """Of a query: from -1 if it asks for the earliest statements to 1 if it asks for the latest."""
+    reading: Reading | None = None
+    """Of a document."""
 
 
 class Scope(FactFilters):
@@ -141,7 +124,7 @@ class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
     Without `kinds`, links of all kinds but revisions are followed. Of an entity with more facts than `fan`, those most
-    similar to `vector` are taken, among the newest `compared`, of which a store may take 2,048. An entity with n facts
+    similar to `vector` are taken, among the newest 2,048. An entity with n facts
     weighs 1 / sqrt(n), and one with more than `common` facts no less than one with that many. Edges lighter than
     `least`, and those to facts of a lower cosine with `vector` than `floor`, are left out. Of a fact with very many
     links the weakest may be left out.
@@ -150,36 +133,42 @@ class EdgeQuery:
     scope: Scope
     space: str
     vector: Vector
-    facts: Sequence[FactId] = ()
-    entities: Sequence[EntityId] = ()
+    facts: Sequence[int] = ()
+    entities: Sequence[int] = ()
     kinds: frozenset[LinkKind] = frozenset()
     fan: int = 8
-    compared: int = 2048
     common: int = 25
     least: float = 0.0
     floor: float = -1.0
 
 
 class Edge(NamedTuple):
-    """An edge from a fact or an entity to a fact. `via` is the name of the entity that both share."""
+    """An edge from a fact, or from an entity, to a fact, by their numbers; an entity's has a minus sign.
 
-    source: FactId | EntityId
-    target: FactId
+    `via` is the number of the entity that both facts share, or 0.
+    """
+
+    source: int
+    target: int
     tokens: int
+    time: int
     kind: LinkKind
     weight: float
-    via: str = ""
+    via: int = 0
 
 
-SUSPECT = 0.3
-"""Probability from which a newer fact marks an older one as maybe outdated; chosen on conversations of our own."""
+SUSPECT = 0.29
+"""Probability from which a claim is marked as maybe outdated; of held-out authors .06 of the true claims are."""
+LINKED = 0.15
+"""Probability from which a newer fact is a later statement on the same matter: both are linked, and the newer one is
+recalled first; chosen on conversations of a held-out author."""
 
 
 class RevisionEdge(NamedTuple):
-    """A newer fact, an older one that it replaced or may have outdated, and the probability of that."""
+    """A newer fact, an older one that it replaced or may have outdated, by number, and the probability of that."""
 
-    newer: FactId
-    older: FactId
+    newer: int
+    older: int
     kind: RevisionKind
     probability: float
     newer_tokens: int
@@ -188,61 +177,90 @@ class RevisionEdge(NamedTuple):
     """The time of the newer fact's mention."""
 
 
+class FactRevision(NamedTuple):
+    """A revision edge by the ids of its facts."""
+
+    newer: FactId
+    older: FactId
+    kind: RevisionKind
+    probability: float
+
+
 class StatementPair(NamedTuple):
-    """Two statements with their speakers in front, the days between them, and the cosine of their vectors."""
+    """An earlier statement and a later one, with the numbers by which a revision model judges them."""
 
     earlier: str
     later: str
-    days: int
+    days: float
+    """Days between the statements."""
     cosine: float
+    shared: int = 0
+    """Terms that both have."""
+    rare: float = 0.0
+    """The same, each divided by the number of earlier statements that were compared and have it."""
+    earlier_terms: int = 0
+    later_terms: int = 0
+    rank: int = 0
+    """Earlier statements that are nearer to the later one."""
+    lead: float = 0.0
+    """The cosine, less that of the fourth nearest statement."""
+
+
+class ClaimPair(NamedTuple):
+    """A claim of an earlier statement and a later statement, with the numbers by which a revision model judges them."""
+
+    claim: str
+    later: str
+    probability: float
+    """That the later statement makes the earlier one outdated, all of it or a claim."""
+    numbers: Sequence[float]
 
 
 class Scored(NamedTuple):
-    """A candidate: enough to rank and pack it without loading it."""
+    """A fact and its similarity."""
 
     id: FactId
     score: float
-    tokens: int
 
 
-@dataclass(frozen=True)
-class Ranking(Sequence[Scored]):
-    """Candidates, best first, in columns: a recall ranks hundreds, and most are only counted or summed.
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Candidates, best first, in arrays: no object is made for what a recall does not return.
 
-    `baseline` is the score of a fact that is unrelated to the query.
+    A fact is its number in the store, and a message is its number with a minus sign. `rows` has the number, the tokens
+    and the time of mention in microseconds of each. `baseline` is the score of a fact that is unrelated to the query.
     """
 
-    ids: Sequence[FactId] = ()
-    scores: Sequence[float] = ()
-    tokens: Sequence[int] = ()
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     baseline: float = 0.0
 
     @staticmethod
-    def of(hits: Iterable[Scored], baseline: float = 0.0) -> Ranking:
-        if isinstance(hits, Ranking):
-            return hits
-        found = list(hits)
-        return Ranking([hit.id for hit in found], [hit.score for hit in found], [hit.tokens for hit in found], baseline)
+    def of(found: Iterable[tuple[int, int, int, float]], baseline: float = 0.0) -> Ranking:
+        """Return the ranking of numbers, tokens, times and scores."""
+        cells = list(found)
+        rows = np.array([each[:3] for each in cells], np.int64).reshape(len(cells), 3)
+        return Ranking(rows, np.array([each[3] for each in cells], np.float64), baseline)
 
-    def best(self, limit: int, floor: float) -> Ranking:
-        """Return the best candidates, at most `limit`, of at least the score `floor`."""
-        count = bisect_right(self.scores, -floor, hi=min(limit, len(self)), key=neg)
-        return self if count == len(self) else self[:count]
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        return self.rows[:, 0]
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        return self.rows[:, 1]
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.scores)
 
-    def __iter__(self) -> Iterator[Scored]:
-        return map(Scored, self.ids, self.scores, self.tokens)
+    def take(self, places: NDArray[np.int64] | slice) -> Ranking:
+        """Return the candidates at some places."""
+        return Ranking(self.rows[places], self.scores[places], self.baseline)
 
-    @overload
-    def __getitem__(self, at: int) -> Scored: ...
-    @overload
-    def __getitem__(self, at: slice) -> Ranking: ...
-    def __getitem__(self, at: int | slice) -> Scored | Ranking:
-        if isinstance(at, slice):
-            return Ranking(self.ids[at], self.scores[at], self.tokens[at], self.baseline)
-        return Scored(self.ids[at], self.scores[at], self.tokens[at])
+    def scored(self, scores: NDArray[np.float64]) -> Ranking:
+        """Return the candidates in the order of other scores; equal ones keep their order."""
+        order = np.argsort(-scores, kind="stable")
+        return Ranking(self.rows[order], scores[order], self.baseline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,45 +270,25 @@ class SearchResult:
     semantic: Sequence[Ranking] = ()
     keyword: Sequence[Ranking] = ()
     verbatim: Ranking = field(default_factory=Ranking)
-    """The ids of these hits are message ids."""
     temporal: Ranking = field(default_factory=Ranking)
     temporal_links: Sequence[Edge] = ()
-    entities: Sequence[Mention] = ()
-    instructions: Sequence[FactId] = ()
+    entities: Mapping[int, Mention] = field(default_factory=dict[int, Mention])
+    """The entities that the text names, by number."""
+    instructions: Sequence[int] = ()
     """The standing instructions that the scope's `of_instructions` accepts, newest first."""
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds by channel, measured in the store."""
 
 
-class FactOutline(NamedTuple):
-    """The properties of a fact by which recall weighs it. A recall weighs several times the facts that it returns."""
-
-    id: FactId
-    network: Network
-    tokens: int
-    engine: str
-    importance: float
-    mentioned_at: datetime
-    supersedes: FactId | None
-    has_basis: bool
-    episodes: tuple[EpisodeId, ...]
-    """The fact's first episode, if it has one."""
-
-    @property
-    def is_rest(self) -> bool:
-        """True for what still holds of a superseded fact."""
-        return self.supersedes is not None and self.has_basis and self.network in ("world", "experience")
-
-
 def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found: Ranking) -> EdgeQuery | None:
     """Return the query for the temporal links of the best facts, or None if there is nothing to follow."""
-    if not temporal.linked or not found.ids:
+    if not temporal.linked or not len(found):
         return None
     return EdgeQuery(
         scope=request.scope.replace(occurred=temporal.during),
         space=request.space,
         vector=temporal.vector,
-        facts=found.ids[: temporal.linked],
+        facts=found.numbers[: temporal.linked].tolist(),
         kinds=frozenset({"temporal"}),
         floor=temporal.floor,
     )

@@ -77,8 +77,6 @@ class FactSelect:
     """Only standing instructions of the user."""
     pinned: bool = False
     """Only facts that the user pinned."""
-    formed: bool = False
-    """Only opinions that the bank formed itself, and that no message states."""
     around: datetime | None = None
     """Order by the distance of the mention from this time, nearest first."""
     newest_first: bool = False

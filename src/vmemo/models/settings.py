@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
@@ -113,7 +112,7 @@ class Settings(BaseSettings):
     question_timeout: float = 5.0
     """Seconds that a model may take to resolve the time of a question; 0 leaves it to the rules."""
     embedder: str | None = None
-    """The embedder if none is passed, such as openai:text-embedding-3-small or small; None uses the packaged one."""
+    """The embedder if none is passed, such as openai:text-embedding-3-small or deep; None uses the packaged one."""
     embedder_key: str | None = Field(default=None, repr=False)
     """API key of the embedder; by default the variable that its provider documents."""
     embedder_url: str | None = None
@@ -127,8 +126,6 @@ class Settings(BaseSettings):
     attempts: AtLeastOne = 4
     """Attempts per request to a language model or an embedding service for transient errors; 1 fails at once."""
 
-    name_finder: Literal["auto", "rules", "spacy"] = "auto"
-    """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
     languages: Names = ()
     """Codes of languages besides English in which times are recognised, such as de or zh; needs `vmemo[languages]`."""
     southern_seasons: bool = False
@@ -150,7 +147,7 @@ class Settings(BaseSettings):
     resolution_weights: Annotated[Mapping[ResolutionPart, NotNegative], _over(RESOLUTION_WEIGHTS)] = RESOLUTION_WEIGHTS
     """Weights of a known entity's score for a name: similar name, names in the same fact, time since its mention."""
     revision: bool = True
-    """Close facts that newer ones contradict, without a language model; off keeps every statement as current."""
+    """Mark facts that newer ones outdate and close corrected ones, without a language model; off does neither."""
 
     channels: Annotated[frozenset[Channel], BeforeValidator(_split)] = CHANNELS
     """Channels that recall searches; one that your questions do not need can be left out."""
@@ -236,8 +233,3 @@ class Settings(BaseSettings):
             if isinstance(cause := error.__cause__, ValidationError):
                 raise InvalidInput(cls._explain("The environment", cause, found.keys() - given.keys())) from cause
             raise
-
-    @property
-    def episode_gap(self) -> timedelta:
-        """The longest pause within an episode."""
-        return timedelta(minutes=self.episode_gap_minutes)

@@ -10,9 +10,9 @@ from typing import Literal, Protocol, TypeGuard, runtime_checkable
 from pydantic import JsonValue
 
 from vmemo.models import Interval, Message
-from vmemo.models.changes import ExtractionResult, FoundName
+from vmemo.models.changes import ExtractionResult
 from vmemo.models.results import Usage
-from vmemo.models.search import Encoding, StatementPair, Vectors
+from vmemo.models.search import ClaimPair, Encoding, StatementPair, Vectors
 from vmemo.models.settings import Redactor, Settings
 from vmemo.ports.store import Store
 
@@ -65,6 +65,13 @@ async def encodings(embedder: Embedder, texts: Sequence[str], kind: TextKind) ->
 
 
 @runtime_checkable
+class Closable(Protocol):
+    """A model that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Says how well each text answers a query: the higher, the better, on any scale."""
 
@@ -78,7 +85,8 @@ class RevisionModel(Protocol):
     """Estimates the probability that a later statement makes an earlier one outdated.
 
     `encoder` names the embedder whose cosines it takes: with another embedder the model is not used. `score` returns
-    one probability for each pair, and runs off the event loop.
+    one probability for each pair, and `score_claims` one for each claim of an earlier statement that has several; both
+    run off the event loop.
     """
 
     @property
@@ -86,6 +94,7 @@ class RevisionModel(Protocol):
     @property
     def encoder(self) -> str: ...
     async def score(self, pairs: Sequence[StatementPair]) -> Sequence[float]: ...
+    async def score_claims(self, claims: Sequence[ClaimPair]) -> Sequence[float]: ...
 
 
 class TokenCounter(Protocol):
@@ -138,12 +147,6 @@ class StreamingLLM(LLM, Protocol):
     """
 
     def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]: ...
-
-
-class NameReader(Protocol):
-    """Finds the names in texts. Called from a worker thread."""
-
-    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[FoundName]]: ...
 
 
 class TimeReader(Protocol):

@@ -32,7 +32,7 @@ from vmemo.models.results import DailyCount, Job, Status
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    FactOutline,
+    FactRevision,
     RevisionEdge,
     Scope,
     Scored,
@@ -113,10 +113,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """The facts and messages that a recall returns, and the titles of the facts' episodes."""
+    """Facts and messages by number, messages with a minus sign, and the titles of the facts' episodes."""
 
-    facts: Sequence[Fact]
-    messages: Sequence[Message]
+    facts: Mapping[int, Fact]
+    messages: Mapping[int, Message]
     titles: Mapping[EpisodeId, str]
 
 
@@ -158,7 +158,10 @@ class MessageLog(Protocol):
 
 
 class BankReader(Protocol):
-    """The searches of one bank and the data that ranking their results needs, all of one read transaction."""
+    """The searches of one bank and the data that ranking their results needs, all of one read transaction.
+
+    Facts and messages are numbers of the store, those of messages with a minus sign.
+    """
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Search all channels of a recall."""
@@ -168,24 +171,48 @@ class BankReader(Protocol):
         """Return the edges that leave some facts and entities."""
         ...
 
-    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
         """Return token vectors in the order of the facts; None for a fact without them."""
         ...
 
-    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> Sequence[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[int]) -> Sequence[RevisionEdge]:
         """Return the links by which newer facts replace or outdate older ones, from and to some facts.
 
         Both ends are facts of the scope.
         """
         ...
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+    def load(self, numbers: Sequence[int]) -> Loaded:
+        """Return facts and messages, with the titles of the facts' episodes; those that do not exist are left out."""
         ...
 
-    def outline(self, facts: Sequence[FactId]) -> Sequence[FactOutline]:
-        """Return the outlines of facts in the order of the ids; those that do not exist are left out."""
+    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of facts and messages."""
         ...
+
+    def numbers(self, facts: Sequence[FactId]) -> Mapping[FactId, int]:
+        """Return the numbers of facts by id; those that do not exist are left out."""
+        ...
+
+    def entity_names(self, entities: Sequence[int]) -> Mapping[int, str]:
+        """Return the names of entities by number."""
+        ...
+
+
+def fact_revisions(reader: BankReader, scope: Scope, facts: Sequence[FactId]) -> list[FactRevision]:
+    """Return the links by which newer facts replace or outdate older ones, from and to some facts, by ids."""
+    edges = reader.revisions(scope, list(reader.numbers(facts).values()))
+    ids = reader.ids(sorted({number for edge in edges for number in (edge.newer, edge.older)}))
+    return [
+        FactRevision(FactId(ids[edge.newer]), FactId(ids[edge.older]), edge.kind, edge.probability) for edge in edges
+    ]
+
+
+def fact_tokens(reader: BankReader, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    """Return the token vectors of facts by ids, in their order; None for a fact without them."""
+    numbers = reader.numbers(facts)
+    found = dict(zip(numbers, reader.token_vectors(list(numbers.values())), strict=True))
+    return [found.get(id) for id in facts]
 
 
 class Search(Protocol):
@@ -303,17 +330,14 @@ class WebhookStore(Protocol):
         ...
 
 
-Id = TypeVar("Id", covariant=True)
-
-
-class Identified(Protocol[Id]):
+class Identified(Protocol):
     """A record with an id to page by."""
 
     @property
-    def id(self) -> Id: ...
+    def id(self) -> Any: ...
 
 
-Item = TypeVar("Item", bound=Identified[Any])
+Item = TypeVar("Item", bound=Identified)
 
 
 async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncGenerator[Item]:

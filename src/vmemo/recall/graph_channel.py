@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vmemo.models import EntityId, FactId, GraphStep, LinkKind, Mention, QueryType
-from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored
+from vmemo.models.search import Edge, EdgeQuery, Ranking
+from vmemo.ports import BankReader
 
 # Chosen on conversations of our own.
 DECAY = 0.8
@@ -36,7 +37,6 @@ MULTIPLIERS: Mapping[LinkKind, float] = {
 """Multipliers of activation by kind of link."""
 WAVE_SIZE = 6
 """Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
-Node = FactId | EntityId
 
 
 def max_expansions(type: QueryType, nodes: int) -> int:
@@ -44,52 +44,56 @@ def max_expansions(type: QueryType, nodes: int) -> int:
     return max(LEAST_EXPANSIONS, nodes // 10 if type == "multi-hop" else nodes // 25)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphRanking:
     """Facts by activation, and the edge by which each was reached."""
 
     ranking: Ranking = field(default_factory=Ranking)
-    reached_by: Mapping[FactId, Edge] = field(default_factory=dict[FactId, Edge])
+    reached_by: Mapping[int, Edge] = field(default_factory=dict[int, Edge])
 
-    def path(self, fact: FactId) -> tuple[GraphStep, ...]:
-        """Return the steps from an entry point to a fact, in order."""
-        steps: list[GraphStep] = []
-        node: Node = fact
-        while node in self.reached_by and len(steps) < len(self.reached_by):
-            edge = self.reached_by[FactId(node)]
-            steps.append(GraphStep(edge.source, edge.target, edge.kind, edge.weight, edge.via))
-            node = edge.source
-        return tuple(reversed(steps))
+    def paths(
+        self, facts: Sequence[int], named: Mapping[int, Mention], reader: BankReader
+    ) -> dict[int, tuple[GraphStep, ...]]:
+        """Return for each fact the steps from an entry point to it, in order."""
+        edges = {fact: self._path(fact) for fact in facts}
+        every = [edge for path in edges.values() for edge in path]
+        ids = reader.ids(sorted({node for edge in every for node in edge[:2] if node > 0}))
+        names = reader.entity_names(sorted({edge.via for edge in every if edge.via}))
+
+        def step(edge: Edge) -> GraphStep:
+            source = FactId(ids[edge.source]) if edge.source > 0 else EntityId(named[-edge.source].id)
+            return GraphStep(source, FactId(ids[edge.target]), edge.kind, edge.weight, names.get(edge.via, ""))
+
+        return {fact: tuple(map(step, path)) for fact, path in edges.items()}
+
+    def _path(self, fact: int) -> list[Edge]:
+        steps: list[Edge] = []
+        while fact in self.reached_by and len(steps) < len(self.reached_by):
+            steps.append(self.reached_by[fact])
+            fact = steps[-1].source
+        return steps[::-1]
 
 
 class GraphActivation:
-    """Spreading activation, one wave of edges at a time.
+    """Spreading activation, one wave of edges at a time. A node is the number of a fact, or of an entity with a minus.
 
     Each wave is fetched by the caller: `next_query()` names the nodes to expand and `follow()` takes their edges.
     A fact is reached only along an edge: entry points were found by other channels.
     """
 
-    def __init__(
-        self,
-        base: EdgeQuery,
-        entries: Sequence[Scored],
-        entities: Sequence[Mention],
-        *,
-        expansions: int,
-    ) -> None:
+    def __init__(self, base: EdgeQuery, entries: Ranking, entities: Iterable[int], *, expansions: int) -> None:
         self._base = base
         self._expansions = expansions
-        self._named = {entity.id for entity in entities}
-        self._activation: dict[Node, float] = {}
-        self._scores: dict[FactId, float] = {}
-        self._reached_by: dict[FactId, Edge] = {}
-        self._queue: list[tuple[float, Node]] = []
-        self._expanded: set[Node] = set()
+        self._activation: dict[int, float] = {}
+        self._scores: dict[int, float] = {}
+        self._reached_by: dict[int, Edge] = {}
+        self._queue: list[tuple[float, int]] = []
+        self._expanded: set[int] = set()
         for entity in entities:
-            self._activate(entity.id, 1.0)
-        for hit in entries[:ENTRIES]:
-            if hit.score >= ENTRY_FLOOR:
-                self._activate(hit.id, hit.score)
+            self._activate(-entity, 1.0)
+        for fact, score in zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True):
+            if score >= ENTRY_FLOOR:
+                self._activate(fact, score)
 
     def next_query(self) -> EdgeQuery | None:
         """Return the query for the edges of the strongest nodes that are not expanded yet, or None at the end."""
@@ -98,8 +102,8 @@ class GraphActivation:
             return None
         return replace(
             self._base,
-            facts=[FactId(node) for node in wave if node not in self._named],
-            entities=[EntityId(node) for node in wave if node in self._named],
+            facts=[node for node in wave if node > 0],
+            entities=[-node for node in wave if node < 0],
             least=self._least_weight(wave),
         )
 
@@ -119,15 +123,16 @@ class GraphActivation:
     def result(self, limit: int) -> GraphRanking:
         """Return the facts that were reached, by activation."""
         order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
-        ranking = Ranking(order, [self._scores[id] for id in order], [self._reached_by[id].tokens for id in order])
-        return GraphRanking(ranking, self._reached_by)
+        edges = [self._reached_by[fact] for fact in order]
+        found = ((edge.target, edge.tokens, edge.time, self._scores[edge.target]) for edge in edges)
+        return GraphRanking(Ranking.of(found), self._reached_by)
 
-    def _activate(self, node: Node, activation: float) -> None:
+    def _activate(self, node: int, activation: float) -> None:
         self._activation[node] = activation
         heapq.heappush(self._queue, (-activation, node))
 
-    def _next_wave(self) -> list[Node]:
-        wave: list[Node] = []
+    def _next_wave(self) -> list[int]:
+        wave: list[int] = []
         while self._queue and len(wave) < WAVE_SIZE:
             _, node = heapq.heappop(self._queue)
             if node not in self._expanded:
@@ -135,16 +140,16 @@ class GraphActivation:
                 wave.append(node)
         return wave
 
-    def _least_weight(self, wave: Sequence[Node]) -> float:
+    def _least_weight(self, wave: Sequence[int]) -> float:
         """Return the weight below which no edge of a wave can pass on enough activation."""
         strongest = max(self._activation[node] for node in wave)
         return FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
 
     def _is_cycle(self, edge: Edge) -> bool:
         """Return True if the path to the edge's source already passes its target."""
-        node: Node = edge.source
+        node: int = edge.source
         while node in self._reached_by:
-            node = self._reached_by[FactId(node)].source
+            node = self._reached_by[node].source
             if node == edge.target:
                 return True
         return False

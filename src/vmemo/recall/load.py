@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set, Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set, Set as AbstractSet
 from datetime import datetime, timedelta
-from itertools import accumulate
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vmemo.models import (
     Channel,
@@ -24,106 +25,90 @@ from vmemo.models import (
     Reranking,
 )
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
-from vmemo.models.search import SUSPECT, FactOutline, Scope
+from vmemo.models.search import Scope
 from vmemo.ports import BankReader, TokenCounter
-from vmemo.recall.fuse import Fused, best_candidates, placements
+from vmemo.recall.answerable import SIGNALS, AnswerEstimate, judge
+from vmemo.recall.fuse import best_candidates, fitting, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
+from vmemo.recall.precise import sufficient
 from vmemo.recall.rank import Candidates
 from vmemo.recall.run import RecallRun
 from vmemo.text.instructions import occasion_terms
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
 from vmemo.text.questions import asks_for_profile
+from vmemo.text.small_talk import is_small_talk
+from vmemo.text.split import sentence_spans
 from vmemo.text.tokens import terms
 
-AnyFact = TypeVar("AnyFact", Fact, FactOutline)
 
-
-class ScoredFact(NamedTuple, Generic[AnyFact]):
+class ScoredFact(NamedTuple):
     """A loaded candidate. It becomes a hit only if it is returned, because weighing makes many more of them."""
 
-    fact: AnyFact
+    fact: Fact
     score: float
-    verbatim: bool = False
-    """It is a message in its own words."""
+    number: int
 
     @property
     def id(self) -> FactId:
-        """The fact's id."""
         return self.fact.id
 
     @property
-    def tokens(self) -> int:
-        """The tokens of the fact's text."""
-        return self.fact.tokens
+    def verbatim(self) -> bool:
+        """True for a message in its own words."""
+        return self.number < 0
 
-    def times(self, factor: float) -> ScoredFact[AnyFact]:
+    def times(self, factor: float) -> ScoredFact:
         """Return it with its score multiplied by a factor."""
-        return ScoredFact(self.fact, self.score * factor, self.verbatim)
+        return ScoredFact(self.fact, self.score * factor, self.number)
 
 
-def by_score(found: Iterable[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFact]]:
+def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
     """Return candidates by score, best first."""
     return sorted(found, key=lambda each: each.score, reverse=True)
 
 
 def weigh(
-    found: Sequence[ScoredFact[AnyFact]], now: datetime, *, half_life: timedelta | None, importance_weight: float
-) -> list[ScoredFact[AnyFact]]:
+    found: Sequence[ScoredFact], now: datetime, *, half_life: timedelta | None, importance_weight: float
+) -> list[ScoredFact]:
     """Return candidates by weighted score: a score halves with each half-life since the fact was mentioned."""
     return by_score(
         each.times(_recency(each.fact, now, half_life) * _importance(each.fact, importance_weight)) for each in found
     )
 
 
-def spread_over_episodes(
-    found: Sequence[ScoredFact[AnyFact]], share: float, revised: Set[FactId]
-) -> list[ScoredFact[AnyFact]]:
+def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set[int]) -> list[ScoredFact]:
     """Return candidates by score; one keeps a share of it for each better one of its episode but the first.
 
     What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
     that replace each other keep their scores, and with them their order.
     """
     seen: Counter[EpisodeId] = Counter()
-    weighed: list[ScoredFact[AnyFact]] = []
+    weighed: list[ScoredFact] = []
     for each in found:
         if not each.fact.episodes:
             weighed.append(each)
             continue
         episode = each.fact.episodes[0]
-        weighed.append(each if each.id in revised else each.times(share ** max(0, seen[episode] - 1)))
+        weighed.append(each if each.number in revised else each.times(share ** max(0, seen[episode] - 1)))
         seen[episode] += 1
     return by_score(weighed)
 
 
-def _recency(fact: Fact | FactOutline, now: datetime, half_life: timedelta | None) -> float:
+def _recency(fact: Fact, now: datetime, half_life: timedelta | None) -> float:
     if half_life is None:
         return 1.0
     age = max(now - fact.mentioned_at, timedelta(0))
     return 0.5 ** (age / half_life)
 
 
-def _importance(fact: Fact | FactOutline, weight: float) -> float:
+def _importance(fact: Fact, weight: float) -> float:
     return 1.0 - weight + weight * fact.importance
 
 
-class HasTokens(Protocol):
-    """Something with a token count."""
-
-    @property
-    def tokens(self) -> int: ...
-
-
-Item = TypeVar("Item", bound=HasTokens)
-
-
-def first_fitting(candidates: Sequence[Item], max_tokens: int | None, top_k: int | None) -> Sequence[Item]:
-    """Return the first candidates whose tokens fit together, and the next one, which can be truncated."""
-    chosen = candidates[:top_k]
-    if max_tokens is None:
-        return chosen
-    used = accumulate(candidate.tokens for candidate in chosen)
-    return chosen[: next((place for place, total in enumerate(used, start=1) if total > max_tokens), len(chosen))]
+def first_fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
+    """Return the number of first candidates whose tokens fit together, and the next one, which can be truncated."""
+    chosen = tokens[:top_k]
+    return min(len(chosen), fitting(chosen, max_tokens, None) + 1)
 
 
 def truncate_last(hits: Sequence[Hit], max_tokens: int | None, count: TokenCounter) -> list[Hit]:
@@ -147,34 +132,35 @@ _ASKED = LazyPattern(r"\b(?:asked|wondered|questions?)\b|\b(?:did|does|do) [\w']
 
 
 def is_left_out(message: Message, question: str, *, with_questions: bool = False) -> bool:
-    """Return True for a message that states nothing; questions are left in if the question is about them.
-
-    `with_questions` also leaves in those that name what they are about.
-    """
+    """Return True for small talk, and for questions unless the question is about them or `with_questions` is set."""
     if message.state == "raw":
         # It was retained to be recalled verbatim.
         return False
     if is_small_talk(message.content):
         return True
-    if is_empty_question(message.content):
-        return _ASKED.search(question) is None
-    return not with_questions and is_bare_question(message.content) and _ASKED.search(question) is None
+    return not with_questions and _only_asks(message.content) and _ASKED.search(question) is None
 
 
-def facts_for_lines(found: Sequence[ScoredFact[Fact]], question: str) -> list[ScoredFact[Fact]]:
+def _only_asks(text: str) -> bool:
+    """Return True if every sentence of a message is a plain question or small talk; a comma may join a statement."""
+    sentences = [text[start:end].strip() for start, end in sentence_spans(text)]
+    return all((each.endswith(("?", "？", "؟")) and "," not in each) or is_small_talk(each) for each in sentences)
+
+
+def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFact]:
     """Return candidates with each verbatim message replaced by the best one that says the same: a fact drawn from it.
 
     A message stays if it has words of the question that its facts lack.
     """
     if not any(each.verbatim for each in found):
         return list(found)
-    drawn: dict[MessageId, list[ScoredFact[Fact]]] = {}
+    drawn: dict[MessageId, list[ScoredFact]] = {}
     for each in found:
         if not each.verbatim:
             for message in each.fact.messages:
                 drawn.setdefault(message, []).append(each)
     asked = set(terms(question))
-    placed: dict[FactId, ScoredFact[Fact]] = {}
+    placed: dict[FactId, ScoredFact] = {}
     for each in found:
         facts = drawn.get(MessageId(each.fact.id), ()) if each.verbatim else ()
         said = {term for other in facts for term in terms(other.fact.text)}
@@ -186,7 +172,7 @@ def facts_for_lines(found: Sequence[ScoredFact[Fact]], question: str) -> list[Sc
     return list(placed.values())
 
 
-def without_rests(found: Sequence[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFact]]:
+def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
     """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
     if not any(each.fact.is_rest for each in found):
         return list(found)
@@ -194,13 +180,13 @@ def without_rests(found: Sequence[ScoredFact[AnyFact]]) -> list[ScoredFact[AnyFa
     return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
 
 
-def weighs_less(fact: Fact | FactOutline, type: QueryType) -> bool:
+def weighs_less(fact: Fact, type: QueryType) -> bool:
     """Return True for a long reply of the assistant, or a part of one, unless the question asks what it said."""
     is_reply = type != "assistant" and fact.network == "experience" and fact.engine == "local"
     return is_reply and fact.tokens >= LONG_REPLY
 
 
-def weigh_replies(found: Sequence[ScoredFact[AnyFact]], type: QueryType) -> list[ScoredFact[AnyFact]]:
+def weigh_replies(found: Sequence[ScoredFact], type: QueryType) -> list[ScoredFact]:
     """Return candidates by score, best first, with those of long replies multiplied by their weight."""
     return by_score(each.times(REPLY_WEIGHT) if weighs_less(each.fact, type) else each for each in found)
 
@@ -208,7 +194,7 @@ def weigh_replies(found: Sequence[ScoredFact[AnyFact]], type: QueryType) -> list
 def status_of(fact: Fact, scope: Scope, now: datetime, *, outdated: bool) -> HitStatus:
     """Return "former" if a fact no longer holds at the time of the scope; at the time `now` if it has none.
 
-    A fact that a newer one of the scope may have `outdated` is "maybe_outdated".
+    A fact that a newer one of the scope may have `outdated`, all of it or a claim, is "maybe_outdated".
     """
     return "former" if _is_former(fact, scope, now) else "maybe_outdated" if outdated else "current"
 
@@ -232,34 +218,27 @@ REPEATED_EPISODE = 0.9
 
 
 def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Recalled:
-    """Load the hits that fit. A recall that weighs many candidates to find them does so by their outlines."""
+    with run.timer.stage("judge"):
+        judgement = judge(run.question, run.text, candidates, reader, run.context.embedder)
     with run.timer.stage("load"):
         loader = _Loader(run, candidates, reader)
-        if (_gathers(run) or _weighs(run)) and not loader.has_messages:
-            weighed = first_fitting(_weighed(run, loader.outlines), run.max_tokens, run.top_k)
-            found = loader.of_outlines(weighed)
-        else:
-            found = first_fitting(_weighed(run, loader.facts), run.max_tokens, run.top_k)
-        hits = truncate_last(_hits(run, found, candidates), run.max_tokens, run.context.counter)
+        weighed = _weighed(run, loader)
+        count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
+        found = weighed[:count]
+        hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
+        if run.request.precise:
+            related = judgement is None or judgement.related >= run.precision.related
+            hits = sufficient(hits, run.precision.share) if related else []
         return Recalled.model_construct(
             query=run.text,
             hits=tuple(hits),
             instructions=_instructions(run, reader, candidates.instructions, hits),
             at_time=run.scope.at_time,
             known_at=run.scope.known_at,
-            titles=loader.titles,
+            titles={id: loader.titles[id] for hit in hits for id in hit.fact.episodes},
+            answerable=judgement.answerable if judgement else None,
+            explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
-
-
-@dataclass(frozen=True)
-class _Candidates(Generic[AnyFact]):
-    """The candidates of a recall, best first, and the functions that load some and leave out repetitions."""
-
-    ranked: Sequence[Fused]
-    revised: AbstractSet[FactId]
-    """Candidates that replace each other."""
-    load: Callable[[Sequence[Fused]], list[ScoredFact[AnyFact]]]
-    distinct: Callable[[Sequence[ScoredFact[AnyFact]]], list[ScoredFact[AnyFact]]]
 
 
 class _Loader:
@@ -267,99 +246,59 @@ class _Loader:
 
     def __init__(self, run: RecallRun, candidates: Candidates, reader: BankReader) -> None:
         self.titles: dict[EpisodeId, str] = {}
+        self.ranked = candidates.ordered
+        self.revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
+        """Candidates that replace each other."""
         self._run = run
         self._reader = reader
-        self._ranked = candidates.ordered
-        self._revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
-        rankings = candidates.rankings
-        self._verbatim = {id for each in rankings if each.channel == "verbatim" for id in each.ranking.ids}
 
-    @property
-    def has_messages(self) -> bool:
-        """True if messages are among the candidates; which of them add nothing depends on the texts of facts."""
-        return bool(self._verbatim)
+    def distinct(self, found: Sequence[ScoredFact]) -> list[ScoredFact]:
+        """Return candidates without those that repeat others."""
+        return facts_for_lines(without_rests(found), self._run.text)
 
-    @property
-    def facts(self) -> _Candidates[Fact]:
-        """The candidates, to be loaded whole."""
-        return _Candidates(
-            self._ranked,
-            self._revised,
-            self._load,
-            lambda found: facts_for_lines(without_rests(found), self._run.text),
-        )
-
-    @property
-    def outlines(self) -> _Candidates[FactOutline]:
-        """The candidates, to be loaded in outline."""
-        return _Candidates(self._ranked, self._revised, self._outline, without_rests)
-
-    def of_outlines(self, weighed: Sequence[ScoredFact[FactOutline]]) -> list[ScoredFact[Fact]]:
-        """Return the facts of outlines with the same scores."""
-        loaded = self._reader.load([each.id for each in weighed])
+    def load(self, first: int, last: int) -> list[ScoredFact]:
+        """Return the candidates from one place to another that exist, without messages that state nothing."""
+        run, chosen = self._run, self.ranked.take(slice(first, last))
+        if not len(chosen):
+            return []
+        loaded = self._reader.load(chosen.numbers.tolist())
         self.titles.update(loaded.titles)
-        known = {fact.id: fact for fact in loaded.facts}
-        return [ScoredFact(known[each.id], each.score) for each in weighed if each.id in known]
-
-    def _outline(self, chosen: Sequence[Fused]) -> list[ScoredFact[FactOutline]]:
-        scores = {item.id: item.score for item in chosen}
-        return [ScoredFact(outline, scores[outline.id]) for outline in self._reader.outline(list(scores))]
-
-    def _load(self, chosen: Sequence[Fused]) -> list[ScoredFact[Fact]]:
-        """Return candidates that exist, without messages that state nothing."""
-        facts = [item.id for item in chosen if item.id not in self._verbatim]
-        messages = [MessageId(item.id) for item in chosen if item.id in self._verbatim]
-        loaded = self._reader.load(facts, messages)
-        self.titles.update(loaded.titles)
-        run = self._run
-        known = {fact.id: fact for fact in loaded.facts}
-        for message in loaded.messages:
+        known = dict(loaded.facts)
+        for number, message in loaded.messages.items():
             if not is_left_out(message, run.text, with_questions=run.with_questions):
-                known[FactId(message.id)] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
-        return [
-            ScoredFact(known[item.id], item.score, item.id in self._verbatim) for item in chosen if item.id in known
-        ]
+                known[number] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
+        scored = zip(chosen.numbers.tolist(), chosen.scores.tolist(), strict=True)
+        return [ScoredFact(known[number], score, number) for number, score in scored if number in known]
 
 
-def _gathers(run: RecallRun) -> bool:
-    return run.analysis.gathers
-
-
-def _weighs(run: RecallRun) -> bool:
-    return run.request.recency_half_life is not None or run.request.importance_weight > 0
-
-
-def _weighed(run: RecallRun, candidates: _Candidates[AnyFact]) -> list[ScoredFact[AnyFact]]:
+def _weighed(run: RecallRun, loader: _Loader) -> list[ScoredFact]:
     """Load as many candidates as may be among the hits, and return them by their final score."""
-    chosen = candidates.ranked
-    if not _weighs(run):
-        chosen = first_fitting(chosen, run.max_tokens, run.top_k)
-        if _gathers(run) and len(chosen) < run.nodes:
-            chosen = candidates.ranked[: run.nodes]
-    found = _without_noise(run, candidates, chosen)
-    if _gathers(run):
-        found = spread_over_episodes(found, REPEATED_EPISODE, candidates.revised)
-    if _weighs(run):
+    count, gathers = len(loader.ranked), run.analysis.gathers
+    weighs = run.request.recency_half_life is not None or run.request.importance_weight > 0
+    if not weighs:
+        count = first_fitting(loader.ranked.tokens, run.max_tokens, run.top_k)
+        if gathers:
+            count = max(count, run.nodes)
+    found = _without_noise(run, loader, min(count, len(loader.ranked)))
+    if gathers:
+        found = spread_over_episodes(found, REPEATED_EPISODE, loader.revised)
+    if weighs:
         half_life, importance = run.request.recency_half_life, run.request.importance_weight
         found = weigh(found, run.now, half_life=half_life, importance_weight=importance)
     return found
 
 
-def _without_noise(
-    run: RecallRun, candidates: _Candidates[AnyFact], chosen: Sequence[Fused]
-) -> list[ScoredFact[AnyFact]]:
-    """Load candidates, and others that may take the place of those that are left out or weigh less."""
-    found = candidates.load(chosen)
+def _without_noise(run: RecallRun, loader: _Loader, count: int) -> list[ScoredFact]:
+    """Load the first candidates, and others that may take the place of those that are left out or weigh less."""
+    found = loader.load(0, count)
     type = run.analysis.type
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
     lighter = weighed and any(weighs_less(each.fact, type) for each in found)
-    if len(candidates.distinct(found)) == len(chosen) and not lighter:
+    if len(loader.distinct(found)) == count and not lighter:
         return found
-    known = {item.id for item in chosen}
-    more = first_fitting(candidates.ranked, _more(run.max_tokens), _more(run.top_k))
-    further = candidates.load([item for item in more if item.id not in known])
-    distinct = candidates.distinct([*found, *further])
+    more = first_fitting(loader.ranked.tokens, _more(run.max_tokens), _more(run.top_k))
+    distinct = loader.distinct([*found, *loader.load(count, max(count, more))])
     return weigh_replies(distinct, type) if weighed else by_score(distinct)
 
 
@@ -367,37 +306,56 @@ def _more(limit: int | None) -> int | None:
     return None if limit is None else MORE * limit
 
 
-def _hits(run: RecallRun, found: Sequence[ScoredFact[Fact]], candidates: Candidates) -> list[Hit]:
-    placed = placements(candidates.rankings, {each.id for each in found})
-    outdated = {edge.older for edge in candidates.revisions if edge.probability >= SUSPECT}
+def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, reader: BankReader) -> list[Hit]:
+    shown = [each.number for each in found]
+    placed = placements(candidates.rankings, shown)
+    explained = _explained(shown, candidates, reader) if run.request.explain else {}
+    facts = _with_visible_claims(found, candidates, reader)
+    outdated = {n for n, fact in facts.items() if any(claim.invalid_at is None for claim in fact.claims)}
     scope, now = run.scope, run.now
     return [
         Hit.trusted(
             {
-                "fact": each.fact,
+                "fact": facts[each.number],
                 "score": each.score,
-                "channels": placed[each.id],
+                "channels": placed[each.number],
                 "verbatim": each.verbatim,
-                "status": status_of(each.fact, scope, now, outdated=each.id in outdated),
+                "status": status_of(each.fact, scope, now, outdated=each.number in outdated),
                 "truncated": False,
                 "path": (),
                 "reranking": None,
                 "newer": (),
+                **explained.get(each.number, {}),
             }
         )
         for each in found
     ]
 
 
-def _instructions(run: RecallRun, reader: BankReader, ids: Sequence[FactId], hits: Sequence[Hit]) -> tuple[Fact, ...]:
+def _with_visible_claims(found: Sequence[ScoredFact], candidates: Candidates, reader: BankReader) -> dict[int, Fact]:
+    """Return facts with those of their claims that facts of the scope ended, or may have ended."""
+    facts = {each.number: each.fact for each in found}
+    claiming = {number: fact for number, fact in facts.items() if fact.claims}
+    edges = [edge for edge in candidates.revisions if edge.older in claiming]
+    ids = reader.ids([edge.newer for edge in edges])
+    visible = {(edge.older, ids[edge.newer]) for edge in edges}
+    for number, fact in claiming.items():
+        claims = tuple(claim for claim in fact.claims if (number, claim.replaced_by) in visible)
+        if len(claims) < len(fact.claims):
+            facts[number] = fact.model_copy(update={"claims": claims})
+    return facts
+
+
+def _instructions(run: RecallRun, reader: BankReader, found: Sequence[int], hits: Sequence[Hit]) -> tuple[Fact, ...]:
     """Load the user's standing instructions that fit into their budget."""
-    if not ids:
+    if not found:
         return ()
     max_tokens = run.context.settings.instruction_tokens
     if run.max_tokens is not None:
         max_tokens = min(max_tokens, run.max_tokens // INSTRUCTION_SHARE)
-    found = reader.load(ids).facts
-    return choose_instructions(found, {hit.id for hit in hits}, max_tokens, question=run.text)
+    loaded = reader.load(found).facts
+    facts = [loaded[number] for number in found if number in loaded]
+    return choose_instructions(facts, {hit.id for hit in hits}, max_tokens, question=run.text)
 
 
 def choose_instructions(
@@ -431,13 +389,12 @@ SHOWN = 20
 """Candidates of each channel that an explanation has."""
 
 
-def explain(run: RecallRun, found: Candidates, resolved: LLMResolvedTime | None) -> Explanation:
-    """Return the explanation of this recall."""
+def explain(run: RecallRun, found: Candidates, reader: BankReader, judgement: AnswerEstimate | None) -> Explanation:
     analysis, context, weights = run.analysis, run.context, run.weights
-    candidates: dict[Channel, set[FactId]] = {}
+    candidates: dict[Channel, set[int]] = {}
     for channel, ranking, _ in found.rankings:
-        candidates.setdefault(channel, set()).update(ranking.ids)
-    resolved = resolved or LLMResolvedTime()
+        candidates.setdefault(channel, set()).update(ranking.numbers.tolist())
+    resolved = run.resolved or LLMResolvedTime()
     during = resolved.during or analysis.during
     return Explanation(
         type=analysis.type,
@@ -448,32 +405,34 @@ def explain(run: RecallRun, found: Candidates, resolved: LLMResolvedTime | None)
         unresolved_time=analysis.unresolved_time.text if analysis.unresolved_time else None,
         problem=resolved.problem,
         parts=analysis.parts,
-        entities=tuple(found.entities),
+        entities=tuple(found.entities.values()),
         weights={channel: weights[channel] for channel in weights if channel in run.channels},
-        candidates={channel: len(ids) for channel, ids in candidates.items()},
-        rankings=best_candidates(found.rankings, SHOWN),
+        candidates={channel: len(numbers) for channel, numbers in candidates.items()},
+        rankings=best_candidates(found.rankings, SHOWN, reader.ids),
         reranker=context.reranker if isinstance(context.reranker, str) else context.reranker.name,
         reranked=found.scores.count,
+        signals=dict(zip(SIGNALS, judgement.signals, strict=False)) if judgement else {},
     )
 
 
-def explained_hits(hits: Sequence[Hit], found: Candidates) -> list[Hit]:
-    """Return hits with their paths through the graph, their ranks before and after reranking, and newer facts."""
-    before = {item.id: rank for rank, item in enumerate(found.fused, start=1)}
-    after = {item.id: rank for rank, item in enumerate(found.ordered, start=1)}
-    return [
-        hit.model_copy(
-            update={
-                "path": found.graph.path(hit.id),
-                "reranking": Reranking(before[hit.id], after[hit.id], found.scores.scores.get(hit.id))
-                if found.scores.count and hit.id in before
-                else None,
-                "newer": tuple(
-                    NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability)
-                    for edge in found.revisions
-                    if edge.older == hit.id
-                ),
-            }
-        )
-        for hit in hits
-    ]
+def _explained(shown: Sequence[int], found: Candidates, reader: BankReader) -> dict[int, dict[str, object]]:
+    """Return the paths of hits through the graph, their ranks before and after reranking, and newer facts."""
+    before = {number: rank for rank, number in enumerate(found.fused.numbers.tolist(), start=1)}
+    after = {number: rank for rank, number in enumerate(found.ordered.numbers.tolist(), start=1)}
+    paths = found.graph.paths(shown, found.entities, reader)
+    newer = [edge for edge in found.revisions if edge.older in paths]
+    ids = reader.ids([edge.newer for edge in newer])
+    return {
+        number: {
+            "path": paths[number],
+            "reranking": Reranking(before[number], after[number], found.scores.of(number))
+            if found.scores.count and number in before
+            else None,
+            "newer": tuple(
+                NewerFact(fact=FactId(ids[edge.newer]), kind=edge.kind, probability=edge.probability)
+                for edge in newer
+                if edge.older == number
+            ),
+        }
+        for number in shown
+    }

@@ -9,15 +9,18 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from vmemo.errors import InvalidInput
 from vmemo.models import BankId, Hit, Interval, QuestionTense, utc_now
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
+from vmemo.recall.answerable import answer_weights, steered
 from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
-from vmemo.recall.load import explain, explained_hits, load_hits
-from vmemo.recall.rank import Candidates, find_candidates, order_candidates, with_former
+from vmemo.recall.load import load_hits
+from vmemo.recall.precise import SUFFICIENT, Precision
+from vmemo.recall.rank import find_candidates, order_candidates, with_former
 from vmemo.recall.run import RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
@@ -35,12 +38,18 @@ async def recall(
     *,
     tense: QuestionTense | None = None,
     with_questions: bool = False,
+    precision: Precision = SUFFICIENT,
 ) -> Recalled:
     """Analyse the question, search, fuse, follow the graph, rerank, weigh and pack.
 
     `resolver` resolves times that the rules can't. `tense` is that of the question that this one is a part of: former
-    facts belong to a question about the past.
+    facts belong to a question about the past. `precision` applies to a precise recall.
     """
+    if request.min_answerable and (answer_weights(context.embedder) is None or context.reranker != "late"):
+        raise InvalidInput(
+            f"min_answerable is {request.min_answerable}, but only the packaged embedder and reranker give that "
+            "probability; leave it out."
+        )
     timer = StageTimer()
     with timer.stage("analyse"):
         analysis = await _analyse(request, context, report_unresolved=resolver is not None)
@@ -55,27 +64,24 @@ async def recall(
         context=context,
         analysis=analysis,
         timer=timer,
-        encodings=encodings,
-        during=analysis.during,
+        encodings=[steered(encodings[0], context.embedder), *encodings[1:]],
+        during=analysis.during if resolved is None else resolved.during or analysis.during,
         scope=with_former(Scope.of_request(bank, request), analysis, request.now or utc_now()),
         nodes=math.ceil(nodes_of(request) * (GATHER if analysis.gathers else 1)),
         max_tokens=None if isinstance(request, RetrieveRequest) else request.max_tokens,
         top_k=request.top_k if isinstance(request, RetrieveRequest) else None,
+        resolved=resolved,
+        precision=precision,
         with_questions=with_questions,
     )
-    observed = await _observations(run)
-    during = analysis.during if resolved is None else resolved.during or analysis.during
-    found, candidates = await _find(replace(beside_observations(run, observed), during=during))
-    hits = sorted([*observed, *found.hits], key=lambda hit: hit.score, reverse=True) if observed else found.hits
-    result = found.model_copy(
-        update={
-            "hits": tuple(hits),
-            "tokens": sum(hit.tokens for hit in hits),
-            "max_tokens": run.max_tokens,
-            "timings": timer.timings,
-            "explanation": explain(run, candidates, resolved) if request.explain else None,
-        }
-    )
+    if isinstance(context.reranker, str):
+        found = await context.store.read(bank, partial(_find, run))
+    else:
+        found = await _find_reranked(run, context.reranker)
+    if found.answerable is not None and found.answerable < request.min_answerable:
+        found = found.model_copy(update={"hits": ()})
+    tokens = sum([hit.fact.tokens for hit in found.hits])
+    result = found.model_copy(update={"tokens": tokens, "max_tokens": run.max_tokens, "timings": timer.timings})
     return result.counted_by(context.counter)
 
 
@@ -118,40 +124,41 @@ async def _resolve_time(
         return await resolver.resolve(bank, request.query[:MAX_QUERY_CHARS], request.now or utc_now())
 
 
-async def _observations(run: RecallRun) -> Sequence[Hit]:
-    """Search the observations on their own and return those that fit into their share of the budget."""
+def _find(run: RecallRun, reader: BankReader) -> Recalled:
+    """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
-    if observing is None:
-        return []
-    found, _ = await _find(observing)
-    return [hit for hit in found.hits if not hit.truncated]
+    observed = _whole(_find_one(observing, reader)) if observing is not None else ()
+    return _joined(observed, _find_one(beside_observations(run, observed), reader))
 
 
-async def _find(run: RecallRun) -> tuple[Recalled, Candidates]:
-    """Search, rank and load, all in one read of the store."""
-    if not isinstance(run.context.reranker, str):
-        return await _find_reranked(run, run.context.reranker)
-
-    def find(reader: BankReader) -> tuple[Recalled, Candidates]:
-        found = find_candidates(run, reader)
-        return _load(run, order_candidates(run, found, found.late), reader)
-
-    return await run.context.store.read(run.scope.bank, find)
+def _find_one(run: RecallRun, reader: BankReader) -> Recalled:
+    found = find_candidates(run, reader)
+    return load_hits(run, order_candidates(run, found, found.late), reader)
 
 
-async def _find_reranked(run: RecallRun, reranker: Reranker) -> tuple[Recalled, Candidates]:
-    """Search, let a reranker of the caller compare the texts, which takes long, and load in a later read."""
+async def _find_reranked(run: RecallRun, reranker: Reranker) -> Recalled:
+    """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
+    observing = for_observations(run)
+    observed = _whole(await _rerank_one(observing, reranker)) if observing is not None else ()
+    return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
+
+
+async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
     store, bank = run.context.store, run.scope.bank
     found = await store.read(bank, partial(find_candidates, run))
     with run.timer.stage("rerank"):
         scores = await score_texts(run, found.first, reranker)
         if run.analysis.type == "multi-hop":
             scores = scores.merge(await score_texts(run, found.only_linked, reranker))
-    return await store.read(bank, partial(_load, run, order_candidates(run, found, scores)))
+    return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
 
 
-def _load(run: RecallRun, candidates: Candidates, reader: BankReader) -> tuple[Recalled, Candidates]:
-    found = load_hits(run, candidates, reader)
-    if run.request.explain:
-        found = found.model_copy(update={"hits": tuple(explained_hits(found.hits, candidates))})
-    return found, candidates
+def _whole(found: Recalled) -> Sequence[Hit]:
+    return [hit for hit in found.hits if not hit.truncated]
+
+
+def _joined(observed: Sequence[Hit], found: Recalled) -> Recalled:
+    if not observed:
+        return found
+    hits = sorted([*observed, *found.hits], key=lambda hit: hit.score, reverse=True)
+    return found.model_copy(update={"hits": tuple(hits)})

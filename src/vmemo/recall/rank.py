@@ -10,28 +10,36 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from vmemo.models import Channel, FactId, Interval, Mention
+import numpy as np
+
+from vmemo.models import Channel, Interval, Mention
 from vmemo.models.search import (
-    SUSPECT,
     Edge,
     EdgeQuery,
     Ranking,
     RevisionEdge,
     Scope,
-    Scored,
     SearchRequest,
     SearchResult,
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import ChannelRanking, Fused, Fuser, RerankScores, late_shortlist, reorder, score_tokens
-from vmemo.recall.graph_channel import COMMON, ENTRIES, FAN, GraphActivation, GraphRanking, max_expansions
+from vmemo.recall.fuse import (
+    LATE_WEIGHT,
+    ChannelRanking,
+    RerankScores,
+    fuse,
+    late_interaction,
+    late_shortlist,
+    reorder,
+)
+from vmemo.recall.graph_channel import COMMON, FAN, GraphActivation, GraphRanking, max_expansions
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
 
 # Chosen on conversations of our own.
 SEMANTIC_FLOOR = 0.3
-"""Least cosine of a candidate of the semantic channel."""
+"""Least cosine of a candidate of the semantic channel, unless the embedder has a `floor` of its own."""
 TEMPORAL_FLOOR = 0.4
 """Least cosine of a fact inside the interval, also if a temporal link leads to it."""
 EDGE_PENALTY = 0.25
@@ -50,64 +58,61 @@ BROUGHT_IN = 10
 """Best candidates that bring in the fact which replaced them, even if no channel has found it."""
 REORDERED = 5
 """Best candidates among which a newer fact moves above one that it may have outdated."""
+AGED = 64
+"""Best candidates that the question's tense orders."""
+TENSE_WEIGHT = 0.6
+"""Score between the earliest and the latest of them for a question about the present, where the best have about 2.5."""
+LEAST_TENSE = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Candidates:
     """The candidates of all channels, fused, and in the order that a reranker and revisions give them."""
 
     rankings: Sequence[ChannelRanking]
-    first: Sequence[Fused]
+    first: Ranking
     """Those of all channels but the graph."""
-    fused: Sequence[Fused]
+    fused: Ranking
     graph: GraphRanking = field(default_factory=GraphRanking)
     late: RerankScores = field(default_factory=RerankScores)
     """The scores of late interaction, if it is the reranker."""
     revisions: Sequence[RevisionEdge] = ()
     """Links between candidates and the facts that replaced or outdated them, or that they did."""
-    entities: Sequence[Mention] = ()
-    instructions: Sequence[FactId] = ()
+    entities: Mapping[int, Mention] = field(default_factory=dict[int, Mention])
+    instructions: Sequence[int] = ()
     """The user's standing instructions, newest first."""
-    ordered: Sequence[Fused] = ()
+    ordered: Ranking = field(default_factory=Ranking)
     """The candidates in their final order."""
     scores: RerankScores = field(default_factory=RerankScores)
     """The scores that decided this order beside the fused ones."""
 
     @property
-    def only_linked(self) -> list[Fused]:
+    def only_linked(self) -> Ranking:
         """Candidates that only the graph leads to."""
-        seen = {candidate.id for candidate in self.first}
-        return [candidate for candidate in self.fused if candidate.id not in seen]
+        return self.fused.take(np.flatnonzero(~np.isin(self.fused.numbers, self.first.numbers)))
 
 
 def find_candidates(run: RecallRun, reader: BankReader) -> Candidates:
     """Search every channel, fuse their rankings, follow the graph, and score by late interaction."""
-    timer = run.timer
+    timer, method = run.timer, run.context.settings.fusion
     with timer.stage("search"):
         request = search_request(run)
         result = reader.search(request)
     timer.add(result.timings)
     rankings = _weighted(run, request, result)
-    fuser = Fuser(run.context.settings.fusion)
-    with timer.stage("fuse"):
-        fuser.add(rankings)
-        first = fuser.order()
+    first = timer.run("fuse", fuse, rankings, method)
     with timer.stage("graph"):
         graph = _follow_graph(run, reader, result)
-    best = [candidate.id for candidate in first[:LOOKED_UP]]
-    with timer.stage("fuse"):
-        if "graph" in run.channels:
-            linked = ChannelRanking("graph", graph.ranking, run.weights["graph"])
-            rankings.append(linked)
-            fuser.add([linked])
-        fused = fuser.order()
+    if "graph" in run.channels:
+        rankings.append(ChannelRanking("graph", graph.ranking, run.weights["graph"]))
+    best = first.numbers[:LOOKED_UP]
     found = Candidates(
         rankings=rankings,
         first=first,
-        fused=fused,
+        fused=timer.run("fuse", fuse, rankings, method) if len(graph.ranking) else first,
         graph=graph,
         late=_late_scores(run, reader, first),
-        revisions=timer.run("revisions", reader.revisions, run.scope, best) if best else (),
+        revisions=timer.run("revisions", reader.revisions, run.scope, best[best > 0].tolist()) if len(best) else (),
         entities=result.entities,
         instructions=result.instructions,
     )
@@ -118,17 +123,34 @@ def find_candidates(run: RecallRun, reader: BankReader) -> Candidates:
 
 
 def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) -> Candidates:
-    """Order candidates by fused score and reranker, each newer fact above those that it replaced or outdated."""
+    """Order candidates by fused score, reranker and tense, each newer fact above those that it replaced or outdated."""
     analysis = run.analysis
     with run.timer.stage("order"):
-        reranked = reorder(found.fused, scores)
+        reranked = by_tense(reorder(found.fused, scores), run.question.tense or 0.0)
         ordered = in_order(
             reranked,
-            applicable(found.revisions, reranked[:REORDERED], analysis),
+            applicable(found.revisions, reranked.take(slice(REORDERED)), analysis),
             former=lambda edge: asked_before(edge, analysis, run.now),
             brought_in=BROUGHT_IN,
         )
     return replace(found, ordered=ordered, scores=scores)
+
+
+def by_tense(candidates: Ranking, tense: float) -> Ranking:
+    """Move the later ones of the best candidates up for a question about the present, and down for one about the past.
+
+    `tense` is the encoder's estimate, from -1 for what was before to 1 for what is now.
+    """
+    best = candidates.take(slice(AGED))
+    facts = best.numbers > 0
+    if abs(tense) < LEAST_TENSE or not facts.any():
+        return candidates
+    times, place = np.unique(best.rows[facts, 2], return_inverse=True)
+    moved = best.scores.copy()
+    moved[facts] += TENSE_WEIGHT * tense * (place / max(1, len(times) - 1) - 0.5)
+    best = best.scored(moved)
+    rest = candidates.take(slice(AGED, None))
+    return Ranking(np.concatenate([best.rows, rest.rows]), np.concatenate([best.scores, rest.scores]))
 
 
 def search_request(run: RecallRun) -> SearchRequest:
@@ -142,7 +164,7 @@ def search_request(run: RecallRun) -> SearchRequest:
         space=run.context.embedder.name,
         limit=run.nodes,
         semantic=[encoding.vector for encoding in vectors],
-        floor=SEMANTIC_FLOOR,
+        floor=_floor(run, SEMANTIC_FLOOR),
         keyword=texts if "keyword" in enabled else (),
         verbatim=run.text if "verbatim" in enabled else "",
         temporal=_temporal(run),
@@ -151,13 +173,21 @@ def search_request(run: RecallRun) -> SearchRequest:
     )
 
 
+def _floor(run: RecallRun, usual: float) -> float:
+    return float(getattr(run.context.embedder, "floor", usual))
+
+
 def _temporal(run: RecallRun) -> TemporalSearch | None:
     if run.during is None or "temporal" not in run.channels:
         return None
     # A link would lead out of the interval that the caller filters by.
     linked = LINKED if run.scope.occurred is None else 0
     return TemporalSearch(
-        vector=run.question.vector, during=run.during, floor=TEMPORAL_FLOOR, edge_penalty=EDGE_PENALTY, linked=linked
+        vector=run.question.vector,
+        during=run.during,
+        floor=_floor(run, TEMPORAL_FLOOR),
+        edge_penalty=EDGE_PENALTY,
+        linked=linked,
     )
 
 
@@ -187,15 +217,18 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ra
     """
     if not links:
         return found
-    scores = dict(zip(found.ids, found.scores, strict=True))
-    linked: dict[FactId, Scored] = {}
+    scores = dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True))
+    linked: dict[int, tuple[int, int, int, float]] = {}
     for edge in links:
-        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * LINK_DECAY
-        least = linked[edge.target].score if edge.target in linked else found.baseline
+        score = found.baseline + (scores[edge.source] - found.baseline) * edge.weight * LINK_DECAY
+        least = linked[edge.target][3] if edge.target in linked else found.baseline
         if edge.target not in scores and score > least:
-            linked[edge.target] = Scored(edge.target, score, edge.tokens)
-    hits = sorted([*found, *linked.values()], key=lambda hit: hit.score, reverse=True)
-    return Ranking.of(hits[:limit], found.baseline)
+            linked[edge.target] = edge.target, edge.tokens, edge.time, score
+    more = Ranking.of(linked.values())
+    every = Ranking(
+        np.concatenate([found.rows, more.rows]), np.concatenate([found.scores, more.scores]), found.baseline
+    )
+    return every.scored(every.scores).take(slice(limit))
 
 
 def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> GraphRanking:
@@ -204,7 +237,7 @@ def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> G
     base = EdgeQuery(
         scope=run.scope, space=run.context.embedder.name, vector=run.question.vector, fan=FAN, common=COMMON
     )
-    entries = result.semantic[0][:ENTRIES] if result.semantic else ()
+    entries = result.semantic[0] if result.semantic else Ranking()
     expansions = max_expansions(run.analysis.type, run.nodes)
     activation = GraphActivation(base, entries, result.entities, expansions=expansions)
     while (query := activation.next_query()) is not None:
@@ -212,17 +245,19 @@ def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> G
     return activation.result(run.nodes)
 
 
-def _late_scores(run: RecallRun, reader: BankReader, candidates: Sequence[Fused]) -> RerankScores:
+def _late_scores(run: RecallRun, reader: BankReader, candidates: Ranking) -> RerankScores:
     """Score candidates by late interaction, if it is the reranker and the embedder returns token vectors."""
     question = run.question.tokens
     with run.timer.stage("rerank"):
         if run.context.reranker != "late" or question is None:
             return RerankScores()
-        ids = late_shortlist(candidates, run)
-        return score_tokens(ids, question, reader.token_vectors(ids)) if ids else RerankScores()
+        numbers = late_shortlist(candidates, run)
+        return RerankScores(numbers, late_interaction(question, reader.token_vectors(numbers)), LATE_WEIGHT)
 
 
-LEAST_SCORE = 0.4
+PROBABLE = 0.75
+"""Probability from which a newer fact ranks above an older one even if it has little to do with the question."""
+LEAST_SCORE = 0.6
 """Share of the older fact's score that a newer fact needs to rank above one that it has hardly outdated."""
 
 
@@ -245,31 +280,29 @@ def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> 
     return analysis.tense == "past" and is_over(during, now) and edge.mentioned_at >= during.end
 
 
-def applicable(edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis) -> list[RevisionEdge]:
+def applicable(edges: Sequence[RevisionEdge], best: Ranking, analysis: QueryAnalysis) -> list[RevisionEdge]:
     """Return the edges that order candidates: certain ones, and possible ones between two of the `best`.
 
     A newer fact that has little to do with the question is no better answer, unless the older one is marked, with a
-    probability from `SUSPECT`. What happened is not outdated by what happened later.
+    probability from `PROBABLE`. What happened is not outdated by what happened later.
     """
     certain = [edge for edge in edges if edge.kind == "replaces"]
     if analysis.tense == "past":
         return certain
-    score = {candidate.id: candidate.score for candidate in best}
+    score = dict(zip(best.numbers.tolist(), best.scores.tolist(), strict=True))
     possible = [
         edge
         for edge in edges
         if edge.kind != "replaces"
         and edge.newer in score
         and edge.older in score
-        and (edge.probability >= SUSPECT or score[edge.newer] >= LEAST_SCORE * score[edge.older])
+        and (edge.probability >= PROBABLE or score[edge.newer] >= LEAST_SCORE * score[edge.older])
     ]
     pairs = {(edge.newer, edge.older) for edge in (*certain, *possible)}
     return [*certain, *(edge for edge in possible if not _passes_a_better(edge, pairs, score))]
 
 
-def _passes_a_better(
-    edge: RevisionEdge, pairs: Collection[tuple[FactId, FactId]], score: Mapping[FactId, float]
-) -> bool:
+def _passes_a_better(edge: RevisionEdge, pairs: Collection[tuple[int, int]], score: Mapping[int, float]) -> bool:
     """Return True if the newer fact would rank above a better one that it is not known to outdate.
 
     The older fact of the edge ranks above that one, because it may have outdated it.
@@ -282,12 +315,12 @@ def _passes_a_better(
 
 
 def in_order(
-    candidates: Sequence[Fused],
+    candidates: Ranking,
     edges: Sequence[RevisionEdge],
     *,
     former: Callable[[RevisionEdge], bool],
     brought_in: int,
-) -> Sequence[Fused]:
+) -> Ranking:
     """Return candidates with each newer fact directly above the older ones that it replaced or may have outdated.
 
     Where the question is for the `former` state, the order stays, and the older fact follows the newer one. A fact that
@@ -295,49 +328,30 @@ def in_order(
     """
     if not edges:
         return candidates
-    order = _Order(candidates)
+    above, below = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    rows = {number: (number, tokens, time) for number, tokens, time in candidates.rows.tolist()}
+    ranked = list(rows)
     for edge in sorted(edges, key=lambda edge: -edge.probability):
         if former(edge):
-            order.below[edge.newer].append(Fused(edge.older, 0.0, edge.older_tokens))
+            below[edge.newer].append(edge.older)
+            rows.setdefault(edge.older, (edge.older, edge.older_tokens, 0))
         else:
-            order.above[edge.older].append(Fused(edge.newer, 0.0, edge.newer_tokens))
-    return order.place(brought_in)
+            above[edge.older].append(edge.newer)
+            rows.setdefault(edge.newer, (edge.newer, edge.newer_tokens, 0))
+    scores = dict(zip(ranked, candidates.scores.tolist(), strict=True))
+    placed: dict[int, float] = {}
+    seen: set[int] = set()
 
-
-class _Order:
-    """Places candidates one by one, each with the facts that belong directly above and below it."""
-
-    def __init__(self, candidates: Sequence[Fused]) -> None:
-        self.above: defaultdict[FactId, list[Fused]] = defaultdict(list)
-        self.below: defaultdict[FactId, list[Fused]] = defaultdict(list)
-        self._candidates = {candidate.id: candidate for candidate in candidates}
-        self._seen: set[FactId] = set()
-        self._placed: list[Fused] = []
-
-    def place(self, brought_in: int) -> list[Fused]:
-        """Return all candidates, and facts that the first `brought_in` of them bring in."""
-        above, below, seen, placed = self.above, self.below, self._seen, self._placed
-        for rank, candidate in enumerate(list(self._candidates.values())):
-            id = candidate.id
-            if id in above or id in below:
-                self._place(candidate, candidate.score, brings_in=rank < brought_in)
-            elif id not in seen:
-                seen.add(id)
-                placed.append(candidate)
-        return placed
-
-    def _place(self, candidate: Fused, score: float, *, brings_in: bool) -> None:
-        if candidate.id in self._seen:
+    def place(number: int, score: float, *, brings_in: bool) -> None:
+        if number in seen or not (brings_in or number in scores):
             return
-        self._seen.add(candidate.id)
-        if candidate.id in self.above:
-            self._place_all(self.above[candidate.id], score, brings_in=brings_in)
-        self._placed.append(candidate if candidate.score >= score else candidate._replace(score=score))
-        if candidate.id in self.below:
-            self._place_all(self.below[candidate.id], score, brings_in=brings_in)
+        seen.add(number)
+        for newer in above.get(number, ()):
+            place(newer, score, brings_in=brings_in)
+        placed[number] = max(score, scores.get(number, 0.0))
+        for older in below.get(number, ()):
+            place(older, score, brings_in=brings_in)
 
-    def _place_all(self, facts: Sequence[Fused], score: float, *, brings_in: bool) -> None:
-        for fact in facts:
-            known = self._candidates.get(fact.id)
-            if known is not None or brings_in:
-                self._place(known or fact, score, brings_in=brings_in)
+    for rank, number in enumerate(ranked):
+        place(number, scores[number], brings_in=rank < brought_in)
+    return Ranking.of((*rows[number], score) for number, score in placed.items())

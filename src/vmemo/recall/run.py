@@ -11,6 +11,8 @@ from vmemo.models import Channel, Hit, Interval, Network, utc_now
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
 from vmemo.ports import Context
+from vmemo.recall.llm_time_resolver import LLMResolvedTime
+from vmemo.recall.precise import SUFFICIENT, Precision
 from vmemo.text.questions import QueryAnalysis, asks_for_profile
 
 RecallQuery: TypeAlias = RecallRequest | RetrieveRequest | ReflectRequest
@@ -48,12 +50,15 @@ class RecallRun:
     """Candidates taken from each channel."""
     max_tokens: int | None
     top_k: int | None
+    resolved: LLMResolvedTime | None = None
+    """The time that a model found in the question."""
+    precision: Precision = SUFFICIENT
+    """That of a precise recall."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
 
     @property
     def text(self) -> str:
-        """The question."""
         return self.request.query
 
     @property

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vmemo.errors import InvalidInput
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, Profile
@@ -24,8 +23,6 @@ from vmemo.text.wording import (
 )
 
 PROMPTS = Path(__file__).parent / "prompts"
-MAX_SNIPPET = 2000
-"""Characters of a snippet."""
 _MIN_KEPT = 0.5
 """Share of a snippet's words that must be kept; polite words around the information need not be."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -51,7 +48,7 @@ async def merge_background(
     If the profile changes meanwhile, the merge is repeated with the newer one. A background that already contains the
     snippet stays as it is.
     """
-    new = checked_snippet(snippet)
+    new = snippet.strip()
     while True:
         profile = await _profile(bank, store)
         if contains_sentences(profile.background, new):
@@ -60,25 +57,6 @@ async def merge_background(
         change = ProfileChange(profile=merged, reason=new, expected=profile)
         if await store.commit(Changes(bank=bank, profile=change)):
             return merged
-
-
-def checked_snippet(snippet: object) -> str:
-    """Return the stripped snippet, or raise InvalidInput."""
-    if not isinstance(snippet, str):
-        raise InvalidInput(f"A background snippet must be a string, not {type(snippet).__name__}.")
-    if not snippet.strip():
-        raise InvalidInput("A background snippet must not be empty or blank.")
-    if len(snippet) > MAX_SNIPPET:
-        raise InvalidInput(
-            f"A background snippet may have at most {MAX_SNIPPET:,} characters, not {len(snippet):,}; split it."
-        )
-    if "\x00" in snippet:
-        raise InvalidInput("A background snippet must not contain NUL characters; remove them.")
-    try:
-        snippet.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidInput("A background snippet must be valid Unicode without lone surrogates.") from error
-    return snippet.strip()
 
 
 async def _profile(bank: BankId, store: Store) -> Profile:

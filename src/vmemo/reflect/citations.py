@@ -55,7 +55,6 @@ def resolve_citations(text: str, fact_id: Callable[[str], str | None]) -> str:
 
 
 def without_citations(text: str) -> str:
-    """Return the text without its marks."""
     return resolve_citations(text, lambda _: None)
 
 

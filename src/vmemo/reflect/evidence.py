@@ -16,7 +16,7 @@ from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.fact_times import VERBATIM_ENGINES, describe_day, describe_event, local_date
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.noise import is_small_talk
+from vmemo.text.small_talk import is_small_talk
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import term_set, terms
 
@@ -120,12 +120,10 @@ class Evidence:
 
     @property
     def tokens(self) -> int:
-        """The tokens of all facts."""
         return sum(hit.tokens for hit in self.hits.values())
 
     @property
     def text(self) -> str:
-        """The texts of all facts, one per line."""
         return "\n".join(hit.text for hit in self.hits.values())
 
     async def load_sources(self, hits: Sequence[Hit], recaller: Recaller) -> None:
@@ -149,7 +147,8 @@ class Evidence:
             if whole and hit.id in known and (missing := hit.tokens - self.hits[known[hit.id]].tokens) <= max_tokens:
                 self.hits[known[hit.id]] = hit
                 max_tokens -= missing
-            if hit.id in known or (extracted and _is_short_message(hit)) or says_nothing(hit):
+            short = hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
+            if hit.id in known or (extracted and short) or says_nothing(hit):
                 continue
             if hit.fact.is_rest and hit.fact.supersedes in given:
                 # The former fact says this too.
@@ -210,7 +209,7 @@ class Evidence:
             replaced_by = self._replaced_by(hit)
             notes = " ".join(f"({note})" for note in (*self._voice(hit), *_notes(hit, replaced_by)))
             event = describe_event(hit.fact, self.asked_at, closed=replaced_by is None)
-            yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.text)]))
+            yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.marked_text)]))
 
     def _replaced_by(self, hit: Hit) -> str | None:
         """Return the mark of the fact that changed what this one says, not of what is left of it."""
@@ -237,10 +236,6 @@ class Evidence:
         return fact.network == "experience" or _OWN_WORDS.match(fact.text) is not None
 
 
-def _is_short_message(hit: Hit) -> bool:
-    return hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
-
-
 def says_nothing(hit: Hit) -> bool:
     """Return True for a message that only reacts to another: "Hmm, that makes sense."."""
     body = hit.text.partition(": ")[2] or hit.text
@@ -258,7 +253,7 @@ def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
         yield "former" if replaced_by is None else f"former, {part}changed by {replaced_by}"
     elif replaced_by is not None:
         yield f"changed by {replaced_by}"
-    if hit.status == "maybe_outdated":
+    if hit.status == "maybe_outdated" and hit.marked_text == hit.text:
         yield "maybe outdated"
     if hit.truncated:
         yield "shortened"

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
@@ -18,12 +19,12 @@ from vmemo.models.records import first_expiry
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Context, Embedder, encodings
 from vmemo.reflect.answer_checks import AnswerChecks
-from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment, engine_label
+from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment, ShortText, engine_label
 from vmemo.reflect.citations import parse_marks, without_citations
 from vmemo.reflect.evidence import Evidence
-from vmemo.text.fact_text import embedded_text
 from vmemo.text.names import find_names
 from vmemo.text.names.compare import fold_name, folded_names
+from vmemo.text.temporal.annotation import embedded_text
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
@@ -38,19 +39,22 @@ STEP = 0.15
 """Change of confidence when a fact reinforces or weakens an opinion."""
 AFFECTING_COSINE = 0.6
 """Least cosine of a fact that affects an opinion without sharing an entity."""
+REWRITTEN = 0.5
+"""Confidence of an opinion that takes the place of a contradicted one."""
 _STEPS: Mapping[Stance, int] = {"reinforce": 1, "weaken": -1, "contradict": -2, "neutral": 0}
 """Steps by which an assessment changes the confidence of an opinion."""
+
+
+class OpinionRevision(OpinionAssessment):
+    """The effect of new facts on one opinion, and what the agent thinks instead."""
+
+    text: ShortText = Field(default="", description="for contradict: the opinion that follows from the facts instead")
 
 
 class OpinionAssessments(AnswerSchema):
     """The effect of new facts on each opinion."""
 
-    assessments: list[OpinionAssessment]
-
-
-def changed_confidence(confidence: float, stance: Stance) -> float:
-    """Return the confidence after an assessment, between 0 and 1."""
-    return round(min(1.0, max(0.0, confidence + _STEPS[stance] * STEP)), 6)
+    assessments: list[OpinionRevision]
 
 
 def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
@@ -114,8 +118,15 @@ async def update_opinions(
             return []
         assessed = await _assess(opinions, facts, llm)
         confidence = _confidence_changes(assessed, opinions, facts, used)
+        rewritten = _rewritten(assessed, opinions, facts, confidence, context)
         changes = Changes(
             bank=bank,
+            facts=await embed_facts(rewritten, context.embedder),
+            closures=[
+                FactClosure(fact=f.supersedes, invalid_at=f.valid_at, expired_at=f.recorded_at)
+                for f in rewritten
+                if f.supersedes
+            ],
             confidence=confidence,
             spending=llm.spending,
             finished=[lease],
@@ -168,6 +179,31 @@ def _confidence_changes(
     return changes
 
 
+def _rewritten(
+    answer: OpinionAssessments,
+    opinions: Sequence[Fact],
+    facts: Sequence[Fact],
+    changes: Sequence[ConfidenceChange],
+    context: Context,
+) -> list[Fact]:
+    """Return the opinions that take the place of contradicted ones, with the facts that contradict as their basis."""
+    texts = {opinions[int(each.opinion[1:]) - 1].id: _storable(each.text) for each in answer.assessments}
+    found: list[Fact] = []
+    for change in changes:
+        old, text = next(opinion for opinion in opinions if opinion.id == change.opinion), texts[change.opinion]
+        if change.stance != "contradict" or _significant_words(text) in ([], _significant_words(old.text)):
+            continue
+        evidence = [fact for fact in facts if fact.id in change.evidence]
+        start = max(old.valid_at or old.mentioned_at, *(fact.mentioned_at for fact in evidence))
+        times = {"mentioned_at": change.at, "recorded_at": change.at, "valid_at": start}
+        expiry = first_expiry(fact.expires_at for fact in evidence)
+        new = {"id": FactId(new_fact_id()), "supersedes": old.id, "embedding": None, "expires_at": expiry}
+        rest = {"messages": (), "basis": change.evidence, "confidence": REWRITTEN, "access_count": 0}
+        words = {"text": text, "tokens": context.counter(text), "entities": entities_in(text, [old, *evidence])}
+        found.append(old.model_copy(update={**times, **new, **rest, **words, "engine": engine_label(context.engine)}))
+    return found
+
+
 def confidence_change(
     opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime
 ) -> ConfidenceChange:
@@ -177,7 +213,7 @@ def confidence_change(
         opinion=opinion.id,
         stance=stance,
         before=before,
-        after=changed_confidence(before, stance),
+        after=round(min(1.0, max(0.0, before + _STEPS[stance] * STEP)), 6),
         evidence=evidence,
         reason=reason,
         at=at,

@@ -33,17 +33,27 @@ from vmemo.text.temporal.format import format_date, format_weekday_date
 MAX_FACTS = 5
 MIN_SCORE_SHARE = 0.6
 """Share of the best fact's score that a fact must reach to be quoted."""
+LEAST_ANSWERABLE = 0.5
+"""Probability that the facts hold the answer, below which an answer says that memory does not."""
 NO_LLM = "no language model is configured"
 
 
-def extractive_answer(query: str, hits: Sequence[Hit], *, asked_at: datetime, reason: str = NO_LLM) -> Answer:
-    """Return the best facts as an answer that gives the `reason` for quoting them."""
+def extractive_answer(
+    query: str, hits: Sequence[Hit], *, asked_at: datetime, reason: str = NO_LLM, answerable: float | None = None
+) -> Answer:
+    """Return the best facts as an answer that gives the `reason` for quoting them.
+
+    If they are not `answerable` more likely than not, the answer says that memory does not hold it.
+    """
     if not hits:
         text = f"Memory holds nothing about this. (Extractive answer: {reason}.)"
         return Answer(query=query, text=text, extractive=True, found=False)
     best = [hit for hit in hits[:MAX_FACTS] if hit.score >= MIN_SCORE_SHARE * hits[0].score]
     facts = [hit.fact for hit in best]
+    found = answerable is None or answerable >= LEAST_ANSWERABLE
     heading = f"The closest facts in memory (extractive: {reason}, so nothing is inferred and no opinion is formed):"
+    if not found:
+        heading = f"Memory does not seem to hold the answer. {heading}"
     return Answer(
         query=query,
         text="\n".join([heading, *(f"- {_quote(hit, asked_at)}" for hit in best)]),
@@ -52,16 +62,15 @@ def extractive_answer(query: str, hits: Sequence[Hit], *, asked_at: datetime, re
         observations=facts_in(facts, "observation"),
         opinions=facts_in(facts, "opinion"),
         extractive=True,
+        found=found,
     )
 
 
 def citation_of(fact: Fact) -> Citation:
-    """Return the citation of a fact."""
     return Citation(fact=fact.id, network=fact.network, text=fact.text, mentioned_at=fact.mentioned_at)
 
 
 def facts_in(facts: Sequence[Fact], *networks: str) -> tuple[Fact, ...]:
-    """Return the facts of these networks."""
     return tuple(fact for fact in facts if fact.network in networks)
 
 

@@ -212,7 +212,9 @@ class ProfilePrompt:
         prompt, left = ProfilePrompt(), PROMPT_CHARACTERS
         chosen: dict[FactId, Fact] = {}
         for profile in profiles[:MAX_PROFILES]:
-            left -= sum(len(_shortened(each.text)) + LABEL_CHARACTERS for each in _numbered(profile))
+            left -= sum(
+                len(_shortened(each.text)) + LABEL_CHARACTERS for each in (*profile.statements, *profile.outdated)
+            )
             fitting, left = _fitting(profile.facts, chosen, left - LABEL_CHARACTERS - len(profile.entity.name))
             if not fitting and profile.facts and prompt.profiles:
                 break
@@ -225,7 +227,7 @@ class ProfilePrompt:
     def _add(self, profile: EntityProfile, shown: int) -> None:
         self.profiles[f"E{len(self.profiles) + 1}"] = profile
         self.shown[profile.entity.id] = shown
-        for each in _numbered(profile):
+        for each in (*profile.statements, *profile.outdated):
             self.statements[f"S{len(self.statements) + 1}"] = each
 
     def is_complete(self, profile: EntityProfile) -> bool:
@@ -239,7 +241,6 @@ class ProfilePrompt:
         return profile.cursor if profile.rebuilt or not shown else profile.facts[shown - 1].id
 
     def request(self) -> LLMRequest:
-        """Return the request for the changes to the profiles."""
         profiles, facts = quote(self._profile_lines()), quote(self._fact_lines())
         return load_prompt(PROMPTS, "observe").request(EntityProfiles, profiles=profiles, facts=facts)
 
@@ -335,10 +336,6 @@ class ProfilePrompt:
         behind = [id for label in labels if label in self.statements for id in support[self.statements[label].id]]
         cited = [self.facts[label].id for label in labels if label in self.facts]
         return tuple(dict.fromkeys((*behind, *cited)))[-MAX_BASIS:]
-
-
-def _numbered(profile: EntityProfile) -> list[Fact]:
-    return [*profile.statements, *profile.outdated]
 
 
 def _shortened(text: str) -> str:

@@ -88,7 +88,6 @@ class StreamTap:
 
     @property
     def name(self) -> str:
-        """The LLM's name."""
         return self.llm.name
 
     async def complete(self, request: LLMRequest) -> Completion:

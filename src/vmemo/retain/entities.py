@@ -22,7 +22,7 @@ from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
 from vmemo.ports import Reads, Store
 from vmemo.ports.store import paged
 from vmemo.retain.llm_answers import NameIdentities, describe_fact
-from vmemo.text.names import names_apart
+from vmemo.text.names import PLAIN_USE, NameUse, name_use, names_apart
 from vmemo.text.names.compare import (
     CLIP,
     EXACT,
@@ -42,10 +42,14 @@ MATCH = 0.6
 """Least score of a match."""
 LEAD = 0.08
 """Least lead of a match over the next candidate."""
+CLEAR_LEAD = 0.14
+"""Least lead of one of several people whom a first name may mean: more than being mentioned last gives."""
 NEARNESS_DAYS = 30.0
 """Days in which the nearness of a mention falls to 1/e."""
 _MAX_BUCKET = 128
 """Above this number of matches, a short name does not identify an entity."""
+_LONGEST_CLIP = 16
+"""Letters of a first name whose beginnings may be short forms."""
 _DAY = 86_400.0
 _MAX_CANDIDATES = 5
 """Candidates of an ambiguous name that the model is shown."""
@@ -61,6 +65,9 @@ class NameSighting:
     beside: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
     """Longer names that the fact sets apart from this one."""
+    use: NameUse = PLAIN_USE
+    aliases: tuple[str, ...] = ()
+    """Other names that the fact states for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +80,22 @@ class AmbiguousName:
 
 @dataclass(frozen=True, kw_only=True)
 class EntityResolution:
-    """New and updated entities, and the entity id of each found name (casefolded).
+    """New and updated entities, and by draft the entity id of each found name (casefolded).
 
     `merges` are names that became aliases of an entity; `ambiguous` are names that only the model can decide.
     """
 
     entities: tuple[Entity, ...]
-    ids: Mapping[str, EntityId]
+    ids: Sequence[Mapping[str, EntityId]]
     merges: tuple[Merge, ...] = ()
     ambiguous: tuple[AmbiguousName, ...] = ()
+
+
+class Unresolved:
+    """The result for a name that may be one of several people."""
+
+
+UNRESOLVED = Unresolved()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +109,18 @@ class _BatchName:
     last: datetime
     beside: frozenset[str]
     apart: frozenset[str]
+    use: NameUse
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """A first name or surname of a person alone."""
+        return self.type == "PERSON" and len(self.form.words) == 1
+
+    @property
+    def is_another(self) -> bool:
+        """The fact says that it is not a known person of this first name."""
+        return self.type == "PERSON" and (self.use.new or self.use.other)
 
 
 class EntityIndex:
@@ -175,11 +201,12 @@ def _keys_of(words: tuple[str, ...]) -> Iterator[str]:
     if len(words) == 1:
         yield from ("=" + name for name in names)
         yield from ("^" + name for name in names)
-        yield from ("$" + first, "@" + first, "=" + first[:CLIP])
-        if len(first) == CLIP:
-            yield "<" + first
+        yield from ("$" + first, "@" + first, "<" + first[:CLIP])
+        yield from ("=" + first[:length] for length in range(CLIP, min(len(first), _LONGEST_CLIP)))
     else:
         yield from {f"${last} {name[0]}" for name in names}
+        # "Roy T." and "Roy Tipping".
+        yield "^" + first if len(last) == 1 else f"${last[0]} {first[0]}"
         yield from ("=" + first, "=" + last, "=" + "".join([word[0] for word in words]))
     if len(words) > 2:
         yield "=" + "".join(words[:2])
@@ -193,37 +220,59 @@ def _outline(joined: str) -> str:
 
 
 def resolve(
-    found: Sequence[NameSighting],
+    found: Sequence[Sequence[NameSighting]],
     existing: Sequence[Entity] | EntityIndex,
     cooccurring: Mapping[EntityId, Set[EntityId]],
     weights: Mapping[ResolutionPart, float] = RESOLUTION_WEIGHTS,
     advice: Mapping[str, EntityId | None] = MappingProxyType({}),
+    *,
+    guess: bool = True,
 ) -> EntityResolution:
-    """Assign an entity to each name of a batch: a known one if the match is clear, else a new one.
+    """Assign an entity to each name of the drafts of a batch: a known one if the match is clear, else a new one.
 
-    `advice` holds the model's decisions on ambiguous names (casefolded): an entity id, or None for a new entity.
+    `found` holds the names of each draft, which are resolved in the order of their times: a first name may mean one
+    person in one message and another one later. `advice` holds the model's decisions on ambiguous names (casefolded):
+    an entity id, or None for a new entity. With `guess`, a first name that may be one of several people stays without
+    an entity: a wrong one would be worse than none.
     """
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
-    subjects = _gather(found)
-    fuller = _by_word(subjects.values())
-    resolver = _BatchResolver(index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights)
-    ids: dict[str, EntityId] = {}
+    fuller = _by_word(_subject([sighting]) for names in found for sighting in names if sighting.name.strip())
+    resolver = _BatchResolver(
+        index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights, guess=guess
+    )
+    ids: list[dict[str, EntityId]] = [{} for _ in found]
     merges: list[Merge] = []
-    ambiguous: list[AmbiguousName] = []
-    # Longer names first, so that "John" can match the "John Smith" of its own batch.
-    for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
-        if folded in advice:
-            known, candidates = resolver.get(advice[folded]), ()
-        else:
-            known, candidates = resolver.resolve(subject, {ids[name] for name in subject.apart if name in ids})
-        if candidates:
-            ambiguous.append(AmbiguousName(name=subject.name, candidates=candidates))
-        entity = _new(subject) if known is None else _updated(known, subject)
-        if known is not None and not _has_name(known, subject.form):
-            merges.append(_merge(entity, subject, advised=folded in advice))
-        resolver.batch.put(entity)
-        ids[folded] = entity.id
-    return EntityResolution(entities=tuple(resolver.batch), ids=ids, merges=tuple(merges), ambiguous=tuple(ambiguous))
+    ambiguous: dict[str, AmbiguousName] = {}
+    advised: dict[str, EntityId] = {}
+    for at in sorted((at for at, names in enumerate(found) if names), key=lambda at: found[at][0].at):
+        subjects, chosen = _gather(found[at]), ids[at]
+        # Longer names first, so that "John" can match the "John Smith" of its own draft.
+        for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
+            apart = {chosen[name] for name in subject.apart if name in chosen}
+            equated = [
+                id for name, id in chosen.items() if name in subject.use.same or folded in subjects[name].use.same
+            ]
+            if equated:
+                known, candidates = resolver.get(equated[0]), ()
+            elif folded in advice:
+                known, candidates = resolver.get(advised.get(folded, advice[folded])), ()
+            else:
+                known, candidates = resolver.resolve(subject, apart, set(chosen.values()))
+            if isinstance(known, Unresolved):
+                continue
+            if candidates:
+                ambiguous.setdefault(folded, AmbiguousName(name=subject.name, candidates=candidates))
+            shared = folded not in advice and len(subject.form.words) == 1 and resolver.is_shared(subject.form.words[0])
+            entity = _new(subject) if known is None else _seen(known, subject) if shared else _updated(known, subject)
+            if known is not None and not shared and not _has_name(known, subject.form):
+                merges.append(_merge(entity, subject, advised=folded in advice))
+            resolver.batch.put(entity)
+            chosen[folded] = entity.id
+            if folded in advice:
+                advised[folded] = entity.id
+    return EntityResolution(
+        entities=tuple(resolver.batch), ids=ids, merges=tuple(merges), ambiguous=tuple(ambiguous.values())
+    )
 
 
 def _has_name(entity: Entity, form: NameForm) -> bool:
@@ -255,6 +304,8 @@ def _subject(group: Sequence[NameSighting]) -> _BatchName:
         last=max(times),
         beside=frozenset[str]().union(*(sighting.beside for sighting in group)),
         apart=frozenset(other.casefold() for sighting in group for other in sighting.apart),
+        use=group[0].use,
+        aliases=tuple(dict.fromkeys(alias[:MAX_NAME] for sighting in group for alias in sighting.aliases)),
     )
 
 
@@ -274,24 +325,69 @@ class _BatchResolver:
     fuller: Mapping[str, Sequence[NameForm]]
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: Mapping[ResolutionPart, float]
+    guess: bool
 
-    def resolve(self, subject: _BatchName, others: Set[EntityId]) -> tuple[Entity | None, tuple[EntityId, ...]]:
+    def resolve(
+        self, subject: _BatchName, others: Set[EntityId], beside: Set[EntityId]
+    ) -> tuple[Entity | Unresolved | None, tuple[EntityId, ...]]:
         """Return the entity of a name, or None for a new one with the candidates if the name is ambiguous.
 
-        `others` are entities that a fact sets apart from this one.
+        `others` are entities that a fact sets apart from this one, `beside` all of the same fact.
         """
+        stated = {id for alias in (subject.name, *subject.aliases) for id in self._named(alias)} - others
+        if subject.aliases and len(stated) == 1:
+            return self._get(*stated), ()
         ids = (self.index.candidates(subject.name) | self.batch.candidates(subject.name)) - others
         similar = self._similar(subject, ids)
-        if len(similar) == 1 and self.weights["name"] * similar[0][1] >= max(MATCH, LEAD):
+        if subject.is_short:
+            # "Steve Oduya called. Steve says hello."
+            named = [entity for entity, _ in similar if entity.id in beside]
+            if len(named) == 1:
+                return named[0], ()
+            if self.guess and similar and (len(similar) > 1 or (subject.use.other and not others)):
+                return self._called(subject, similar), ()
+        elif subject.type == "PERSON":
+            similar = _of_first_name(subject, similar)
+        known = not subject.is_short and any(_has_name(entity, subject.form) for entity, _ in similar)
+        if subject.is_another and not known:
+            chosen, ranked = None, [entity.id for entity, _ in similar]
+        elif len(similar) == 1 and self.weights["name"] * similar[0][1] >= max(MATCH, LEAD):
             # Neither companions nor nearness can change the decision.
             chosen = similar[0][0].id
             ranked = [chosen]
         else:
             scored = sorted(self._scored(subject, similar), key=lambda c: (-c.score, c.id))
             ranked, chosen = [each.id for each in scored], _decide(scored)
-        if chosen is None or self._is_contested(subject, self._get(chosen)):
+        if chosen is None or self._is_contested(subject, self._get(chosen)) or self._must_ask(subject, chosen, similar):
             return None, tuple(id for id in ranked if self.index.find(id) is not None)[:_MAX_CANDIDATES]
         return self._get(chosen), ()
+
+    def _called(self, subject: _BatchName, similar: Sequence[tuple[Entity, float]]) -> Entity | Unresolved:
+        """Return the one of several people who is called by a short name, or who is mentioned with the same others."""
+        if subject.is_another:
+            return UNRESOLVED
+        called = [entity for entity, _ in similar if _has_name(entity, subject.form)]
+        if len(called) == 1:
+            return called[0]
+        scored = sorted(self._scored(subject, similar), key=lambda each: -each.score)
+        return self._get(scored[0].id) if scored[0].score - scored[1].score >= CLEAR_LEAD else UNRESOLVED
+
+    def _must_ask(self, subject: _BatchName, chosen: EntityId, similar: Sequence[tuple[Entity, float]]) -> bool:
+        """Return True if only a first name, or one that several people have, says that a person is a known one.
+
+        A language model decides then; without one the best guess counts.
+        """
+        known = self.index.find(chosen)
+        if self.guess or subject.type != "PERSON" or known is None:
+            return False
+        exact = chosen in set(self._named(subject.name))
+        if len(subject.form.words) > 1:
+            return not exact and len(name_form(known.name).words) == 1
+        return not exact or len(similar) > 1
+
+    def is_shared(self, word: str) -> bool:
+        """Return True if several entities have longer names with this word, which is no alias of one of them."""
+        return len({*self.index.fuller(word), *self.batch.fuller(word)}) > 1
 
     def get(self, id: EntityId | None) -> Entity | None:
         """Return the entity that an advice names, or None."""
@@ -363,6 +459,12 @@ def _similarity(subject: _BatchName, entity: Entity) -> float:
     return best
 
 
+def _of_first_name(subject: _BatchName, similar: Sequence[tuple[Entity, float]]) -> Sequence[tuple[Entity, float]]:
+    """Return those who share the first name of a full name, if there are any: "Gwen" is Gwen Lisle, not "Mr Lisle"."""
+    surname = subject.form.words[-1:]
+    return [each for each in similar if name_form(each[0].name).words != surname] or similar
+
+
 def _decide(scored: Sequence[_ScoredEntity]) -> EntityId | None:
     """Return the clear winner. Two indistinguishable namesakes get a third entity; with three, the first is used."""
     runner_up = scored[1].score if len(scored) > 1 else 0.0
@@ -375,8 +477,9 @@ def _decide(scored: Sequence[_ScoredEntity]) -> EntityId | None:
 def _new(subject: _BatchName) -> Entity:
     return Entity(
         id=EntityId(new_id()),
-        name=subject.name,
+        name=_untitled(subject),
         type=subject.type,
+        aliases=tuple(alias for alias in subject.aliases if alias.casefold() != subject.name.casefold()),
         first_seen=subject.first,
         last_seen=subject.last,
     )
@@ -384,9 +487,9 @@ def _new(subject: _BatchName) -> Entity:
 
 def _updated(entity: Entity, subject: _BatchName) -> Entity:
     grown = _is_fuller(subject.form, name_form(entity.name))
-    name = subject.name if grown else entity.name
+    name = _untitled(subject) if grown else entity.name
     known = {form.casefold() for form in (name, *entity.aliases)}
-    added = [form for form in (entity.name, subject.name) if form.casefold() not in known]
+    added = [form for form in (entity.name, subject.name, *subject.aliases) if form.casefold() not in known]
     return entity.model_copy(
         update={
             "name": name,
@@ -396,6 +499,17 @@ def _updated(entity: Entity, subject: _BatchName) -> Entity:
             "last_seen": max(entity.last_seen, subject.last),
         }
     )
+
+
+def _untitled(subject: _BatchName) -> str:
+    """Return a full name without its title."""
+    titled = subject.form.title is not None and len(subject.form.words) > 1
+    return subject.name.split(maxsplit=1)[1] if titled else subject.name
+
+
+def _seen(entity: Entity, subject: _BatchName) -> Entity:
+    times = {"first_seen": min(entity.first_seen, subject.first), "last_seen": max(entity.last_seen, subject.last)}
+    return entity.model_copy(update=times)
 
 
 def _is_fuller(form: NameForm, than: NameForm) -> bool:
@@ -426,14 +540,21 @@ class EntityCache:
         drafts: Sequence[FactDraft],
         *,
         advice: Mapping[str, EntityId | None] = MappingProxyType({}),
+        guess: bool = True,
     ) -> EntityResolution:
         """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
         index = await self._entities(bank, revision)
-        sightings = [sighting for draft in drafts for sighting in _sightings(draft)]
-        names = {sighting.name for sighting in sightings}
+        sightings = [list(_sightings(draft)) for draft in drafts]
+        names = {sighting.name for found in sightings for sighting in found}
         uncertain = sorted(set[EntityId]().union(*(_uncertain(index, name) for name in names)))
         cooccurring = await self.store.cooccurring(bank, uncertain) if uncertain else {}
-        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice)
+        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice, guess=guess)
+
+    async def named(self, bank: BankId, revision: BankRevision, words: Iterable[str]) -> list[EntityId]:
+        """Return the entities with one of the words as their name, or as its first or last word, in this order."""
+        index = await self._entities(bank, revision)
+        ids = (id for word in words for id in (*index.named(word), *index.fuller(name_form(word).key)))
+        return list(dict.fromkeys(ids))
 
     def committed(self, bank: BankId, revision: BankRevision, changes: Changes) -> None:
         """Add what a committed batch has changed, which was the only change after this revision."""
@@ -464,7 +585,13 @@ def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
     for found in draft.entities:
         others = frozenset(name for name in names if name != found.name)
         yield NameSighting(
-            name=found.name, type=found.type, at=draft.mentioned_at, beside=others, apart=apart[found.name]
+            name=found.name,
+            type=found.type,
+            at=draft.mentioned_at,
+            beside=others,
+            apart=apart[found.name],
+            use=name_use(draft.text, found.name, names),
+            aliases=found.aliases,
         )
 
 

@@ -24,9 +24,9 @@ from vmemo.ports import Reads, Store
 from vmemo.retain.llm_answers import EpisodeTopic
 
 # Segmentation by time gaps and topics; the constants were chosen on conversations of our own.
-CONTRAST = 0.065
+CONTRAST = 0.15
 """Least difference of mean cosine within topics and between them to separate a run of messages."""
-INTERLEAVED = 0.12
+INTERLEAVED = 0.4
 """Least such difference to separate topics that alternate."""
 RUN_MESSAGES = 3
 """Least messages of a run that is separated, and of the rest."""
@@ -52,7 +52,11 @@ class MessageVector:
 
 def segment(lines: Sequence[MessageVector], settings: Settings) -> list[list[int]]:
     """Return the indexes of each episode's messages, ordered by first message. Lines must be in order of time."""
-    groups = [group for block in _blocks(lines, settings.episode_gap) for group in _topics(lines, block)]
+    groups = [
+        group
+        for block in _blocks(lines, timedelta(minutes=settings.episode_gap_minutes))
+        for group in _topics(lines, block)
+    ]
     size = settings.episode_messages
     sized = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
     return _merged(lines, sorted(sized, key=lambda group: group[0]), size)
@@ -82,20 +86,25 @@ def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int
         yield block
 
 
-def _topics(lines: Sequence[MessageVector], block: list[int]) -> list[list[int]]:
-    """Split a block recursively: a run of messages from the rest, or else interleaved topics from each other."""
-    if len(block) < 2 * TOPIC_MESSAGES:
-        return [block]
+def _topics(lines: Sequence[MessageVector], block: Sequence[int]) -> list[list[int]]:
+    """Split a block into topics."""
     vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
-    similarity = vectors @ vectors.T
-    side = _best_run(similarity)
+    # What all messages have in common hides their topics.
+    vectors -= vectors.mean(axis=0)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    groups = _split(vectors @ vectors.T, np.arange(len(block)))
+    return [[block[place] for place in group.tolist()] for group in groups]
+
+
+def _split(similarity: Similarity, places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Split messages recursively: a run of messages from the rest, or else interleaved topics from each other."""
+    if len(places) < 2 * TOPIC_MESSAGES:
+        return [places]
+    own = similarity[np.ix_(places, places)]
+    side = _best_run(own)
     if side is None:
-        side = _interleaved(similarity)
-    if side is None:
-        return [block]
-    one = [i for i, chosen in zip(block, side, strict=True) if chosen]
-    other = [i for i, chosen in zip(block, side, strict=True) if not chosen]
-    return [*_topics(lines, one), *_topics(lines, other)]
+        side = _interleaved(own)
+    return [places] if side is None else [*_split(similarity, places[side]), *_split(similarity, places[~side])]
 
 
 def _best_run(similarity: Similarity) -> NDArray[np.bool_] | None:

@@ -1,6 +1,6 @@
 """Answers of the retain prompts: their schemas, and their conversion into drafts and topics.
 
-Docstrings and field descriptions of the schemas are part of the prompts.
+The field descriptions of the schemas are part of the prompts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from dateutil.relativedelta import relativedelta
 from pydantic import BeforeValidator, Field, JsonValue
@@ -19,6 +19,7 @@ from pydantic.json_schema import SkipJsonSchema
 from vmemo.llm.structured import AnswerSchema
 from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdict
 from vmemo.models.changes import DraftCause, FactDraft, FoundName, Judgement
+from vmemo.models.records import MAX_NAME
 from vmemo.text.injection import overrides_rules
 from vmemo.text.names.compare import fold_name
 from vmemo.text.tokens import term_set, terms
@@ -71,37 +72,44 @@ class Prediction(AnswerSchema):
 
 
 class CausalRelation(AnswerSchema):
-    """A causal relation to another fact of this answer."""
+    """A causal relation to another fact of this answer, by its number from 1."""
 
-    fact: LineNumber = Field(description="number of the other fact in this answer, from 1")
-    relation: CauseKind = Field(description="what this fact does to the other")
+    fact: LineNumber
+    relation: CauseKind
     strength: Fraction = 0.5
 
 
 class SupersededFact(AnswerSchema):
-    """A known fact that is not true any more."""
+    """A known fact or instruction that is not true any more, by its K or W number.
 
-    id: str = Field(description="K number of the known fact")
-    keep: Rest = Field(default_factory=list[str], description="sentences of it that still hold")
-    mistaken: bool = Field(default=False, description="it was never true")
+    `on` is its last day, `keep` the sentences of it that still hold; `mistaken` if it was never true.
+    """
+
+    id: str
+    on: str = ""
+    keep: Rest = Field(default_factory=list[str])
+    mistaken: bool = False
 
 
 class ExtractedFact(AnswerSchema):
-    """One fact to remember. Fields without content are left out."""
+    """One fact to remember. The prompt describes the fields; times are ISO 8601."""
 
-    what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(description="self-contained sentence")
-    when: ShortText = Field(default="", description="time, if `what` lacks it")
-    where: ShortText = Field(default="", description="place, if `what` lacks it")
-    who: ShortText = Field(default="", description="participants and their relations that `what` lacks")
-    why: ShortText = Field(default="", description="stated reason, if `what` lacks it")
+    what: Annotated[str, Field(min_length=1, max_length=4000)]
+    when: ShortText = ""
+    where: ShortText = ""
+    who: ShortText = ""
+    why: ShortText = ""
     kind: Literal["world", "experience", "opinion", "instruction"] = "world"
-    confidence: Fraction | None = Field(default=None, description="for opinion: certainty")
-    start: str = Field(default="", description="first day or time of an event, ISO 8601")
-    end: str = Field(default="", description="last day or time of an event, ISO 8601")
-    since: str = Field(default="", description="first day of a lasting state, ISO 8601")
-    until: str = Field(default="", description="last day of a lasting state, ISO 8601")
+    confidence: Fraction = 0.5
+    start: str = ""
+    end: str = ""
+    since: str = ""
+    until: str = ""
+    due: str = ""
+    every: ShortText = ""
+    relation: ShortText = ""
     causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
-    lines: list[LineNumber] = Field(description="numbers of the lines that state it")
+    lines: list[LineNumber]
     supersedes: list[SupersededFact] = Field(default_factory=list[SupersededFact])
     categories: Categories = Field(default_factory=list[str])
 
@@ -109,35 +117,25 @@ class ExtractedFact(AnswerSchema):
 class RepeatedFact(AnswerSchema):
     """A known fact that is repeated without news."""
 
-    id: str = Field(description="K number of the known fact")
+    id: str
     lines: list[LineNumber]
 
 
 class ExtractedTopic(AnswerSchema):
     """Lines of one topic."""
 
-    title: ShortText = Field(description="at most six words")
-    lines: list[LineNumber] = Field(description="line numbers")
-
-
-class ExtractedNames(AnswerSchema):
-    """Names in the facts, by type."""
-
-    person: list[EntityName] = Field(default_factory=list[str])
-    organization: list[EntityName] = Field(default_factory=list[str])
-    location: list[EntityName] = Field(default_factory=list[str])
-    product: list[EntityName] = Field(default_factory=list[str])
-    event: list[EntityName] = Field(default_factory=list[str])
-    concept: list[EntityName] = Field(default_factory=list[str])
-    other: list[EntityName] = Field(default_factory=list[str])
+    title: ShortText
+    lines: list[LineNumber]
 
 
 class Extraction(AnswerSchema):
-    """Everything worth remembering."""
+    """Everything worth remembering; `names` has the names in the facts, by their type in lower case."""
 
     topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
     facts: list[ExtractedFact] = Field(max_length=60)
-    names: ExtractedNames = Field(default_factory=ExtractedNames)
+    names: dict[str, Annotated[list[EntityName], BeforeValidator(_as_list)]] = Field(
+        default_factory=dict[str, list[str]]
+    )
     repeated: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
 
 
@@ -203,7 +201,8 @@ def describe_fact(fact: Fact) -> str:
 def fact_text(fact: ExtractedFact) -> str:
     """Return `what`, followed by the parts of the other dimensions that it does not mention."""
     text = fact.what.strip()
-    for label, words in (("When", fact.when), ("Where", fact.where), ("Who", fact.who), ("Why", fact.why)):
+    said = {"When": fact.when, "Where": fact.where, "Who": fact.who, "Why": fact.why, "Every": fact.every}
+    for label, words in said.items():
         missing = [part for part in _PART.split(" ".join(words.split()).strip(" .")) if not _is_mentioned(part, text)]
         if missing:
             text = f"{_with_full_stop(text)} {label}: {', '.join(missing)}"
@@ -245,15 +244,14 @@ def sources(numbers: Sequence[int], lines: Sequence[Message]) -> tuple[Message, 
     return tuple({m.id: m for n, m in enumerate(lines, start=1) if n in wanted}.values())
 
 
-def known_fact(id: str, known: Sequence[Fact]) -> Fact | None:
-    """Return the fact with this K number, or None."""
-    digits = id.strip().lstrip("Kk").strip()
-    place = int(digits) if digits.isdecimal() and len(digits) < 6 else 0
-    return known[place - 1] if 1 <= place <= len(known) else None
+def known_fact(id: str, known: Mapping[str, Fact]) -> Fact | None:
+    """Return the fact with this K or W number, or None."""
+    plain = id.strip().upper()
+    return known.get(plain) or known.get(f"K{plain}")
 
 
 def draft(
-    fact: ExtractedFact, messages: Sequence[Message], names: Sequence[FoundName], known: Sequence[Fact], *, key: str
+    fact: ExtractedFact, messages: Sequence[Message], names: Sequence[FoundName], known: Mapping[str, Fact], *, key: str
 ) -> FactDraft:
     """Return an extracted fact as a draft. Its causes are added once all drafts have their keys.
 
@@ -270,36 +268,61 @@ def draft(
         mentioned_at=last.timestamp,
         recorded_at=max(message.recorded_at for message in messages),
         messages=tuple(message.id for message in messages),
-        occurred=date_range(fact.start, fact.end),
+        occurred=date_range(fact.start, fact.end) or date_range(fact.due, ""),
         valid_at=since[0] if since else None,
         invalid_at=until[1] if until else None,
-        confidence=(fact.confidence if fact.confidence is not None else 0.5) if opinion else None,
+        confidence=fact.confidence if opinion else None,
         entities=names_in(text, names),
         judgements=judgements(fact, known),
         instruction=fact.kind == "instruction" and not overrides_rules(text),
         tags=tuple(dict.fromkeys(tag for message in messages for tag in message.tags)),
-        metadata=_common([message.metadata for message in messages]),
+        metadata={**_common([message.metadata for message in messages]), **_details(fact, names)},
     )
 
 
-def found_names(names: ExtractedNames) -> tuple[FoundName, ...]:
-    """Return the names of an answer with their types."""
-    by_type: dict[EntityType, list[str]] = {
-        "PERSON": names.person,
-        "ORGANIZATION": names.organization,
-        "LOCATION": names.location,
-        "PRODUCT": names.product,
-        "EVENT": names.event,
-        "CONCEPT": names.concept,
-        "OTHER": names.other,
-    }
-    found = {name.strip(): FoundName(name=name.strip(), type=type) for type, all in by_type.items() for name in all}
-    return tuple(each for name, each in found.items() if fold_name(name))
+def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonValue]:
+    """Return the deadline, the recurrence and the relation of a fact, which its metadata hold.
+
+    A relation is between two names of the answer; other ones are dropped.
+    """
+    found: dict[str, JsonValue] = {}
+    if _interval(fact.due):
+        found["due"] = fact.due.strip()
+    if fact.every.strip():
+        found["every"] = fact.every.strip()
+    parts = [" ".join(part.split()) for part in fact.relation.split("|")]
+    if len(parts) == 3 and all(parts):
+        subject, verb, other = parts
+        ends = [next((each.name for each in names if _is_called(each, name)), None) for name in (subject, other)]
+        if None not in ends and ends[0] != ends[1]:
+            found["relation"] = {"subject": ends[0], "verb": verb[:MAX_NAME], "object": ends[1]}
+    return found
+
+
+def _is_called(found: FoundName, name: str) -> bool:
+    return fold_name(name) in map(fold_name, (found.name, *found.aliases))
+
+
+def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
+    """Return the names of an answer with their types and other names: "Full Name = Nick"."""
+    types: dict[str, EntityType] = {type.casefold(): type for type in get_args(EntityType)}
+    found: dict[str, FoundName] = {}
+    for type, listed in names.items():
+        for each in listed:
+            name, *others = [part for part in map(str.strip, each.split(" = ")) if fold_name(part)] or [""]
+            if name and name not in found:
+                kind = types.get(type.casefold(), "OTHER")
+                found[name] = FoundName(name=name, type=kind, aliases=tuple(dict.fromkeys(others)))
+    return tuple(found.values())
 
 
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
     """Return the names that a text contains, a person's also by a part that no other name has."""
-    return tuple(found for found in names if _contains(text, found.name) or _names_part(text, found, names))
+    return tuple(
+        found
+        for found in names
+        if any(_contains(text, name) for name in (found.name, *found.aliases)) or _names_part(text, found, names)
+    )
 
 
 def _contains(text: str, name: str) -> bool:
@@ -314,10 +337,16 @@ def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool
     return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) for part in parts)
 
 
-def judgements(fact: ExtractedFact, known: Sequence[Fact]) -> tuple[Judgement, ...]:
+def judgements(fact: ExtractedFact, known: Mapping[str, Fact]) -> tuple[Judgement, ...]:
     """Return the model's judgements of known facts that it was shown."""
     found = [
-        Judgement(verdict="supersede", fact=old.id, keep=tuple(each.keep), mistaken=each.mistaken)
+        Judgement(
+            verdict="supersede",
+            fact=old.id,
+            keep=tuple(each.keep),
+            mistaken=each.mistaken,
+            end=last[1] if (last := _interval(each.on)) else None,
+        )
         for each in fact.supersedes
         if (old := known_fact(each.id, known)) is not None
     ]
@@ -347,7 +376,7 @@ def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]
 
 # Topics, and the limit of facts per topic.
 MAX_TOPIC_FACTS = 5
-"""Facts per topic in the narrative style."""
+"""Facts per topic in the narrative style; a topic with more is divided between its lines."""
 LINES_PER_TOPIC = 8
 """Lines that count as one topic if the model names none."""
 
@@ -429,35 +458,6 @@ def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
     return [part for part in parts if part]
 
 
-def excess_problem(answer: Extraction, lines: int) -> str | None:
-    """Return the lines with too many facts as a problem to correct; a topic of several lines can be divided."""
-    starts = Counter(_first_line(fact, lines) for fact in answer.facts if fact.kind != "instruction")
-    found = [
-        f"line {line} has {count} facts: combine them into {MAX_TOPIC_FACTS} at most"
-        for line, count in starts.items()
-        if count > MAX_TOPIC_FACTS
-    ]
-    return "; ".join(found) or None
-
-
-def combine_excess(answer: Extraction, lines: int) -> Extraction:
-    """Return the answer with at most MAX_TOPIC_FACTS per topic, and nothing left out.
-
-    A topic with more is divided between its lines; those of a single line are joined.
-    """
-    answer = divide_topics(answer, lines)
-    groups: list[list[int]] = []
-    for numbers in _facts_by_topic(answer, lines).values():
-        groups += _combined([[number] for number in numbers], answer.facts)
-    groups += [[number] for number, fact in enumerate(answer.facts) if fact.kind == "instruction"]
-    groups.sort()
-    if len(groups) == len(answer.facts):
-        return answer
-    place = {number: at for at, group in enumerate(groups, start=1) for number in group}
-    facts = [_renumbered(_joined([answer.facts[n] for n in group]), place) for group in groups]
-    return answer.model_copy(update={"facts": facts})
-
-
 def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
     """Return the indexes of each topic's facts, by their first lines.
 
@@ -473,44 +473,3 @@ def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
 
 def _first_line(fact: ExtractedFact, lines: int) -> int:
     return min((line for line in fact.lines if 1 <= line <= lines), default=1)
-
-
-def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:
-    """Join the two neighbours of one kind that share a line, or else are shortest together, until few enough remain."""
-    while len(groups) > MAX_TOPIC_FACTS:
-        pairs = [at for at in range(len(groups) - 1) if facts[groups[at][0]].kind == facts[groups[at + 1][0]].kind]
-        if not pairs:
-            break
-        best = min(pairs, key=lambda at: _cost(groups[at], groups[at + 1], facts))
-        groups[best : best + 2] = [[*groups[best], *groups[best + 1]]]
-    return groups
-
-
-def _cost(one: Sequence[int], other: Sequence[int], facts: Sequence[ExtractedFact]) -> tuple[bool, int]:
-    lines = ({line for n in group for line in facts[n].lines} for group in (one, other))
-    return next(lines).isdisjoint(next(lines)), sum(len(facts[n].what) for n in (*one, *other))
-
-
-def _joined(facts: Sequence[ExtractedFact]) -> ExtractedFact:
-    first = facts[0]
-    if len(facts) == 1:
-        return first
-    sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in map(fact_text, facts)]
-    return first.model_copy(
-        update={
-            "what": " ".join(sentences),
-            **dict.fromkeys(("when", "where", "who", "why"), ""),
-            "start": min((fact.start for fact in facts if fact.start), default=""),
-            "end": max((fact.end or fact.start for fact in facts), default=""),
-            "lines": list(dict.fromkeys(line for fact in facts for line in fact.lines)),
-            "causes": [cause for fact in facts for cause in fact.causes],
-            "supersedes": [known for fact in facts for known in fact.supersedes],
-        }
-    )
-
-
-def _renumbered(fact: ExtractedFact, place: Mapping[int, int]) -> ExtractedFact:
-    causes = [
-        cause.model_copy(update={"fact": place[cause.fact - 1]}) for cause in fact.causes if cause.fact - 1 in place
-    ]
-    return fact.model_copy(update={"causes": causes})

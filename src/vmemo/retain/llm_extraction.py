@@ -26,15 +26,15 @@ from vmemo.retain.llm_answers import (
     Extraction,
     Prediction,
     SmallExtraction,
-    combine_excess,
     describe_fact,
+    divide_topics,
     episode_topics,
-    excess_problem,
 )
 from vmemo.retain.local_extraction import agent_users, annotate_message
 from vmemo.retain.revise import is_rest_of
-from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
+from vmemo.text.meta_text import is_grounded, is_meta_text, strip_recalled
 from vmemo.text.own_words import begins_persona
+from vmemo.text.small_talk import is_small_talk
 from vmemo.text.split import split_text
 
 # The input of the prompts.
@@ -61,6 +61,9 @@ class ExtractionInput:
     lines: tuple[ExtractionLine, ...]
     before: tuple[Message, ...] = ()
     known: tuple[Fact, ...] = ()
+    instructions: tuple[Fact, ...] = ()
+    names: tuple[str, ...] = ()
+    """Known entities that the lines may name, with their aliases."""
     title: str = ""
     """The subject of the episode, for the prediction; it quotes no line."""
     repeats: bool = False
@@ -91,8 +94,11 @@ class ExtractionInput:
 
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
+        shown = [f"{id} | {describe_fact(fact)}" for id, fact in self.numbered.items()]
         sections = {
-            "Known facts:": self.numbered_facts(),
+            "Known names:": ["; ".join(self.names)] if self.names else [],
+            "Known facts:": [line for line in shown if line.startswith("K")],
+            "Standing instructions:": [line for line in shown if line.startswith("W")],
             "Expected:": expected,
             "Said before, for context only (extract nothing from it):": [
                 f"{_speaker(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before
@@ -100,9 +106,11 @@ class ExtractionInput:
         }
         return "\n".join(f"{heading}\n{quote(lines)}" for heading, lines in sections.items() if lines)
 
-    def numbered_facts(self) -> list[str]:
-        """Return the known facts with their K numbers."""
-        return [f"K{n} | {describe_fact(fact)}" for n, fact in enumerate(self.known, start=1)]
+    @property
+    def numbered(self) -> dict[str, Fact]:
+        """The known facts by their K numbers, and the standing instructions by their W numbers."""
+        known = {f"K{n}": fact for n, fact in enumerate(self.known, start=1)}
+        return known | {f"W{n}": fact for n, fact in enumerate(self.instructions, start=1)}
 
 
 def _speaker(message: Message) -> str:
@@ -195,7 +203,7 @@ MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
 _FACTS_PER_TOPIC: dict[Style, str] = {
-    "narrative": "two to five per topic",
+    "narrative": "two to five per topic (a long line has several topics)",
     "atomic": "as many as there are, each a single statement that cannot be divided further",
 }
 
@@ -265,12 +273,9 @@ class LLMExtractor:
             lines=source.quoted_lines(),
         )
         request = replace(self.custom.applied(request), omit_empty=True)
-        limited = self.style == "narrative"
-        answer = await llm.ask(
-            request, Extraction, lambda found: _problems(found, source, limited=limited), lenient=True
-        )
-        if limited:
-            answer = combine_excess(answer, len(source.lines))
+        answer = await llm.ask(request, Extraction, lambda found: _problems(found, source), lenient=True)
+        if self.style == "narrative":
+            answer = divide_topics(answer, len(source.lines))
         result = _usable_result(answer, source, n, self.custom)
         _require_usable(result, answer.facts, llm, request)
         at = source.lines[0].message.timestamp
@@ -288,9 +293,7 @@ class LLMExtractor:
             ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
             for fact in answer.facts
         ]
-        unaware, found = replace(source, known=()), Extraction(facts=facts)
-        if self.style == "narrative":
-            found = combine_excess(found, len(source.lines))
+        unaware, found = replace(source, known=(), instructions=()), Extraction(facts=facts)
         result = _usable_result(found, unaware, n, self.custom)
         _require_usable(result, facts, llm, request)
         return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
@@ -312,13 +315,12 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 
-def _problems(answer: Extraction, source: ExtractionInput, *, limited: bool) -> str | None:
-    """Return the problems to correct: facts without existing lines, too many of them, and wrong K numbers and rests."""
+def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
+    """Return the problems to correct: facts without existing lines, and wrong K numbers and rests."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
     relations = [each for fact in answer.facts for each in fact.supersedes]
-    known = {
-        id: llm_answers.known_fact(id, source.known) for id in (each.id for each in (*answer.repeated, *relations))
-    }
+    numbered = source.numbered
+    known = {each.id: llm_answers.known_fact(each.id, numbered) for each in (*answer.repeated, *relations)}
     unknown = sorted(id for id, fact in known.items() if fact is None)
     if unknown:
         problems.append("these numbers are not known facts: " + ", ".join(id[:8] for id in unknown[:5]))
@@ -327,8 +329,7 @@ def _problems(answer: Extraction, source: ExtractionInput, *, limited: bool) -> 
         for each in relations
         if (old := known[each.id]) is not None and not all(is_rest_of(text, old.text) for text in each.keep)
     ]
-    excess = excess_problem(answer, len(source.lines)) if limited else None
-    return "; ".join([*problems[:6], *([excess] if excess else [])]) or None
+    return "; ".join(problems[:6]) or None
 
 
 def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
@@ -346,7 +347,7 @@ def _source_messages(fact: ExtractedFact, source: ExtractionInput) -> tuple[Mess
 def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     wanted = set(fact.lines)
     texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
-    return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.known])
+    return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.numbered.values()])
 
 
 def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[MessageId]) -> bool:
@@ -363,11 +364,11 @@ def _usable_result(
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
-    names = llm_answers.found_names(answer.names)
+    names, numbered = llm_answers.found_names(answer.names), source.numbered
 
     def draft(n: int, fact: ExtractedFact) -> FactDraft:
         messages = _source_messages(fact, source)
-        found = llm_answers.draft(fact, messages, names, source.known, key=f"{key}/{window}.{n}")
+        found = llm_answers.draft(fact, messages, names, numbered, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
 
     drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
@@ -377,17 +378,19 @@ def _usable_result(
     personas = {message.id for message in conversation if begins_persona(message.content)}
     # The agent may repeat an instruction to confirm it.
     others = {message.id for message in conversation if message.role != "assistant"} - users
+    standing = {fact.id for fact in source.instructions}
+
+    def checked(n: int, draft: FactDraft) -> FactDraft:
+        if _is_from(draft.messages, users - personas, others):
+            return replace(draft, causes=causes[n])
+        # Only the user gives instructions, and ends them.
+        judged = tuple(each for each in draft.judgements if each.fact not in standing)
+        return replace(draft, causes=causes[n], instruction=False, judgements=judged)
+
     return ExtractionResult(
-        drafts=tuple(
-            replace(
-                draft,
-                causes=causes[n],
-                instruction=draft.instruction and _is_from(draft.messages, users - personas, others),
-            )
-            for n, draft in drafts.items()
-        ),
+        drafts=tuple(checked(n, draft) for n, draft in drafts.items()),
         restated=tuple(_restated(answer, source)),
-        known=frozenset(fact.id for fact in source.known),
+        known=frozenset(fact.id for fact in numbered.values()),
         skipped=tuple(skipped),
     )
 
@@ -410,8 +413,9 @@ def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None
 
 
 def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
+    numbered = source.numbered
     for each in answer.repeated:
-        fact = llm_answers.known_fact(each.id, source.known)
+        fact = llm_answers.known_fact(each.id, numbered)
         sources = llm_answers.sources(each.lines, source.messages)
         if fact is not None and sources:
             yield RestatedFact(fact=fact.id, messages=tuple(message.id for message in sources))

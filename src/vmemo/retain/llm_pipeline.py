@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +22,7 @@ from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Mes
 from vmemo.models.changes import Changes, ExtractionResult, Lease, NewJob
 from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
-from vmemo.models.search import StatementPair, Vectors
+from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
 from vmemo.retain.context import RetainContext
@@ -43,7 +45,7 @@ from vmemo.retain.llm_answers import LineGroups, group_by_line
 from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, ExtractionInput, extraction_lines
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.revise import is_current
-from vmemo.retain.revise_by_model import is_past_event
+from vmemo.retain.revise_by_model import CANDIDATES, Statement, is_past_event, statement_pairs
 from vmemo.retain.write_plan import (
     MESSAGE_CHARACTERS,
     close_outdated_observations,
@@ -52,7 +54,8 @@ from vmemo.retain.write_plan import (
     inherit_expiry,
     plan_writes,
 )
-from vmemo.text.names import find_names
+from vmemo.text.split import split_statements
+from vmemo.text.tokens import terms
 
 
 class LeaseLost(Exception):
@@ -152,6 +155,8 @@ async def _extract(
         lines=lines,
         before=before,
         known=known.facts,
+        instructions=known.instructions,
+        names=tuple(" = ".join(_distinct_names(entity)) for entity in known.entities),
         title=_title(episode, pending, known.names, continues=bool(before)),
         repeats=known.repeats,
         agent=stored.profile.name if stored is not None else "assistant",
@@ -191,103 +196,134 @@ async def _follow_up(changes: Changes, context: RetainContext, observe_at: datet
     return jobs
 
 
-# Known facts that new messages touch.
-KNOWN_FACTS = 10
-"""Known facts that are shown, at most."""
-NEAREST, MIN_COSINE = 8, 0.3
+# Known facts that new messages touch. The numbers were chosen on annotated conversations of which none is a benchmark.
+KNOWN_PER_STATEMENT, KNOWN_FACTS = 3, 24
+"""Known facts that are shown for each statement, and for all of them, at most."""
+INSTRUCTIONS = 30
+"""Standing instructions that are shown, the newest ones."""
+NEAREST, MIN_COSINE = 16, 0.05
 """Facts near each message that are considered, and their least cosine."""
-NAMED_ENTITIES, FACTS_PER_ENTITY = 8, 4
-"""Entities named in the messages, and facts of each, that are considered as well."""
-COMPARED_MESSAGES = 4
-"""Messages nearest to a fact that may outdate it."""
-NAMED, PAST_EVENT, TOUCHED = 0.2, 0.3, 0.15
-"""Weight of a named entity, which falls with its mentions; factor for past events, which only a correction outdates;
+NAMED_ENTITIES, FACTS_PER_ENTITY, MAX_ALIASES = 24, 16, 3
+"""Entities named in the messages, and facts of each, that are considered as well; aliases that are shown of each."""
+_WORD = re.compile(r"\w[\w'’-]+")
+NAMED, PAST_EVENT, TOUCHED = 0.2, 0.6, 0.15
+"""Weight of a named entity, which falls with its mentions; factor for past events, which a correction outdates at most;
 least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
 nearer it is to one of the messages than facts are on average."""
 FEW_FACTS = 5
 """Facts up to which all are shown: what is usual in a bank is not known yet."""
-REPEATED_COSINE = 0.65
-"""Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
+SHARED_TERMS = 0.3
+"""Weight of the terms that a statement shares with a fact."""
+REPEATED_COSINE = 0.75
+"""Cosine from which a message probably repeats a known fact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownFacts:
-    """Known facts in the order of their relevance, and the known entities that the messages name.
+    """Known facts in the order of their times, standing instructions, and the known entities that messages name.
 
-    `repeats` is set if most messages probably repeat known facts.
+    `names` has those of entities that are no speakers. `repeats` is set if most messages probably repeat known facts.
     """
 
     facts: tuple[Fact, ...] = ()
+    instructions: tuple[Fact, ...] = ()
+    entities: tuple[Entity, ...] = ()
     names: tuple[str, ...] = ()
     repeats: bool = False
 
 
 async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
-    """Return the current facts that messages touch.
+    """Return the current facts that messages touch, the best ones of each message, and all standing instructions.
 
-    Facts that a message may outdate, by the revision model, or that are about a rare entity it names come first, then
-    those that it may repeat. Without such a model these are all facts near the messages or about their entities, the
-    most similar first.
+    A fact counts by the probability that the message makes it outdated, by the revision model if there is one, by how
+    near it is, and by the rarity of its entities that the message names.
     """
     speakers = {message.voice for message in messages}
-    entities = await _named(bank, messages, speakers, context)
+    entities = await _named(bank, messages, context)
     names = tuple(entity.name for entity in entities if entity.name not in speakers)
-    vectors = await _vectors(messages, context)
+    newest = FactSelect(instructions=True, current=True, newest_first=True, limit=INSTRUCTIONS)
+    own = {message.id for message in messages}
+    standing = [fact for fact in await context.store.facts(bank, newest) if own.isdisjoint(fact.messages)]
+    said = _statements(messages)
+    vectors = np.stack(list(await context.embedder.embed([each.text for each in said], "document")))
     facts = await _candidates(bank, vectors, entities, messages, context)
+    found = KnownFacts(instructions=tuple(reversed(standing)), entities=tuple(entities), names=names)
     if not facts:
-        return KnownFacts(names=names)
-    cosines = _by_message(vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T)
-    best: list[float] = cosines.max(axis=0).tolist()
-    outdated = await _outdated(messages, facts, cosines, context)
-    if outdated is None:
-        chosen = sorted(range(len(facts)), key=lambda at: -best[at])
-    else:
-        distinct: list[float] = (cosines - cosines.mean(axis=1, keepdims=True)).max(axis=0).tolist()
-        named = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
-        score = [
-            (p + near + _named_weight(fact, named)) * (PAST_EVENT if is_past_event(fact) else 1)
-            for p, near, fact in zip(outdated, distinct, facts, strict=True)
-        ]
-        few = len(facts) <= FEW_FACTS
-        touched = [at for at in range(len(facts)) if few or score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
-        chosen = sorted(touched, key=lambda at: (score[at] < TOUCHED, -score[at], -best[at]))
-    repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
-    return KnownFacts(
-        facts=tuple(facts[at].model_copy(update={"embedding": None}) for at in chosen[:KNOWN_FACTS]),
-        names=names,
-        repeats=repeated >= 0.5,
+        return found
+    cosines = vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T
+    scores = cosines - cosines.mean(axis=1, keepdims=True) + SHARED_TERMS * _shared_terms(said, facts)
+    scores += await _outdated(said, facts, cosines, context)
+    rare = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
+    scores += np.array([_named_weight(fact, rare) for fact in facts], np.float32)
+    begun = messages[0].timestamp
+    scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
+    chosen = _best_of_each(scores) if len(facts) > FEW_FACTS else range(len(facts))
+    shown = sorted((facts[at] for at in chosen), key=lambda fact: fact.mentioned_at)
+    return replace(
+        found,
+        facts=tuple(fact.model_copy(update={"embedding": None}) for fact in shown),
+        repeats=float((cosines.max(axis=1) >= REPEATED_COSINE).mean()) >= 0.5,
     )
+
+
+def _distinct_names(entity: Entity) -> list[str]:
+    """Return the name of an entity and a few of its other names."""
+    distinct = {name.casefold(): name for name in (*reversed(entity.aliases), entity.name)}
+    return list(reversed(distinct.values()))[: MAX_ALIASES + 1]
+
+
+def _statements(messages: Sequence[Message]) -> list[Statement]:
+    """Return the statements of messages with their speakers, and each message with the one before it."""
+    texts = [_said(message) for message in messages]
+    together = [
+        Statement(f"{a}\n{b}", message.timestamp) for (a, b), message in zip(pairwise(texts), messages[1:], strict=True)
+    ]
+    parts = [
+        Statement(f"{message.voice}: {part.text}", message.timestamp)
+        for message in messages
+        for part in split_statements(message.content[:MESSAGE_CHARACTERS])
+    ]
+    return [*parts, *together] or [Statement(text, m.timestamp) for text, m in zip(texts, messages, strict=True)]
+
+
+def _shared_terms(said: Sequence[Statement], facts: Sequence[Fact]) -> Vectors:
+    """Return the share of each fact's terms that a statement has, rare ones counting more."""
+    held = [set(terms(fact.text)) for fact in facts]
+    holders = Counter(term for each in held for term in each)
+    weight = {term: math.log(1 + len(facts) / n) for term, n in holders.items()}
+    stated = [set(terms(each.text)) for each in said]
+    return np.array(
+        [[sum(weight[t] for t in own & each) / (sum(weight[t] for t in own) or 1) for own in held] for each in stated],
+        np.float32,
+    )
+
+
+def _best_of_each(scores: Vectors) -> list[int]:
+    """Return the columns with the best scores of each row, those first that are better."""
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :KNOWN_PER_STATEMENT]
+    best: dict[int, float] = {}
+    for row, columns in enumerate(rows.tolist()):
+        for at in columns:
+            best[at] = max(best.get(at, TOUCHED), float(scores[row, at]))
+    ranked = sorted((at for at, score in best.items() if score > TOUCHED), key=lambda at: (-best[at], at))
+    return ranked[:KNOWN_FACTS]
 
 
 def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
     return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
 
 
-async def _vectors(messages: Sequence[Message], context: RetainContext) -> Vectors:
-    """Return the embedding of each message, and of each with the message before it, which it may answer."""
-    texts = [_said(message) for message in messages]
-    pairs = [f"{before}\n{text}" for before, text in pairwise(texts)]
-    return np.stack(list(await context.embedder.embed([*texts, *pairs], "document")))
-
-
-def _by_message(cosines: Vectors) -> Vectors:
-    """Return the cosines of each message, alone or with the message before it, and of all facts."""
-    alone, together = cosines[: (len(cosines) + 1) // 2], cosines[(len(cosines) + 1) // 2 :]
-    alone[1:] = np.maximum(alone[1:], together)
-    return alone
-
-
 def _said(message: Message) -> str:
     return f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}"
 
 
-async def _named(bank: BankId, messages: Sequence[Message], speakers: set[str], context: RetainContext) -> list[Entity]:
-    """Return the known entities that the messages name, and the speakers."""
-    found = await asyncio.to_thread(
-        lambda: {name.name for message in messages for name in find_names(message.content, speakers=speakers)}
-    )
-    names = [*sorted(speakers), *sorted(found - speakers)]
-    return list(await context.store.entities(bank, EntitySelect(names=names)))[:NAMED_ENTITIES]
+async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:
+    """Return the known entities that the messages may name by a word of their names, and the speakers."""
+    speakers = [word for message in messages for word in (message.voice, *message.voice.split())]
+    said = [word for message in messages for word in _WORD.findall(message.content)]
+    revision = await context.store.revision(bank)
+    ids = await context.entity_cache.named(bank, revision, dict.fromkeys([*speakers, *said]))
+    return list(await context.store.entities(bank, EntitySelect(ids=ids[:NAMED_ENTITIES]))) if ids else []
 
 
 async def _candidates(
@@ -299,12 +335,18 @@ async def _candidates(
         fact
         for entity in entities
         for fact in await context.store.facts(
-            bank, replace(FactSelect.about(entity.id, limit=FACTS_PER_ENTITY), with_embeddings=True)
+            # What has ended since the conversation took place was true in it.
+            bank,
+            replace(FactSelect.about(entity.id, limit=FACTS_PER_ENTITY), current=False, with_embeddings=True),
         )
     ]
-    own = {message.id for message in messages}
+    own, at = {message.id for message in messages}, messages[0].timestamp
     known = {fact.id: fact for fact in (*near, *about)}
-    return [fact for fact in known.values() if is_current(fact) and own.isdisjoint(fact.messages)]
+    return [
+        fact
+        for fact in known.values()
+        if is_current(fact, at) and not fact.instruction and own.isdisjoint(fact.messages)
+    ]
 
 
 async def _nearest(bank: BankId, vectors: Vectors, context: RetainContext) -> list[Fact]:
@@ -318,28 +360,19 @@ async def _nearest(bank: BankId, vectors: Vectors, context: RetainContext) -> li
 
 
 async def _outdated(
-    messages: Sequence[Message], facts: Sequence[Fact], cosines: Vectors, context: RetainContext
-) -> list[float] | None:
-    """Return for each fact the probability that one of the messages nearest to it makes it outdated.
-
-    None without a revision model.
-    """
+    said: Sequence[Statement], facts: Sequence[Fact], cosines: Vectors, context: RetainContext
+) -> Vectors:
+    """Return the probability that each statement makes the facts nearest to it outdated, by the revision model."""
+    found = np.zeros_like(cosines)
     model = context.revision_model
     if model is None:
-        return None
-    nearest: list[list[int]] = np.argsort(-cosines, axis=0)[:COMPARED_MESSAGES].T.tolist()
-    pairs = [
-        _pair(fact, messages[n], float(cosines[n, at]))
-        for at, (fact, near) in enumerate(zip(facts, nearest, strict=True))
-        for n in near
-    ]
-    scores = np.array(await model.score(pairs)).reshape(len(facts), -1)
-    return scores.max(axis=1).tolist()
-
-
-def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:
-    days = (message.timestamp.date() - fact.mentioned_at.date()).days
-    return StatementPair(fact.text, f"{message.voice}: {message.content}", days, cosine)
+        return found
+    known = [Statement(fact.text, fact.mentioned_at) for fact in facts]
+    for row, each in enumerate(said):
+        near: list[int] = np.argsort(-cosines[row], kind="stable")[:CANDIDATES].tolist()
+        pairs = statement_pairs(each, [known[at] for at in near], cosines[row, near].tolist())
+        found[row, near] = await model.score(pairs)
+    return found
 
 
 # Grouping. A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer
@@ -365,7 +398,11 @@ async def group_messages(
     A run that continues the previous episode extends it.
     """
     vectors, settings = await embed_messages(messages, context), context.settings
-    runs = [run for stream in by_document(messages) for run in _runs(stream, settings.episode_gap)]
+    runs = [
+        run
+        for stream in by_document(messages)
+        for run in _runs(stream, timedelta(minutes=settings.episode_gap_minutes))
+    ]
     groups = await _groups(runs, llm, settings.episode_messages)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
@@ -456,7 +493,7 @@ def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroup
 async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
     """Return the episode that a run may continue."""
     before = await message_before(bank, first, context.store)
-    if before is None or first.timestamp - before.timestamp > context.settings.episode_gap:
+    if before is None or first.timestamp - before.timestamp > timedelta(minutes=context.settings.episode_gap_minutes):
         return None
     episode = first_of(await context.store.episodes(bank, EpisodeSelect(messages=[before.id])))
     if episode is None:

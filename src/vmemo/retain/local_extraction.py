@@ -1,27 +1,23 @@
-"""The local engine: keeps each message's words with its speaker, and finds times and names by rules.
+"""The local engine: keeps each message's words with its speaker, and finds their times.
 
-Greetings, acknowledgements and bare questions give no facts; they stay searchable as messages.
+The reader (`retain.reader`) then finds names and standing instructions, and leaves out what is not worth remembering.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import partial
 
 from vmemo.models import Message, MessageId
-from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
-from vmemo.ports import NameReader, TimeReader
-from vmemo.text.fact_text import after_line
-from vmemo.text.instructions import InstructionSpan, find_instructions
-from vmemo.text.names import find_names, merge_names
-from vmemo.text.names.lexicon import is_foreign
-from vmemo.text.noise import is_bare_question, is_empty_question, is_small_talk
+from vmemo.models.changes import DraftSource, ExtractionResult, FactDraft
+from vmemo.ports import TimeReader
 from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.split import split_text
-from vmemo.text.temporal import DatedText, TimeExpression, date_text
+from vmemo.text.temporal import DATE, DatedText, DoubtfulDate, TimeExpression, date_text, with_doubtful
+from vmemo.text.temporal.annotation import after_line
 
 CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
@@ -41,33 +37,69 @@ class LocalExtractor:
     name = "local"
     keeps_words = True
 
-    def __init__(
-        self, names: NameReader | None = None, times: TimeReader | None = None, *, southern: bool = False
-    ) -> None:
-        """Use `names` and `times` in addition to the built-in rules, such as for other languages.
+    def __init__(self, times: TimeReader | None = None, *, southern: bool = False) -> None:
+        """Use `times` in addition to the built-in rules, such as for other languages.
 
         With `southern`, seasons are those of the southern hemisphere.
         """
-        self._names = names
         self._times = times
         self._southern = southern
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return one draft per message, or per chunk of a long one, and none for noise.
+        """Return one draft per message, or per chunk of a long one.
 
-        A standing instruction of the user to the agent is a draft of its own.
+        Each has its source, in which `read_drafts` finds names, standing instructions and noise.
 
         Runs in threads, so that others can go on.
         """
-        reading = ExtractionResult(drafts=tuple(await _in_slices(_extract(messages, before, southern=self._southern))))
-        if self._times is not None:
-            reading = await asyncio.to_thread(_add_times, reading, self._times)
-        return reading if self._names is None else await asyncio.to_thread(_add_names, reading, self._names)
+        return ExtractionResult(drafts=tuple(await _in_slices(self._extract(messages, before))))
 
+    def _extract(self, messages: Sequence[Message], before: Message | None) -> Iterator[FactDraft]:
+        speakers = frozenset(message.speaker for message in messages if message.speaker)
+        users = agent_users([message for message in (before, *messages) if message is not None])
+        for message, earlier in zip(messages, [before, *messages], strict=False):
+            for number, chunk in enumerate(split_text(message.content)):
+                make = partial(self._draft, message, earlier if number == 0 else None)
+                draft, dated = make(chunk)
+                source = DraftSource(
+                    message=message,
+                    words=chunk,
+                    annotated=dated.likely,
+                    to_agent=message.id in users,
+                    speakers=speakers,
+                    draft=lambda words, make=make: make(words)[0],
+                    accept=partial(self._accept, message, chunk, dated.doubtful),
+                )
+                yield replace(draft, source=source, key=f"{message.id}/{number}")
 
-def _add_times(reading: ExtractionResult, times: TimeReader) -> ExtractionResult:
-    """Add the first time that `times` finds, if it is narrower than the one found by the rules."""
-    return replace(reading, drafts=tuple(_add_time(draft, times) for draft in reading.drafts))
+    def _accept(
+        self, message: Message, words: str, doubtful: Sequence[DoubtfulDate], meant: Callable[[int, int], float]
+    ) -> str | None:
+        """Return the text with the dates of a person's words that are probably right, if there are any in doubt."""
+        accepted = {each.start for each in doubtful if each.probability(meant(each.start, each.end)) >= DATE}
+        if not accepted or not _has_own_words(message):
+            return None
+        dated = with_doubtful(words, message.timestamp, accepted, southern=self._southern)
+        return f"{message.voice}: {dated}"
+
+    def _draft(self, message: Message, before: Message | None, words: str) -> tuple[FactDraft, DatedText]:
+        """Return the draft of words of a message, and their dates."""
+        dated = annotate_message(message, words, southern=self._southern)
+        context = _context(message, before)
+        draft = FactDraft(
+            network="experience" if message.role in ("assistant", "tool") else "world",
+            text=f"{message.voice}: {dated.certain}",
+            likely_dates=after_line(continued_line(message, before), f"{message.voice}: {dated.likely}"),
+            mentioned_at=message.timestamp,
+            recorded_at=message.recorded_at,
+            messages=(message.id,),
+            context=context,
+            context_from=before.id if before is not None and context else None,
+            occurred=first_interval(dated.expressions),
+            tags=message.tags,
+            metadata=message.metadata,
+        )
+        return draft if self._times is None else _add_time(draft, self._times), dated
 
 
 def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
@@ -75,14 +107,6 @@ def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
     bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
     known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
     return replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
-
-
-def _add_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult:
-    """Add the names that `names`, which reads English, finds in the text after the speaker."""
-    texts = [draft.text.partition(": ")[2] for draft in reading.drafts]
-    found = names(["" if is_foreign(text) else text for text in texts])
-    drafts = zip(reading.drafts, found, strict=True)
-    return replace(reading, drafts=tuple(replace(d, entities=merge_names(d.entities, more)) for d, more in drafts))
 
 
 async def _in_slices(drafts: Iterator[FactDraft]) -> list[FactDraft]:
@@ -104,79 +128,6 @@ def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
         if size >= SLICE_CHARACTERS:
             break
     return taken
-
-
-def _extract(messages: Sequence[Message], before: Message | None, *, southern: bool) -> Iterator[FactDraft]:
-    speakers = {message.speaker for message in messages if message.speaker}
-    users = agent_users([message for message in (before, *messages) if message is not None])
-    for message, earlier, later in zip(messages, [before, *messages], [*messages[1:], None], strict=False):
-        instructions = find_instructions(message.content) if message.id in users else []
-        if not instructions and _is_noise(message, earlier, later):
-            continue
-        for number, part in enumerate(_parts(message.content, instructions)):
-            dated = annotate_message(message, part.text, southern=southern)
-            entities = _entities(message, part.text, speakers)
-            yield _draft(message, part, number, dated, entities, earlier if number == 0 else None)
-
-
-class MessagePart(NamedTuple):
-    """The text of one draft of a message."""
-
-    text: str
-    instruction: bool = False
-
-
-def _parts(content: str, instructions: Sequence[InstructionSpan]) -> Iterator[MessagePart]:
-    """Yield the chunks of a message without its standing instructions, and each of these by itself."""
-    if not instructions:
-        yield from map(MessagePart, split_text(content))
-        return
-    ends = [0, *(each.end for each in instructions)]
-    starts = [*(each.start for each in instructions), len(content)]
-    rest = " ".join(filter(None, (content[end:start].strip() for end, start in zip(ends, starts, strict=True))))
-    if rest and not is_small_talk(rest):
-        yield from map(MessagePart, split_text(rest))
-    yield from (MessagePart(each.text, instruction=True) for each in instructions)
-
-
-def _is_noise(message: Message, before: Message | None, after: Message | None) -> bool:
-    """Return True for greetings, acknowledgements and questions that state nothing.
-
-    Questions between people are kept if they name anything, because an answer such as "Yes, in May" needs them.
-    """
-    if is_small_talk(message.content) or is_empty_question(message.content):
-        return True
-    asks_assistant = message.speaker is None or any(
-        other is not None and other.role == "assistant" for other in (before, after)
-    )
-    return message.role == "user" and asks_assistant and is_bare_question(message.content)
-
-
-def _draft(
-    message: Message,
-    part: MessagePart,
-    number: int,
-    dated: DatedText,
-    entities: tuple[FoundName, ...],
-    before: Message | None,
-) -> FactDraft:
-    context = _context(message, before)
-    return FactDraft(
-        key=f"{message.id}/{number}",
-        network="experience" if message.role in ("assistant", "tool") else "world",
-        text=f"{message.voice}: {dated.certain}",
-        likely_dates=after_line(continued_line(message, before), f"{message.voice}: {dated.likely}"),
-        mentioned_at=message.timestamp,
-        recorded_at=message.recorded_at,
-        messages=(message.id,),
-        context=context,
-        context_from=before.id if before is not None and context else None,
-        occurred=first_interval(dated.expressions),
-        entities=entities,
-        tags=message.tags,
-        metadata=message.metadata,
-        instruction=part.instruction,
-    )
 
 
 def _context(message: Message, before: Message | None) -> str:
@@ -212,15 +163,6 @@ def first_interval(times: Sequence[TimeExpression]) -> tuple[datetime, datetime]
     return None
 
 
-def _entities(message: Message, text: str, speakers: set[str]) -> tuple[FoundName, ...]:
-    found = find_names(text, speakers=speakers)
-    if message.speaker is None:
-        return found
-    named = {entity.name.casefold() for entity in found}
-    own = () if message.speaker.casefold() in named else (FoundName(name=message.speaker, type="PERSON"),)
-    return (*own, *found)
-
-
 def agent_users(messages: Sequence[Message]) -> set[MessageId]:
     """Return the messages of a conversation that a user says to the agent.
 
@@ -238,5 +180,8 @@ def annotate_message(message: Message, chunk: str, *, southern: bool = False) ->
     Text written by a model is kept as it is, and so is a long one, which is mostly a document that was pasted.
     """
     dated = date_text(chunk, message.timestamp, southern=southern)
-    own_words = message.role == "user" and len(message.content) <= MAX_OWN_WORDS
-    return dated if own_words else dated._replace(certain=chunk)
+    return dated if _has_own_words(message) else dated._replace(certain=chunk)
+
+
+def _has_own_words(message: Message) -> bool:
+    return message.role == "user" and len(message.content) <= MAX_OWN_WORDS

@@ -12,7 +12,7 @@ import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, LinkKind
 from vmemo.models.changes import FactDraft, NewFact
-from vmemo.models.search import Ranking, Vector
+from vmemo.models.search import Scored, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Store
 
@@ -21,11 +21,9 @@ NEAREST = 10
 REPEAT_COSINE = 0.7
 """Cosine of repeats, at least: the date is embedded with the words."""
 LEAST_COSINE = 0.3
-"""Least cosine of a known fact that is compared by its claim or by the revision model."""
-MAX_COMPARED_CLAIMS = 50
-"""Known facts that are searched for a claim that contradicts that of a new one."""
-MAX_SIMILAR = 256
-"""Similar facts that the revision model counts."""
+"""Least cosine of a known fact that the revision model compares."""
+MAX_SIMILAR = 64
+"""Nearest facts among which the revision model finds those that it compares."""
 
 
 class Neighbours:
@@ -37,13 +35,13 @@ class Neighbours:
         self._store = store
         self._limit = limit
         self._floor = floor
-        self._found: dict[FactId, tuple[Vector, Ranking]] = {}
+        self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
         self._facts: dict[FactId, Fact | None] = {}
 
     @staticmethod
     def of(bank: BankId, context: Context) -> Neighbours:
-        """Return the neighbours for links, repeats, claims and the revision model."""
-        limits = [NEAREST, context.settings.links_per_fact, MAX_COMPARED_CLAIMS]
+        """Return the neighbours for links, repeats and the revision model."""
+        limits = [NEAREST, context.settings.links_per_fact]
         if context.revision_model is not None:
             limits.append(MAX_SIMILAR)
         return Neighbours(bank, context.store, limit=max(limits), floor=LEAST_COSINE)
@@ -53,17 +51,18 @@ class Neighbours:
         """Return the neighbours for links alone."""
         return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
 
-    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[Ranking]:
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each new fact the nearest current ones, best first."""
         unknown = [item for item in new if not self._is_found(item)]
         if unknown:
             vectors = np.stack([item.embedding for item in unknown])
             nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
             for item, hits in zip(unknown, nearest, strict=True):
-                self._found[item.fact.id] = item.embedding, Ranking.of(hits)
+                self._found[item.fact.id] = item.embedding, hits
         # The store has applied the floor of the search, in the precision of its vectors.
         least = floor if floor > self._floor else -math.inf
-        return [self._found[item.fact.id][1].best(limit, least) for item in new]
+        found = [self._found[item.fact.id][1][:limit] for item in new]
+        return [[hit for hit in hits if hit.score >= least] for hits in found]
 
     def _is_found(self, item: NewFact) -> bool:
         """Return True unless the fact is new here or was embedded again with another text."""
@@ -103,9 +102,10 @@ def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterat
         yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
 
 
-def merge_similar(stored: Ranking, in_batch: Similar) -> Similar:
+def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
     """Return the stored facts and those of the batch, best first; of equal ones the stored fact first."""
-    ids, scores = [*stored.ids, *in_batch.ids], [*stored.scores, *in_batch.scores]
+    ids = [*(hit.id for hit in stored), *in_batch.ids]
+    scores = [*(hit.score for hit in stored), *in_batch.scores]
     order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
     return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
 

@@ -176,8 +176,7 @@ async def _process_batch(
     context.entity_cache.committed(bank, revision, changes)
     context.derived_messages.add(changes)
     context.open_episodes.committed(revision, changes, messages)
-    usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts) + len(changes.unrepeated)})
-    return retained_by(changes, usage, result.skipped)
+    return retained_by(changes, result.usage, result.skipped)
 
 
 async def derive(
@@ -193,7 +192,8 @@ async def derive(
     own_words = context.extractor.keeps_words
     known = encoded.by_message if own_words else {}
     without_facts = [message for message in messages if message.id not in known]
-    vectors = {**known, **await embed_messages(without_facts, context)}
+    unknown = [message for message in without_facts if message.id not in encoded.left_out]
+    vectors = {**encoded.left_out, **known, **await embed_messages(unknown, context)}
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
         earlier = None if before is None else await context.open_episodes.of(bank, revision, before)
@@ -208,7 +208,8 @@ async def derive(
         becomes="derived" if own_words else "extracted",
         unrepeated=[message.id for message in without_facts] if own_words else (),
     )
-    return processed, result
+    usage = result.usage.model_copy(update={"embedded_texts": encoded.embedded + len(unknown)})
+    return processed, replace(encoded.result, usage=usage)
 
 
 def error_text(error: BaseException) -> str:

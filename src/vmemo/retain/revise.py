@@ -1,4 +1,4 @@
-"""Revision of known facts by new ones: repeats, claims, standing instructions and the verdicts of a language model."""
+"""Revision of known facts by new ones: repeats, standing instructions and the verdicts of a language model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ import numpy as np
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Fact, FactId, Link, MessageId, utc_now
-from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, Judgement, NewFact
-from vmemo.models.search import SUSPECT, Scope
+from vmemo.models import BankId, Claim, Fact, FactId, Link, Mention, MessageId, utc_now
+from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, FoundName, Judgement, NewFact
+from vmemo.models.search import Scope, Vector
 from vmemo.models.select import FactSelect
-from vmemo.ports import Embedder, Store, encodings
-from vmemo.retain.llm_answers import PairVerdicts, describe_fact
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_COMPARED_CLAIMS, NEAREST, REPEAT_COSINE, Neighbours
-from vmemo.text.claims import Claim, compare_claims, parse_claim
-from vmemo.text.fact_text import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
-from vmemo.text.instructions import InstructionTopic, instruction_topic, replaces_instruction
+from vmemo.ports import Embedder, Store, encodings, fact_revisions
+from vmemo.retain.llm_answers import PairVerdicts, describe_fact, names_in
+from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
+from vmemo.text.instructions import InstructionTopic, have_same_occasion, instruction_topic, replaces_instruction
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
 
@@ -76,6 +75,7 @@ class Revision:
     duplicate_of: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     reworded: set[FactId] = field(default_factory=set[FactId])
     links: list[Link] = field(default_factory=list[Link])
+    claims: dict[FactId, tuple[Claim, ...]] = field(default_factory=dict[FactId, tuple[Claim, ...]])
 
 
 def fact_id(bank: BankId, engine: str, key: str) -> FactId:
@@ -94,38 +94,8 @@ async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], nea
         if id in known and id != item.fact.id
         if scores[at].get(id, 0.0) >= COMPARED_COSINE
         or _share_entity(item.fact, known[id])
-        or (id in {judged.fact for judged in draft.judgements} and _share_subject(item.fact, known[id]))
+        or (id in {judged.fact for judged in draft.judgements} and _may_revise(item.fact, known[id]))
     ]
-
-
-async def claim_pairs(new: Sequence[NewFact], near: Neighbours) -> list[FactPair]:
-    """Pair each new fact that makes a claim with known and earlier facts of its speaker that make claims.
-
-    Each is paired with the nearest known facts and the last ones of the batch, so that the work grows with the batch.
-    """
-    parsed = await asyncio.to_thread(_own_claims, [item.fact for item in new])
-    claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
-    claiming = [new[at] for at in claims]
-    scores, known = await _neighbours(claiming, set(), near, limit=MAX_COMPARED_CLAIMS, floor=LEAST_COSINE)
-    stored = [
-        FactPair(at, known[id])
-        for at, found in zip(claims, scores, strict=True)
-        for id in found
-        if id in known and id != new[at].fact.id and speaker_of(known[id]) == speaker_of(new[at].fact)
-    ]
-    earlier: defaultdict[tuple[str, ...], deque[Fact]] = defaultdict(lambda: deque(maxlen=MAX_COMPARED_CLAIMS))
-    inside: list[FactPair] = []
-    for at, claim in claims.items():
-        same_kind = earlier[speaker_of(new[at].fact), claim.subject, claim.attribute]
-        inside += [FactPair(at, fact) for fact in same_kind]
-        same_kind.append(new[at].fact)
-    return [*stored, *inside]
-
-
-def _own_claims(facts: Sequence[Fact]) -> list[Claim | None]:
-    """Return the claim of each fact that consists of a person's own words."""
-    own = with_own_words([fact for fact in facts if fact.network == "world"])
-    return [parse_claim(fact.text) if fact.id in own and own_statement(fact) == fact.text else None for fact in facts]
 
 
 def speaker_of(fact: Fact) -> str:
@@ -169,38 +139,32 @@ async def _neighbours(
 ) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
     """Return the cosines of known facts near each new one, and the current known facts by id."""
     hits = await near.near(new, limit=limit, floor=floor)
-    loaded = await near.load(named.union(*(found.ids for found in hits)))
-    known = {id: fact for id, fact in loaded.items() if is_current(fact)}
-    return [dict(zip(found.ids, found.scores, strict=True)) for found in hits], known
+    loaded = await near.load(named.union(*({hit.id for hit in found} for found in hits)))
+    at = min((item.fact.mentioned_at for item in new), default=None)
+    known = {id: fact for id, fact in loaded.items() if is_current(fact, at)}
+    return [{hit.id: hit.score for hit in found} for found in hits], known
 
 
-def is_current(fact: Fact) -> bool:
-    """Return True for a statement, not a belief, that has no end."""
-    return fact.network in ("world", "experience") and fact.expired_at is None and fact.invalid_at is None
+def is_current(fact: Fact, at: datetime | None = None) -> bool:
+    """Return True for a statement, not a belief, that does not end before a time, which is now by default."""
+    if fact.network not in ("world", "experience") or fact.expired_at is not None:
+        return False
+    return fact.invalid_at is None or fact.invalid_at > (at or utc_now())
 
 
 def _share_entity(one: Fact, other: Fact) -> bool:
     return not {mention.id for mention in one.entities}.isdisjoint(mention.id for mention in other.entities)
 
 
-def _share_subject(one: Fact, other: Fact) -> bool:
-    """Return True if two facts without a common name may be about the same: by their words, or as the agent's own."""
+def _may_revise(one: Fact, other: Fact) -> bool:
+    """Return True if two facts without a common name may be about the same: by their words, or as the agent's own.
+
+    A standing instruction is ended in other words than those it was given in.
+    """
+    if other.instruction:
+        return True
     shared = len(set(terms(one.text)) & set(terms(other.text)))
     return shared >= MIN_SHARED_TERMS or (shared > 0 and one.network == other.network == "experience")
-
-
-def verdicts_from_claims(
-    pairs: Sequence[FactPair], new: Sequence[NewFact], *, duplicates: bool
-) -> dict[int, list[Judgement]]:
-    """Return the verdicts that follow from parsed claims; without `duplicates`, only supersessions."""
-    found: dict[int, list[Judgement]] = {}
-    for pair in pairs:
-        claim, known = parse_claim(new[pair.new].fact.text), parse_claim(pair.known.text)
-        verdict = compare_claims(claim, known) if claim is not None and known is not None else None
-        if verdict is not None and claim is not None and (duplicates or verdict == "supersede"):
-            judged = Judgement(verdict=verdict, fact=pair.known.id, mistaken=claim.mistaken)
-            found.setdefault(pair.new, []).append(judged)
-    return found
 
 
 def unjudged_pairs(
@@ -288,14 +252,22 @@ def remaining_fact(old: Fact, new: Fact, text: str, id: FactId) -> Fact:
         update={
             "id": id,
             "text": text,
+            "entities": mentions_in(text, old.entities),
             **times_of_rest(old, text),
             "recorded_at": recorded_end(new, old),
             "access_count": 0,
             "supersedes": old.id,
+            "claims": (),
             "basis": (new.id,),
             "reason": "",
         }
     )
+
+
+def mentions_in(text: str, mentions: Sequence[Mention]) -> tuple[Mention, ...]:
+    """Return the mentions whose names a text contains."""
+    names = {FoundName(name=mention.name_in_text or mention.name, type=mention.type): mention for mention in mentions}
+    return tuple(names[found] for found in names_in(text, list(names)))
 
 
 def times_of_rest(old: Fact, text: str) -> dict[str, datetime | None]:
@@ -353,9 +325,9 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, Judgement]], done: Revi
             done.changed[old.id] = old
             continue
         else:
-            # A fact that ends in the future stays current until then.
-            expired_at = None if start_of(new) > utc_now() else recorded_end(new, old)
-            end = max(start_of(new), start_of(old))
+            # A fact whose end lies ahead when it is stated stays current until then.
+            end = max(verdict.end or start_of(new), start_of(old))
+            expired_at = None if end > max(new.mentioned_at, old.mentioned_at) else recorded_end(new, old)
             _close(old, done, FactClosure(fact=old.id, invalid_at=end, expired_at=expired_at))
         done.links.append(Link(source=new.id, target=old.id, kind="replaces", weight=1.0))
         if new.supersedes is None:
@@ -373,8 +345,11 @@ def replace_by_hand(new: Fact, old: Fact, done: Revision) -> None:
 
 
 def _is_late(new: Fact, old: Fact) -> bool:
-    """Return True if a new fact is of an earlier time than an old one. An edit counts from when it was written."""
-    if new.engine == EDITED_BY_HAND:
+    """Return True if a new fact is of an earlier time than an old one. An edit counts from when it was written.
+
+    Of an old fact without a stated start it is not known that it became true later.
+    """
+    if new.engine == EDITED_BY_HAND or (start_of(old) == old.mentioned_at <= new.mentioned_at):
         return False
     return start_of(new) < start_of(old) or (old.engine == EDITED_BY_HAND and new.mentioned_at < old.mentioned_at)
 
@@ -404,12 +379,12 @@ async def find_repeats(
     """Return the new facts in the words of a current fact near to them, or of an earlier new one, with the verdicts.
 
     A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
-    message retained late, is merged with it, so that the fact is valid since the older one. A fact that a newer one has
-    probably outdated (`SUSPECT`) is left out: who states it again says that it is true again.
+    message retained late, is merged with it, so that the fact is valid since the older one. A fact that a
+    later one may have outdated is left out: who states it again says that it is true again.
     """
     statements = await asyncio.to_thread(_statements, [item.fact for item in new])
     hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
-    facts = list((await near.load(id for found in hits for id in found.ids)).values())
+    facts = list((await near.load(hit.id for found in hits for hit in found)).values())
     frames = {_frame(item.fact) for item in new}
     same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]
     known = await _known(bank, set(statements), same_frame, store)
@@ -434,13 +409,13 @@ async def find_repeats(
 async def _known(
     bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store
 ) -> dict[Hashable, Fact]:
-    """Return the facts that make one of the statements and are not suspected to be outdated."""
+    """Return the facts that make one of the statements and that no later one may have outdated."""
     stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
     found = {fact.id: statement for fact, statement in stated if statement in statements}
     if not found:
         return {}
-    edges = await store.read(bank, lambda reader: reader.revisions(Scope(bank=bank), list(found)))
-    outdated = {edge.older for edge in edges if edge.probability >= SUSPECT}
+    edges = await store.read(bank, lambda reader: fact_revisions(reader, Scope(bank=bank), list(found)))
+    outdated = {edge.older for edge in edges}
     kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
     # Of several facts the oldest one counts, which is the last one here.
     return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}
@@ -466,34 +441,70 @@ def _frame(fact: Fact) -> Hashable:
     return fact.text.partition(": ")[0].casefold(), fact.network, times, frozenset(fact.tags)
 
 
-# Standing instructions: a newer one about the same property of an answer replaces the earlier one.
+# Standing instructions: a newer one on the same matter replaces the earlier one, and words such as "Forget the three
+# sentence rule" end one. The thresholds were chosen on conversations of authors whom the encoder was not trained on.
 MAX_COMPARED = 100
 """Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
+REPLACED = 1.0
+"""Likeness from which a new instruction replaces an earlier one: 7 of 8 are right."""
+ENDED = 0.82
+"""Least likeness of the instruction that a sentence ends, which is the most alike."""
+SHARED_TERMS = 0.4
+"""Weight of the terms that two instructions share, beside the cosine of their vectors."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """A standing instruction, or words that end one."""
+
+    fact: Fact
+    vector: Vector
+    topic: InstructionTopic
+
+    def likeness(self, other: _Standing) -> float:
+        one, two = set(self.topic.content), set(other.topic.content)
+        shared = len(one & two) / max(1, min(len(one), len(two)))
+        return float(self.vector @ other.vector) + SHARED_TERMS * shared
 
 
 async def replaced_instructions(
-    bank: BankId, new: Sequence[NewFact], store: Store
+    bank: BankId, new: Sequence[NewFact], ending: AbstractSet[int], store: Store
 ) -> tuple[list[FactPair], dict[int, list[Judgement]]]:
-    """Return the instructions that new ones replace, known and of the same batch, and the verdicts on them."""
-    given = {at: item.fact for at, item in enumerate(new) if item.fact.instruction}
+    """Return the instructions that new facts replace or end, known and of the same batch, and the verdicts on them.
+
+    `ending` are the indexes of new facts that end an instruction.
+    """
+    given = [at for at, item in enumerate(new) if item.fact.instruction or at in ending]
     if not given:
         return [], {}
-    newest = FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_COMPARED)
-    known = [(fact, instruction_topic(said_in(fact))) for fact in reversed(await store.facts(bank, newest))]
-    in_batch: deque[tuple[Fact, InstructionTopic]] = deque(maxlen=MAX_COMPARED)
+    newest = FactSelect(instructions=True, current=True, newest_first=True, with_embeddings=True, limit=MAX_COMPARED)
+    known = [_standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
+    standing = deque(reversed(known), maxlen=2 * MAX_COMPARED)
     pairs: list[FactPair] = []
-    for at, fact in given.items():
-        topic = instruction_topic(said_in(fact))
-        pairs += [
-            FactPair(at, earlier)
-            for earlier, settled in (*known, *in_batch)
-            if _are_of_one_user(fact, earlier) and replaces_instruction(topic, settled)
-        ]
-        in_batch.append((fact, topic))
+    for at in given:
+        made = _standing(new[at].fact, new[at].embedding)
+        earlier = [each for each in standing if _are_of_one_user(made.fact, each.fact)]
+        closed = [each for each in earlier if made.fact.instruction and _replaces_standing(made, each)]
+        if at in ending:
+            closed += [each for each in sorted(earlier, key=made.likeness)[-1:] if made.likeness(each) >= ENDED]
+        pairs += [FactPair(at, each.fact) for each in dict.fromkeys(closed)]
+        standing = deque((each for each in standing if each not in closed), maxlen=2 * MAX_COMPARED)
+        if made.fact.instruction:
+            standing.append(made)
     verdicts: dict[int, list[Judgement]] = {}
     for pair in pairs:
         verdicts.setdefault(pair.new, []).append(Judgement(verdict="supersede", fact=pair.known.id))
     return pairs, verdicts
+
+
+def _standing(fact: Fact, vector: Vector) -> _Standing:
+    return _Standing(fact, vector, instruction_topic(said_in(fact)))
+
+
+def _replaces_standing(new: _Standing, earlier: _Standing) -> bool:
+    if replaces_instruction(new.topic, earlier.topic):
+        return True
+    return have_same_occasion(new.topic, earlier.topic) and new.likeness(earlier) >= REPLACED
 
 
 def _are_of_one_user(new: Fact, earlier: Fact) -> bool:

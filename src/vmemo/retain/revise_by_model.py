@@ -1,102 +1,168 @@
 """Revision of known facts by the revision model, for banks without a language model.
 
-Each new statement is compared with the nearest earlier ones. A probable change closes the older fact; a possible one is
-stored as a link, by which recall ranks the newer fact first. Of a fact with several statements those that still hold
-are kept as a fact of their own.
+Each new statement is compared with the nearest earlier ones of its speaker. Only a correction in words closes the older
+fact, or one of its claims. Any other change is stored as a link with its probability, by which recall ranks the newer
+fact first and brings it in, and marks the claims of the older one that are probably outdated.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from vmemo.models import BankId, Fact, FactId, Link, utc_now
+from vmemo.models import Claim, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.search import SUSPECT, StatementPair, Vector
+from vmemo.models.search import LINKED, SUSPECT, ClaimPair, StatementPair
 from vmemo.ports import Context, RevisionModel
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, merge_similar, similar_in_batch
+from vmemo.retain.claims import ClaimWords, claim_numbers, claims_in, joined
+from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, Similar, merge_similar, similar_in_batch
 from vmemo.retain.revise import (
     FactPair,
     Revision,
-    embed_facts,
-    fact_id,
     is_current,
     own_statement,
     recorded_end,
-    remaining_fact,
+    said_in,
     speaker_of,
     start_of,
     with_own_words,
 )
-from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
+from vmemo.text.corrections import is_correction
 from vmemo.text.names.lexicon import is_foreign
-from vmemo.text.split import StatementSpan, join_statements, split_statements
+from vmemo.text.temporal.annotation import EDITED_BY_HAND
+from vmemo.text.tokens import terms
 
-# The probabilities were chosen on conversations of our own.
-CLOSE = 0.32
-"""Probability from which the older fact is closed."""
-LEAST_EFFECTIVE = 0.03
-"""Probability from which two facts are linked, so that the newer of two best candidates ranks above the older one."""
-PART = 0.15
-"""Probability from which one of several statements of a closed fact no longer holds."""
-MAX_STATEMENTS = 8
-"""Statements of a fact that is closed; one with more is only marked."""
+# Chosen on conversations of our own.
+CLOSE = 0.3
+"""Least probability at which a correction in words closes the older fact, or a claim of it."""
 CANDIDATES = 12
 """Nearest earlier statements that a new one is compared with."""
-FEW_SIMILAR = 12
-"""Number of similar statements up to which a probability counts in full; with more its odds fall in proportion."""
+LEADING = 3
+"""Place of the statement whose cosine the lead of the others is measured from."""
 MAX_SUSPECTED = 6
 """Pairs of facts that a language model is asked about because the revision model suspects them."""
 
 
 class Comparison(NamedTuple):
-    """Two facts in the order they were stated, their cosine, and the probability that the newer outdates the older.
-
-    `similar` is the number of facts that are similar to the new one, of which the other is one.
-    """
+    """Two facts in the order they were stated, their numbers, and the probability that the newer outdates the older."""
 
     older: NewFact
     newer: NewFact
-    cosine: float
+    pair: StatementPair
+    rarity: Mapping[str, float]
+    """The weights of the terms that the new statement shares with those that it is compared with."""
     probability: float = 0.0
-    similar: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outdated:
-    """A comparison of which the older fact is closed, with the text of it that still holds, or only suspected."""
+    """A comparison of which the older fact is or may be outdated."""
 
     pair: Comparison
     closed: bool
-    kept: str = ""
+    """The older fact is a single claim, which the newer one corrects."""
+    corrected: bool = False
+    """The newer fact corrects one of several claims of the older one."""
 
 
-async def revise_by_model(bank: BankId, done: Revision, near: Neighbours, context: Context) -> Revision:
-    """Add the revision model's closures and links to those that rules have decided."""
+async def revise_by_model(done: Revision, near: Neighbours, context: Context) -> Revision:
+    """Add the closures and links that follow from the revision model to those that are decided."""
     model = context.revision_model
     if model is None:
         return done
     found = await _pairs(done, near)
-    pairs = [pair for pair in found if speaker_of(pair.older.fact) == speaker_of(pair.newer.fact)]
-    if not pairs:
+    found = [each for each in found if speaker_of(each.older.fact) == speaker_of(each.newer.fact)]
+    if not found:
         return done
-    scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
-    probabilities = (among(score, pair.similar) for pair, score in zip(pairs, scores, strict=True))
-    judged = [
-        pair._replace(probability=probability)
-        for pair, probability in zip(pairs, probabilities, strict=True)
-        if probability >= LEAST_EFFECTIVE
+    scores = await model.score([each.pair for each in found])
+    judged = [each._replace(probability=score) for each, score in zip(found, scores, strict=True)]
+    outdated = choose(judged)
+    return with_claims(apply(done, outdated), await outdated_claims(outdated, model))
+
+
+async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) -> list[tuple[Fact, Claim]]:
+    """Return the claims of older facts that a newer one certainly or probably ended, except those of closed facts.
+
+    The only claim of a statement has the probability of the statement. A correction ends the most probable claim.
+    """
+    closed = {item.pair.older.fact.id for item in outdated if item.closed}
+    left = [item for item in outdated if item.pair.older.fact.id not in closed]
+    divided = [(item.pair, claims_in(said_in(item.pair.older.fact)), _later_claims(item.pair)) for item in left]
+    several = [(pair, claims, later) for pair, claims, later in divided if len(claims) > 1 and later]
+    asked = [
+        [
+            ClaimPair(
+                said_in(pair.older.fact)[claim.start : claim.end], pair.newer.fact.text, pair.probability, numbers
+            )
+            for claim, numbers in zip(
+                claims, claim_numbers(claims, later, pair.probability, pair.rarity).tolist(), strict=True
+            )
+        ]
+        for pair, claims, later in several
     ]
-    outdated = await _divide(choose(judged), model, context)
-    reissued = [reissue(bank, item, context) for item in outdated if item.kept]
-    return apply(done, outdated, await embed_facts(reissued, context.embedder))
+    scores = iter(await model.score_claims([each for claims in asked for each in claims]))
+    found: list[tuple[Fact, Claim]] = []
+    for item, (pair, claims, later) in zip(left, divided, strict=True):
+        judged = [next(scores) for _ in claims] if len(claims) > 1 and later else [pair.probability] * len(claims)
+        found += [(pair.older.fact, claim) for claim in _marked(item, claims, judged)]
+    return found
+
+
+def _later_claims(pair: Comparison) -> Sequence[ClaimWords]:
+    return claims_in(said_in(pair.newer.fact))
+
+
+def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float]) -> Iterator[Claim]:
+    """Yield the claims of the older fact that are probably outdated; neighbours are one claim.
+
+    A correction ends the most probable one.
+    """
+    older, newer = item.pair.older.fact, item.pair.newer.fact
+    said, offset = said_in(older), len(older.text) - len(said_in(older))
+    spans = [(claim.start, claim.end) for claim, score in zip(claims, scores, strict=True) if score >= SUSPECT]
+    for start, end in joined(said, spans):
+        inside = [score for claim, score in zip(claims, scores, strict=True) if start <= claim.start < end]
+        ended = item.corrected and max(inside) == max(scores) >= CLOSE
+        yield Claim(
+            text=said[start:end],
+            start=offset + start,
+            end=offset + end,
+            valid_at=older.valid_at,
+            invalid_at=newer.mentioned_at if ended else None,
+            outdated=1.0 if ended else max(inside),
+            replaced_by=newer.id,
+        )
+
+
+def with_claims(done: Revision, outdated: Sequence[tuple[Fact, Claim]]) -> Revision:
+    """Return the revision with claims added to the facts that they are of, new or stored."""
+    added: defaultdict[FactId, list[Claim]] = defaultdict(list)
+    older = {fact.id: fact for fact, _ in outdated}
+    for fact, claim in outdated:
+        added[fact.id].append(claim)
+
+    def all_claims(fact: Fact) -> tuple[Claim, ...]:
+        new = added[fact.id]
+        again = {claim.replaced_by for claim in new}
+        kept = [claim for claim in fact.claims if claim.replaced_by not in again]
+        return tuple(sorted((*kept, *new), key=lambda claim: (claim.start, claim.end, -claim.outdated)))
+
+    facts = [
+        replace(item, fact=item.fact.model_copy(update={"claims": all_claims(item.fact)}))
+        if item.fact.id in added
+        else item
+        for item in done.facts
+    ]
+    stored = older.keys() - {item.fact.id for item in done.facts}
+    return replace(done, facts=facts, claims={**done.claims, **{id: all_claims(older[id]) for id in sorted(stored)}})
 
 
 async def suspected_pairs(
@@ -106,37 +172,71 @@ async def suspected_pairs(
     model = context.revision_model
     if model is None or not new:
         return []
-    pairs = [
-        pair
-        for pair in await _pairs(Revision(facts=list(new)), near)
-        if pair.older.fact.id not in shown and not is_past_event(pair.older.fact)
+    found = [
+        each
+        for each in await _pairs(Revision(facts=list(new)), near)
+        if each.older.fact.id not in shown and not is_past_event(each.older.fact)
     ]
-    scores = await model.score([_statements_of(pair, own_statement(pair.older.fact), pair.cosine) for pair in pairs])
+    scores = await model.score([each.pair for each in found])
     places = {item.fact.id: at for at, item in enumerate(new)}
     suspected = [
-        (score, FactPair(places[pair.newer.fact.id], pair.older.fact))
-        for pair, score in zip(pairs, scores, strict=True)
-        if score >= SUSPECT and pair.newer.fact.id in places and pair.older.fact.id not in places
+        (score, FactPair(places[each.newer.fact.id], each.older.fact))
+        for each, score in zip(found, scores, strict=True)
+        if score >= CLOSE and each.newer.fact.id in places and each.older.fact.id not in places
     ]
     best = sorted(suspected, key=lambda item: -item[0])[:MAX_SUSPECTED]
     return [pair for _, pair in best]
 
 
-def is_past_event(fact: Fact) -> bool:
-    """Return True for a fact about something that was over when it was mentioned: only a correction outdates it."""
-    return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
+def is_past_event(fact: Fact, at: datetime | None = None) -> bool:
+    """Return True for a fact of what was over when mentioned, or is at a time: only a correction outdates it."""
+    end = fact.occurred_end
+    return end is not None and end <= max(fact.mentioned_at, at or fact.mentioned_at) + timedelta(days=1)
 
 
-def among(probability: float, similar: int) -> float:
-    """Return a probability by the number of similar facts: a statement replaces about one, however many there are."""
-    odds = probability / max(1 - probability, 1e-9) * min(1.0, FEW_SIMILAR / max(1, similar))
-    return odds / (1 + odds)
+class Statement(NamedTuple):
+    """A statement with its speaker in front, and its time."""
+
+    text: str
+    at: datetime
 
 
-def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair:
-    """Return what the model compares: own words of the newer fact with those of the older one, or a part of it."""
-    days = pair.newer.fact.mentioned_at.toordinal() - pair.older.fact.mentioned_at.toordinal()
-    return StatementPair(older, own_statement(pair.newer.fact), days, cosine)
+def statement_pairs(new: Statement, known: Sequence[Statement], cosines: Sequence[float]) -> list[StatementPair]:
+    """Return a statement with each of its nearest ones, nearest first; the one that was made first is the earlier."""
+    said = _terms(new.text)
+    shared = [_terms(each.text) & said for each in known]
+    holders = Counter(term for terms_of_one in shared for term in terms_of_one)
+    base = cosines[min(LEADING, len(cosines) - 1)] if cosines else 0.0
+    pairs: list[StatementPair] = []
+    for rank, (each, cosine, common) in enumerate(zip(known, cosines, shared, strict=True)):
+        earlier, later = (new, each) if new.at < each.at else (each, new)
+        pairs.append(
+            StatementPair(
+                earlier=earlier.text,
+                later=later.text,
+                days=(later.at - earlier.at) / timedelta(days=1),
+                cosine=cosine,
+                shared=len(common),
+                rare=sum(1 / holders[term] for term in sorted(common)),
+                earlier_terms=len(_terms(earlier.text)),
+                later_terms=len(_terms(later.text)),
+                rank=rank,
+                lead=cosine - base,
+            )
+        )
+    return pairs
+
+
+def rarity_of(new: str, known: Sequence[str]) -> dict[str, float]:
+    """Return the weight of each term that a statement shares with known ones: it is divided by those that have it."""
+    said = _terms(new)
+    return {term: 1 / count for term, count in Counter(t for text in known for t in _terms(text) & said).items()}
+
+
+@lru_cache(maxsize=8192)
+def _terms(text: str) -> frozenset[str]:
+    """Return the terms of a statement without its speaker."""
+    return frozenset(terms(text.partition(": ")[2] or text))
 
 
 async def _pairs(done: Revision, near: Neighbours) -> list[Comparison]:
@@ -147,28 +247,37 @@ async def _pairs(done: Revision, near: Neighbours) -> list[Comparison]:
     said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
+    # Replies of the assistant and other speakers are among the nearest and are not compared.
     stored = await near.near(said, limit=MAX_SIMILAR, floor=LEAST_COSINE)
-    # Replies of the assistant are among the nearest and are not compared.
-    most = 2 * CANDIDATES
-    in_batch = similar_in_batch(said, LEAST_COSINE, most)
-    similar = list(map(merge_similar, (hits[:most] for hits in stored), in_batch))
+    similar = list(map(merge_similar, stored, similar_in_batch(said, LEAST_COSINE, MAX_SIMILAR)))
     known = {item.fact.id: item for item in said}
-    compared: list[list[int]] = [[] for _ in said]
-    for limit in (CANDIDATES, 2 * most):
-        short = [at for at, found in enumerate(compared) if len(found) < CANDIDATES]
-        wanted = set[FactId]().union(*(similar[at].ids[:limit] for at in short)) - known.keys() - done.changed.keys()
-        known |= {
-            id: _stored(fact)
-            for id, fact in (await near.load(wanted)).items()
-            if is_statement(fact) and own_statement(fact)
-        }
-        for at in short:
-            compared[at] = _comparable(said[at].fact, similar[at].ids[:limit], known, CANDIDATES)
+    wanted = set[FactId]().union(*(each.ids for each in similar)) - known.keys() - done.changed.keys()
+    known |= {
+        id: _stored(fact)
+        for id, fact in (await near.load(wanted)).items()
+        if is_statement(fact) and own_statement(fact)
+    }
     return [
-        in_order(item, known[each.ids[place]], each.scores[place], len(hits) + each.number)
-        for item, hits, each, places in zip(said, stored, similar, compared, strict=True)
-        for place in places
+        each
+        for item, near_item in zip(said, similar, strict=True)
+        for each in _compare(item, near_item, known, _comparable(item.fact, near_item.ids, known, CANDIDATES))
     ]
+
+
+def _compare(
+    item: NewFact, similar: Similar, known: Mapping[FactId, NewFact], places: Sequence[int]
+) -> Iterator[Comparison]:
+    """Yield the comparisons of a new fact with the similar ones at `places`."""
+    others = [known[similar.ids[place]] for place in places]
+    cosines = [similar.scores[place] for place in places]
+    said, known_said = _statement(item.fact), [_statement(other.fact) for other in others]
+    pairs = statement_pairs(said, known_said, cosines)
+    rarity = rarity_of(said.text, [each.text for each in known_said])
+    return (in_order(item, other, pair, rarity) for other, pair in zip(others, pairs, strict=True))
+
+
+def _statement(fact: Fact) -> Statement:
+    return Statement(own_statement(fact), fact.mentioned_at)
 
 
 def _comparable(fact: Fact, ids: Sequence[FactId], known: Mapping[FactId, NewFact], limit: int) -> list[int]:
@@ -201,24 +310,35 @@ def comparable(one: Fact, other: Fact) -> bool:
     return same_tags and set(one.messages).isdisjoint(other.messages)
 
 
-def in_order(new: NewFact, known: NewFact, cosine: float, similar: int = 1) -> Comparison:
+def in_order(new: NewFact, known: NewFact, pair: StatementPair, rarity: Mapping[str, float]) -> Comparison:
     """Return two facts by the time of their mention: news of an earlier time is the older one."""
     late = new.fact.mentioned_at < known.fact.mentioned_at
     older, newer = (new, known) if late else (known, new)
-    return Comparison(older, newer, cosine, similar=similar)
+    return Comparison(older, newer, pair, rarity)
 
 
 def choose(judged: Sequence[Comparison]) -> list[Outdated]:
     """Return the pairs of which the older fact is or may be outdated, from the least probability that has an effect.
 
-    A newer fact closes only the most probable of the older ones, and the first of several news closes an older one.
+    A correction closes only the most probable of the older facts, or one claim of it: what stands beside it may still
+    hold. The first of several corrections closes an older fact.
     """
-    likely = [pair for pair in judged if pair.probability >= LEAST_EFFECTIVE]
+    likely = [pair for pair in judged if pair.probability >= LINKED]
     closing: dict[FactId, Comparison] = {}
     for pair in sorted(_most_probable(likely), key=lambda pair: pair.newer.fact.mentioned_at):
-        if pair.probability >= CLOSE:
+        if corrects(pair):
             closing.setdefault(pair.older.fact.id, pair)
-    return [Outdated(pair=pair, closed=closing.get(pair.older.fact.id) is pair) for pair in likely]
+    found: list[Outdated] = []
+    for pair in likely:
+        corrected = closing.get(pair.older.fact.id) is pair
+        single = corrected and len(claims_in(said_in(pair.older.fact))) <= 1
+        found.append(Outdated(pair=pair, closed=single, corrected=corrected and not single))
+    return found
+
+
+def corrects(pair: Comparison) -> bool:
+    """Return True if the newer fact certainly replaces the older one, or a claim of it: it corrects it in words."""
+    return pair.probability >= CLOSE and is_correction(own_statement(pair.newer.fact).partition(": ")[2])
 
 
 def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
@@ -231,88 +351,15 @@ def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
     return best.values()
 
 
-async def _divide(outdated: Sequence[Outdated], model: RevisionModel, context: Context) -> list[Outdated]:
-    """Find the statements that still hold in facts that are closed."""
-    parts = {n: _statements(item.pair.older.fact) for n, item in enumerate(outdated) if item.closed}
-    several = {n: found for n, found in parts.items() if 1 < len(found) <= MAX_STATEMENTS}
-    scores = await _score_parts([outdated[n].pair for n in several], list(several.values()), model, context)
-    settled = dict(zip(several, scores, strict=True))
-    return [
-        item
-        if not item.closed or len(parts[n]) <= 1
-        else divide(item, parts[n], settled[n], PART)
-        if n in settled
-        else replace(item, closed=False)
-        for n, item in enumerate(outdated)
-    ]
-
-
-def _voice(fact: Fact) -> tuple[str, str]:
-    """Return the speaker that a fact's text begins with, as a prefix, and what was said."""
-    speaker, colon, said = fact.text.partition(": ")
-    return (f"{speaker}{colon}", said) if colon else ("", fact.text)
-
-
-def _statements(fact: Fact) -> list[StatementSpan]:
-    return split_statements(_voice(fact)[1])
-
-
-async def _score_parts(
-    pairs: Sequence[Comparison], parts: Sequence[Sequence[StatementSpan]], model: RevisionModel, context: Context
-) -> list[list[float]]:
-    """Return the probability that each statement of the older facts is outdated."""
-    texts = [
-        (pair, _voice(pair.older.fact)[0] + part.text)
-        for pair, found in zip(pairs, parts, strict=True)
-        for part in found
-    ]
-    if not texts:
-        return []
-    dated = [embedded_text(text, pair.older.fact.mentioned_at, pair.older.fact.engine) for pair, text in texts]
-    vectors = await context.embedder.embed(dated, "document")
-    compared = [
-        _statements_of(pair, text, _cosine(vector, pair)) for (pair, text), vector in zip(texts, vectors, strict=True)
-    ]
-    scores = iter(await model.score(compared))
-    return [[next(scores) for _ in found] for found in parts]
-
-
-def _cosine(part: Vector, pair: Comparison) -> float:
-    """Return the cosine of a part and the newer fact; a stored one has no vector here, so that of the whole applies."""
-    newer = pair.newer.embedding
-    return float(part @ newer) if len(newer) else pair.cosine
-
-
-def divide(item: Outdated, parts: Sequence[StatementSpan], scores: Sequence[float], least: float) -> Outdated:
-    """Return the closure with the statements that still hold, those with a lower probability than `least`.
-
-    A fact whose statements all hold is not closed.
-    """
-    dropped = [part for part, score in zip(parts, scores, strict=True) if score >= least]
-    kept = [part for part, score in zip(parts, scores, strict=True) if score < least]
-    if not dropped:
-        return replace(item, closed=False)
-    speaker, said = _voice(item.pair.older.fact)
-    return replace(item, kept=speaker + join_statements(said, kept, dropped) if kept else "")
-
-
-def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
-    """Return the fact of what still holds of the older one."""
-    older, newer = item.pair.older.fact, item.pair.newer.fact
-    id = fact_id(bank, context.engine, f"{older.id}/{newer.id}")
-    rest = remaining_fact(older, newer, item.kept, id)
-    return rest.model_copy(update={"tokens": context.counter(item.kept)})
-
-
-def apply(done: Revision, outdated: Sequence[Outdated], reissued: Sequence[NewFact]) -> Revision:
-    """Return the revision with the closures, links and reissued facts of what is outdated."""
+def apply(done: Revision, outdated: Sequence[Outdated]) -> Revision:
+    """Return the revision with the closures and links of what is outdated."""
     closed = [item.pair for item in outdated if item.closed]
     new = {item.fact.id for item in done.facts}
     successors = _successors(closed)
     facts = [_supersede(item, successors) for item in done.facts]
     return replace(
         done,
-        facts=[*facts, *reissued],
+        facts=facts,
         closings=[*done.closings, *(closure(pair, new) for pair in closed)],
         changed={**done.changed, **{pair.older.fact.id: pair.older.fact for pair in closed}},
         # Of a stored fact the store knows if it replaces another one already.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -48,9 +48,10 @@ from vmemo.retain.neighbours import (
     similar_in_batch,
     temporal_links,
 )
+from vmemo.retain.reader import read_drafts
 from vmemo.retain.revise import Revision, fact_id, find_repeats, judge_pairs, replaced_instructions
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
-from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text, with_date
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, with_date
 from vmemo.text.tokens import terms
 
 MESSAGE_CHARACTERS = 1600
@@ -64,15 +65,24 @@ class EncodedDrafts:
     result: ExtractionResult
     encodings: Sequence[Encoding]
     resolution: EntityResolution
+    left_out: Mapping[MessageId, Vector] = field(default_factory=dict[MessageId, Vector])
+    """The embeddings of messages that give no facts."""
+    embedded: int = 0
+    """The number of texts that were embedded."""
 
     @property
     def by_message(self) -> dict[MessageId, Vector]:
         """The normalized sum of each message's fact embeddings."""
-        sums: dict[MessageId, Vector] = {}
+        found: dict[MessageId, list[Vector]] = {}
         for draft, encoding in zip(self.result.drafts, self.encodings, strict=True):
             for message in draft.messages:
-                sums[message] = sums[message] + encoding.vector if message in sums else encoding.vector
-        return {message: total / max(float(np.linalg.norm(total)), 1e-9) for message, total in sums.items()}
+                found.setdefault(message, []).append(encoding.vector)
+        return {message: _normalized_sum(vectors) for message, vectors in found.items()}
+
+
+def _normalized_sum(vectors: Sequence[Vector]) -> Vector:
+    total = np.sum(vectors, axis=0)
+    return total / max(float(np.linalg.norm(total)), 1e-9)
 
 
 async def encode_drafts(
@@ -82,17 +92,26 @@ async def encode_drafts(
     context: RetainContext,
     llm: StructuredLLM | None = None,
 ) -> EncodedDrafts:
-    """Embed drafts and resolve their names concurrently; with an LLM, let it decide ambiguous names."""
+    """Embed and read drafts, and resolve their names; with an LLM, let it decide ambiguous names."""
     engine = result.engine or context.extractor.name
-    texts = await asyncio.to_thread(_embedded_texts, result.drafts, engine)
-    encoded, resolution = await asyncio.gather(
-        encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, result.drafts)
-    )
+
+    async def embed(drafts: Sequence[FactDraft]) -> Sequence[Encoding]:
+        texts = await asyncio.to_thread(_embedded_texts, drafts, engine)
+        return await encodings(context.embedder, texts, "document")
+
+    read = await read_drafts(result.drafts, await embed(result.drafts), embed)
+    resolution = await context.entity_cache.resolve(bank, revision, read.drafts, guess=llm is None)
     if llm is not None and resolution.ambiguous:
-        advice = await identify_names(bank, resolution.ambiguous, result.drafts, context.store, llm)
-        resolution = await context.entity_cache.resolve(bank, revision, result.drafts, advice=advice)
-    drafts = await _calibrate(result, encoded, context)
-    return EncodedDrafts(result=replace(result, drafts=drafts), encodings=encoded, resolution=resolution)
+        advice = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)
+        resolution = await context.entity_cache.resolve(bank, revision, read.drafts, advice=advice, guess=False)
+    drafts = await _calibrate(replace(result, drafts=read.drafts), read.encodings, context)
+    return EncodedDrafts(
+        result=replace(result, drafts=drafts),
+        encodings=read.encodings,
+        resolution=resolution,
+        left_out={message: _normalized_sum(vectors) for message, vectors in read.left_out.items()},
+        embedded=len(result.drafts) + read.embedded,
+    )
 
 
 def _embedded_texts(drafts: Sequence[FactDraft], engine: str) -> list[str]:
@@ -143,7 +162,7 @@ async def plan_edit(
 ) -> Changes:
     """Return the changes that write one fact by hand, which `edit` completes, in place of the fact that it supersedes.
 
-    Other facts that it makes outdated are closed by the rules and the revision model; no language model is asked.
+    Other facts that it makes outdated are marked by the revision model; no language model is asked.
     """
     result = ExtractionResult(drafts=(draft,), engine=EDITED_BY_HAND)
     encoded = await encode_drafts(bank, revision, result, context)
@@ -152,13 +171,10 @@ async def plan_edit(
     new = [replace(drafted, fact=fact)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
     near = Neighbours.of(bank, context)
-    pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
-    pairs = [pair for pair in pairs if pair.known.id != fact.supersedes]
-    judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=False)
-    decided = revise.apply_verdicts(new, judged, pairs)
+    decided = Revision(facts=new)
     for old in replaced:
         revise.replace_by_hand(fact, old, decided)
-    return await _changes(bank, revision, encoded, await revise_by_model(bank, decided, near, context), near, context)
+    return await _changes(bank, revision, encoded, await revise_by_model(decided, near, context), near, context)
 
 
 async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
@@ -187,6 +203,7 @@ async def _changes(
         links=[*await _links(bank, revised.facts, near, context), *revised.links],
         closures=revised.closings,
         successors=revised.successors,
+        claims=revised.claims,
         merges=encoded.resolution.merges,
     )
 
@@ -212,29 +229,22 @@ async def _revise(
     context: RetainContext,
     llm: StructuredLLM | None,
 ) -> Revision:
-    """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
-    instructions, replaced = await replaced_instructions(bank, new, context.store)
+    """Apply the verdicts of a language model or, without one, of repeats, instructions and the revision model."""
     if llm is None:
-        pairs = await revise.claim_pairs(new, near) if context.settings.revision else []
-        duplicates = not context.extractor.keeps_words
-        judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
+        ending = {at for at, draft in enumerate(result.drafts) if draft.ends_instruction}
+        instructions, replaced = await replaced_instructions(bank, new, ending, context.store)
         repeated, repeats = await find_repeats(bank, new, near, context.store)
-        # A statement that supersedes another one is made again on purpose: "I live in Rome again".
-        verdicts = {**repeats, **judged, **replaced}
-        decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeated, *instructions])
-        return await revise_by_model(bank, decided, near, context)
+        decided = revise.apply_verdicts(new, {**repeats, **replaced}, [*repeated, *instructions])
+        return await revise_by_model(decided, near, context)
     pairs = await revise.similar_pairs(new, result.drafts, near)
-    judged = {
-        **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
-        **revise.verdicts_from_engine(result.drafts, pairs),
-    }
+    judged = revise.verdicts_from_engine(result.drafts, pairs)
     suspected = await suspected_pairs(new, result.known, near, context)
     known = {(pair.new, pair.known.id) for pair in pairs}
     pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
         judged |= await judge_pairs(unclear, new, llm)
-    decided = revise.apply_verdicts(new, {**replaced, **judged}, [*pairs, *instructions])
+    decided = revise.apply_verdicts(new, judged, pairs)
     return await _embed_reworded(decided, context)
 
 
@@ -279,20 +289,23 @@ def _new_facts(
         entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
     }
     engine = encoded.result.engine or context.extractor.name
+    drafts = zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True)
     return [
         NewFact(
-            fact=_fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), context, engine),
+            fact=_fact(bank, draft, episode_of, _mentions(draft, ids, names), context, engine),
             embedding=encoding.vector,
             tokens=encoding.tokens,
         )
-        for draft, encoding in zip(encoded.result.drafts, encoded.encodings, strict=True)
+        for draft, encoding, ids in drafts
     ]
 
 
-def _mentions(draft: FactDraft, resolution: EntityResolution, names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
+def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
     found: dict[EntityId, Mention] = {}
     for each in draft.entities:
-        mention = names[resolution.ids[each.name.casefold()]]
+        if (id := ids.get(each.name.casefold())) is None:
+            continue
+        mention = names[id]
         name = "" if each.name.casefold() == mention.name.casefold() else each.name
         found.setdefault(mention.id, mention.model_copy(update={"name_in_text": name}) if name else mention)
     return tuple(found.values())

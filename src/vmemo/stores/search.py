@@ -24,7 +24,6 @@ from vmemo.models.search import (
     Encoding,
     Ranking,
     Scope,
-    Scored,
     SearchRequest,
     SearchResult,
     StageTimer,
@@ -66,9 +65,7 @@ class WordIndex(Protocol):
     """The word index of the facts or the messages of a bank, with the filter of a scope."""
 
     @property
-    def size(self) -> Collection:
-        """The size of the index."""
-        ...
+    def size(self) -> Collection: ...
 
     def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
         """Return how many texts of the bank have each word; banks with few texts are not asked."""
@@ -78,8 +75,8 @@ class WordIndex(Protocol):
         """Return at most `MOST_TEXTS` texts that have one of the words."""
         ...
 
-    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
-        """Return id and tokens of those texts that the scope accepts, by number."""
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[int, int]]:
+        """Return the tokens and the time of those texts that the scope accepts, by number."""
         ...
 
 
@@ -99,8 +96,8 @@ def accepts_messages(scope: Scope) -> bool:
     return not scope.entities and (not scope.networks or "world" in scope.networks)
 
 
-def rank_by_words(index: WordIndex, keys: Sequence[int], *, limit: int) -> Ranking:
-    """Rank the texts that have some of the words by BM25."""
+def rank_by_words(index: WordIndex, keys: Sequence[int], *, limit: int, sign: int = 1) -> Ranking:
+    """Rank the texts that have some of the words by BM25; `sign` is -1 for messages."""
     if not keys or not index.size.texts:
         return Ranking()
     keys = sorted(set(keys))
@@ -108,13 +105,13 @@ def rank_by_words(index: WordIndex, keys: Sequence[int], *, limit: int) -> Ranki
     found = index.texts(_rarest(keys, frequencies))
     scores = _bm25(index.size, found, keys, frequencies)
     best = np.lexsort((found.seqs, -scores))
-    hits, start, length = list[Scored](), 0, limit + limit // GROWTH
+    hits, start, length = list[tuple[int, int, int, float]](), 0, limit + limit // GROWTH
     while start < len(best) and len(hits) < limit:
         places = best[start : start + length]
         seqs = found.seqs[places].tolist()
         accepted = index.in_scope(seqs)
         scored = zip(seqs, scores[places].tolist(), strict=True)
-        hits += [Scored(accepted[seq][0], score, accepted[seq][1]) for seq, score in scored if seq in accepted]
+        hits += [(sign * seq, *accepted[seq], score) for seq, score in scored if seq in accepted]
         start, length = start + length, GROWTH * length
     return Ranking.of(hits[:limit])
 
@@ -151,7 +148,6 @@ def is_wide(scope: Scope) -> bool:
 
 
 def all_of(conditions: Sequence[str]) -> str:
-    """Return the condition that all conditions hold."""
     return f"({' AND '.join(conditions)})" if conditions else "true"
 
 
@@ -248,36 +244,32 @@ FOLLOWED_LINKS: frozenset[LinkKind] = frozenset(get_args(LinkKind)) - REVISION_L
 """The kinds of edges that a query without kinds follows."""
 LINKS = 16
 """Links of a fact that are read in each direction."""
-ALL_COMPARED = 2048
-"""Facts of an entity that an edge query compares at most; one that compares fewer chooses among the newest."""
+COMPARED = 2048
+"""Facts of an entity that an edge query compares at most: the newest."""
 
-_EntityFacts = dict[int, list[tuple[FactId, int]]]
-"""The facts that each entity leads to, with their tokens, by the number of the entity."""
+_EntityFacts = dict[int, list[tuple[int, int, int]]]
+"""The facts that each entity leads to, with their tokens and times, by the number of the entity."""
 
 
 class GraphReads(Protocol):
-    """Reads of the graph of a bank, with the filter of a scope. Entities and facts have numbers."""
+    """Reads of the graph of a bank, with the filter of a scope."""
 
     def linked(self, query: EdgeQuery, limit: int) -> Iterable[Sequence[Any]]:
-        """Return source, target, its tokens, kind, direction and weight of stored links.
+        """Return source, target, its tokens and time, kind, direction and weight of stored links.
 
         The direction is True for a link that leaves the source. Each fact has at most `limit` links in each direction.
         """
         ...
 
     def entities_of_nodes(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
-        """Return source, number, name and weight of the entities that facts mention, and of given entities.
+        """Return source, number and weight of the entities that facts mention, and of given entities.
 
-        Rarer entities weigh more.
+        A given entity is its own source, with a minus sign. Rarer entities weigh more.
         """
         ...
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterable[Sequence[Any]]:
-        """Return the entity, fact and tokens of the facts of each entity that are most similar to the query."""
-        ...
-
-    def mentioned_by(self, facts: Sequence[int], fan: int) -> Iterable[Sequence[Any]]:
-        """Return the entities that at least `fan` of the facts mention, each with those facts."""
+        """Return the entity, fact, tokens and time of the facts of each entity that are most similar to the query."""
         ...
 
 
@@ -285,55 +277,39 @@ class EdgeSearch:
     """The edge queries of one read transaction. The facts of an entity are chosen once for a question."""
 
     def __init__(self) -> None:
-        self._nearest: tuple[Scope, Vector, Mapping[int, tuple[FactId, int]]] | None = None
         self._chosen: list[tuple[EdgeQuery, _EntityFacts]] = []
 
-    def remember_nearest(self, scope: Scope, vector: Vector, facts: Mapping[int, tuple[FactId, int]]) -> None:
-        """Remember ids and tokens of the facts nearest to a question, best first, by number.
-
-        Of an entity with enough of them no other fact is more similar, so its vectors need not be compared again. The
-        first search of a transaction is the one for the whole question.
-        """
-        self._nearest = self._nearest or (scope, vector, facts)
-
     def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
-        """Return the edges of a query."""
         kinds = query.kinds or FOLLOWED_LINKS
         edges: list[Edge] = []
-        for source, target, tokens, kind, onward, weight in reads.linked(query, LINKS) if query.facts else ():
+        for source, target, tokens, time, kind, onward, weight in reads.linked(query, LINKS) if query.facts else ():
             seen: LinkKind = kind if onward else SEEN_FROM_TARGET.get(kind, kind)
             if seen in kinds:
-                edges.append(Edge(FactId(source), FactId(target), tokens, seen, weight))
+                edges.append(Edge(source, target, tokens, time, seen, weight))
         return [*edges, *self._along_entities(reads, query)] if "entity" in kinds else edges
 
     def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
-        chosen = self._chosen_facts(reads, query)
+        chosen = self._chosen_facts(query)
         nodes = list(reads.entities_of_nodes(query))
-        new = sorted({entity for _, entity, _, _ in nodes} - chosen.keys())
+        new = sorted({entity for _, entity, _ in nodes} - chosen.keys())
         if new:
             chosen |= {entity: [] for entity in new}
-            for entity, fact, tokens in reads.most_similar(query, new):
-                chosen[entity].append((FactId(fact), tokens))
+            for entity, *fact in reads.most_similar(query, new):
+                chosen[entity].append((fact[0], fact[1], fact[2]))
         return [
-            Edge(source, fact, tokens, "entity", weight, name)
-            for source, entity, name, weight in nodes
-            for fact, tokens in chosen[entity]
+            Edge(source, fact, tokens, time, "entity", weight, entity)
+            for source, entity, weight in nodes
+            for fact, tokens, time in chosen[entity]
             if fact != source
         ]
 
-    def _chosen_facts(self, reads: GraphReads, query: EdgeQuery) -> _EntityFacts:
+    def _chosen_facts(self, query: EdgeQuery) -> _EntityFacts:
         """Return the facts of entities that earlier queries have chosen for the same question."""
         for asked, facts in self._chosen:
-            same_numbers = (asked.fan, asked.compared, asked.floor) == (query.fan, query.compared, query.floor)
+            same_numbers = (asked.fan, asked.floor) == (query.fan, query.floor)
             if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
                 return facts
         chosen: _EntityFacts = {}
-        if self._nearest is not None and query.compared >= ALL_COMPARED and query.floor <= -1.0:
-            scope, vector, nearest = self._nearest
-            if scope is query.scope and vector is query.vector:
-                rank = {number: place for place, number in enumerate(nearest)}
-                for entity, facts in reads.mentioned_by(list(nearest), query.fan):
-                    chosen[entity] = [nearest[fact] for fact in sorted(facts, key=rank.__getitem__)[: query.fan]]
         self._chosen.append((query, chosen))
         return chosen
 
@@ -402,11 +378,11 @@ class BankSearch(BankReader, ABC):
         """Rank facts inside an interval, by cosine and by how near its middle they lie."""
 
     @abstractmethod
-    def named_entities(self, text: str) -> list[Mention]:
-        """Return the entities that a text names."""
+    def named_entities(self, text: str) -> dict[int, Mention]:
+        """Return the entities that a text names, by number."""
 
     @abstractmethod
-    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+    def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         """Return the standing instructions of a scope, newest first."""
 
     def search(self, request: SearchRequest) -> SearchResult:
@@ -427,8 +403,8 @@ class BankSearch(BankReader, ABC):
             query = temporal_link_query(request, request.temporal, temporal)
             if query is not None:
                 links = [*timer.run("temporal", self.edges, query)]
-        entities = timer.run("entities", self.named_entities, request.names_in) if request.names_in else []
-        instructions = list[FactId]()
+        entities = timer.run("entities", self.named_entities, request.names_in) if request.names_in else {}
+        instructions = list[int]()
         if request.instructions:
             applicable = scope.of_instructions()
             instructions = timer.run("instructions", self.instructions, applicable, limit=request.instructions)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, SchemaTooNew, StoreError
-from vmemo.models import Message, MessageState
-from vmemo.models.search import Encoding, TokenTable, TokenVectors
+from vmemo.models import Claim, Message, MessageState
+from vmemo.models.search import Encoding, TokenVectors
 
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
@@ -44,12 +44,20 @@ def instant(value: int) -> datetime:
         raise ValueError(f"no datetime is {value} microseconds from 1970") from error
 
 
-def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
-    """Tags, aliases or metadata as stable JSON."""
+def dump(value: Sequence[JsonValue | Claim] | Mapping[str, JsonValue]) -> str:
+    """Tags, aliases, metadata or claims as stable JSON."""
     if not value:
         return "{}" if isinstance(value, Mapping) else "[]"
     plain = dict(value) if isinstance(value, Mapping) else list(value)
-    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_claim_fields)
+
+
+def _claim_fields(claim: Claim) -> dict[str, JsonValue]:
+    return claim.model_dump(mode="json")
+
+
+def claims_of(text: str) -> tuple[Claim, ...]:
+    return () if text == "[]" else tuple(Claim.model_validate(each) for each in json.loads(text))
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -97,7 +105,8 @@ def demand_embedder(stored: str, given: str) -> None:
 
 def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
     """Raise InvalidInput for vectors that no search of the bank could compare."""
-    for vector, tokens in encodings:
+    for encoding in encodings:
+        vector, tokens = encoding.vector, encoding.tokens
         if vector.shape != (dimension,) or not np.isfinite(vector).all():
             raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
         if tokens is not None and (tokens.ndim != 2 or not np.isfinite(tokens).all()):
@@ -188,8 +197,10 @@ def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[TokenV
         return [None] * len(stored)
     [width] = widths
     size = 3 * -(-width // 8)
-    counts = [None if item is None else len(item[1]) // size for item in stored]
-    return TokenTable(_decoded(b"".join([item[1] for item in stored if item is not None]), width), counts)
+    packed = [item[1] for item in stored if item is not None]
+    ends = np.cumsum([len(each) // size for each in packed])
+    decoded = iter(np.split(_decoded(b"".join(packed), width), ends[:-1]))
+    return [None if item is None else next(decoded) for item in stored]
 
 
 def _decoded(packed: bytes, width: int) -> TokenVectors:

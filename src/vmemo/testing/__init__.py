@@ -1,24 +1,3 @@
-"""Fakes for testing code that uses vmemo: language models and embedders."""
+"""Embedders for tests of code that uses vmemo; scripted language models are in `vmemo_conformance.fake_llm`."""
 
-from vmemo.testing.embedders import (
-    FailingEmbedder as FailingEmbedder,
-    HashEmbedder as HashEmbedder,
-)
-from vmemo.testing.llm import (
-    ConnectionDropped as ConnectionDropped,
-    ConnectionReset as ConnectionReset,
-    CutOff as CutOff,
-    Drip as Drip,
-    EmptyBody as EmptyBody,
-    FakeLLM as FakeLLM,
-    Fault as Fault,
-    Hang as Hang,
-    HtmlPage as HtmlPage,
-    NoUsage as NoUsage,
-    RawText as RawText,
-    ReceivedRequest as ReceivedRequest,
-    Refusal as Refusal,
-    Script as Script,
-    StatusResponse as StatusResponse,
-    ToolCall as ToolCall,
-)
+from vmemo.testing.embedders import FailingEmbedder as FailingEmbedder, HashEmbedder as HashEmbedder

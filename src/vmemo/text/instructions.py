@@ -1,200 +1,72 @@
-"""Standing instructions of a user to the assistant: "Always give dates as MM/DD/YYYY", "I prefer short answers".
+"""Standing instructions of a user to the assistant: their topics, and rules for embedders that do not read.
 
-A request for once ("make this shorter"), a report ("I always forget it") and words of others (quotations, code, pasted
-documents) are none. In doubt a sentence is none: it stays a memory like any other. English only.
+The reader of the packaged encoder recognises instructions in all languages (`retain.reader`). With another embedder
+these rules recognise plain ones in English: "Always give dates as MM/DD/YYYY", "Call me Ben". In doubt a sentence is
+none: it stays a memory like any other.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from vmemo.text.injection import overrides_rules
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.own_words import MAX_OWN_WORDS, foreign_spans
-from vmemo.text.split import sentence_spans
 from vmemo.text.tokens import term_set, terms
 
 MAX_SENTENCE = 400
 """Characters of a sentence; a longer one says more than an instruction."""
-_MANNER = r"(?:(?:please|kindly|just|only|always|never|also|either|not|ever|instead|then|simply) )"
 _VERB = (
-    "(?:answer|reply|respond|give|show|list|include|add|use|write|format|put|keep|explain|provide|tell|mention|cite|quote|"
-    "convert|address|refer|speak|talk|ask|check|double-check|confirm|verify|warn|remind|recommend|suggest|start|begin|end|"
-    "finish|skip|avoid|be|make|number|round|translate|summari[sz]e|spell|specify|present|display|highlight|state|note|"
-    "offer|leave|drop|stick|assume|treat|limit|describe|illustrate|maintain|enable|fix|produce|prioriti[sz]e|focus|attach|"
-    "link|print|return|output|greet|refrain|structure|organi[sz]e|phrase|express|label|mark|compare|repeat|apologi[sz]e|"
-    "say|send|shorten|capitali[sz]e|abbreviate|break|call me|walk me|let me know)"
+    "(?:answer|reply|respond|give|show|list|include|add|use|write|format|put|keep|explain|provide|tell|mention|cite|"
+    "convert|speak|talk|ask|check|confirm|warn|remind|recommend|suggest|start|begin|end|skip|avoid|be|make|round|"
+    "translate|summari[sz]e|spell|state|limit|describe|call me|address me)"
 )
 """Acts of an assistant; "wear a helmet" is advice to somebody."""
-_ANSWERS = "(?:answers|replies|responses|explanations|summaries)"
-_OUTPUTS = (
-    r"(?:\b(?:in|to|of|with|from|on|at|for|through) (?:(?:all|each|every|any|of) ){0,3}your "
-    r"(?!last\b|previous\b|earlier\b)(?:\w+ )?"
-    r"(?:answers|replies|responses|explanations|summaries|messages|texts|feedback|writing|outputs?)\b"
-    r"|\b(?:anything|everything|whatever|letters|e-?mails|texts|\w+s) you (?:write|draft|send|give|tell|show)\b"
-    r"|\bwhen you (?:write|reply|answer|respond|speak|talk|explain)\b)"
+_OPENING = r"(?:(?:please|also|and|but|ok|okay|so|remember to|make sure to|be sure to|thanks|yes|no)[,:!.]? ){0,3}"
+_ALWAYS = r"(?:always|never|don't ever|do not ever)"
+_FROM_NOW = r"(?:from now on|going forward|in future|henceforth|as a rule|at all times|every time)"
+_WHENEVER = r"(?:when|whenever|every time|each time|if) (?:i|we|you) "
+_STANDING = LazyPattern(
+    rf"{_OPENING}(?:(?:you )?(?:should|must) )?{_ALWAYS} (?:please |only )?{_VERB}\b"
+    rf"|{_OPENING}{_FROM_NOW},? (?:please |only |{_ALWAYS} )?(?:don't |do not |stop )?\w"
+    rf"|{_OPENING}(?:don't |do not |{_ALWAYS} )?{_VERB}\b.{{0,200}}\b(?:{_FROM_NOW}|any ?more)\b"
+    rf"|{_OPENING}(?:for|in|on|about) [^,]{{2,60}}, {_ALWAYS} {_VERB}\b"
+    rf"|{_OPENING}{_WHENEVER}[^,]{{1,120}}, (?:please )?(?:(?:don't|do not|{_ALWAYS}) )?{_VERB}\b"
+    rf"|{_OPENING}(?:{_ALWAYS} )?{_VERB}\b.{{0,200}}\b{_WHENEVER}(?:ask|say|mention|paste|write|answer|reply)"
+    rf"|{_OPENING}keep (?:(?:all|your|the) ){{0,3}}(?:answers|replies|responses)\b"
+    rf"|{_OPENING}(?:call me|address me as) (?!(?:at|on|if|when|before|after|back|later|tomorrow)\b)"
+    r"|i(?:'d| would)? (?:prefer|rather) (?:(?:[\w-]+ ){0,3}(?:answers|replies|responses)|you)\b"
 )
-"""All that the assistant writes; the fault of one answer is no standing matter."""
-_FROM_NOW = (
-    r"(?:from (?:now|here|today|this point)(?: on)?(?:wards?| out| forward)?|(?:going|(?<!keep )moving) forward|"
-    r"in future|henceforth|starting (?:now|today)|as a (?:general )?rule|"
-    r"for all (?:(?:of )?(?:my|our) )?future \w+|every single time|at all times)"
+_ENDING = LazyPattern(
+    rf"{_OPENING}(?:forget|drop|scrap|ignore|cancel) (?:the|my|that|about|what i said)\b[^,;:]{{0,80}}"
+    r"\b(?:rules?|requests?|wish|instructions?|formats?|limits?|said|asked)\b[^,;:]{0,40}"
+    rf"|{_OPENING}you (?:can|may) (?:stop|drop|leave off|leave out)\b[^;:]{{0,120}}"
+    rf"|{_OPENING}you (?:don't|do not|no longer) (?:need|have) to {_VERB}\b[^;:]{{0,120}}"
 )
-_DOING = (
-    "(?:ask|say|mention|send|paste|write|request|talk|tell|share|give|want|quote|suggest|recommend|explain|answer|reply|"
-    r"respond|cite|list|show|provide|describe|summari[sz]e|translate|draft|make a|use|post|upload|discuss|bring up|"
-    r"[\w']{2,15} you|am deciding|'m deciding)"
+_CUE = LazyPattern(
+    r"\b(?:forget|scrap|drop|reverse|repeal|undo|lifted|cancelled|rescinded|suspended|no longer|no more|any ?more|"
+    r"again|after all|instead|has to go|can go|(?:can|may|so) stop|is (?:over|gone|history))\b"
 )
-_GIVING = (
-    "(?:answering|explaining|replying|responding|writing|discussing|giving|suggesting|recommending|summari[sz]ing|"
-    "comparing|describing|translating|quoting|listing)"
-)
-_OCCASION = (
-    rf"(?:(?:when|whenever|every time|each time|any ?time) (?:i|we|you) ?{_DOING}|if (?:i|we) ?{_DOING}"
-    rf"|when(?:ever)? {_GIVING})\b"
-)
-"""An occasion that recurs: what a user says, or what the assistant writes."""
-_ONCE = LazyPattern(
-    r"\b(?:tomorrow|tonight|today's|this (?:one|time|text|file|draft|article|paragraph|week)|the following|below|"
-    r"attached|(?:is|was|'s) what|for now|right now)\b"
-    r"|[,”\"] (?:he|she|they|my \w+|the \w+) (?:said|says|wrote|told|tells)\b"
-)
-"""Signs of a single request or of a report."""
-_OPENING = LazyPattern(
-    r"(?:(?:please|also|and|but|oh|ok|okay|hey|hi|so|well|btw|by the way|just so you know|one more thing|thanks|"
-    r"thank you|great|good|perfect|(?:remember|make sure|be sure) to|remember|again|first|finally|quick note|note|fyi|"
-    r"do me a favou?r and|let's|"
-    r"in general|as always|yes|no)(?:[,:!.–—-]+ ?| ))*+"
-)
-_LEADING_TIME = LazyPattern(rf"{_FROM_NOW}(?:(?: (?:about|on|regarding) [^,]{{2,60}})?, ?| )")
-_LEADING_TOPIC = LazyPattern(r"(?:for|in|on|with|about|regarding) [^,]{2,60}, ?(?=(?:please )?(?:always|never)\b)")
-_IMPERATIVE = rf"{_MANNER}*+(?:don't |do not |{_MANNER})?{_MANNER}*+{_VERB}\b"
-_STANDING = tuple(
-    LazyPattern(pattern)
-    for pattern in (
-        # Always, never: "always include the source".
-        rf"(?:please )?(?:(?:you )?(?:should|must|need to|have to) )?(?:always|never|don't ever|do not ever) "
-        rf"(?:ever |please |only )?{_VERB}\b",
-        # With an occasion, any verb: "always combine formulas with diagrams when I ask about geometry".
-        rf"(?:please )?(?:always|never) (?!mind\b)[a-z]{{2,20}} [^.!?]{{2,200}}\b{_OCCASION}",
-        rf"{_IMPERATIVE}.{{0,200}}, always\W*$",
-        r"(?:make sure|be sure|remember|make it a rule|try)(?: that)?(?: you| to)?(?: to)? (?:always|never) \w",
-        rf"(?:make it a rule|make it a habit) to {_VERB}\b",
-        # An occasion: "whenever I paste an error, explain it", "use simple words when you explain things".
-        rf"{_OCCASION}[^,]{{0,120}}, {_IMPERATIVE}",
-        rf"in (?:every|each|all) (?:reply|replies|answers?|responses?)\b[^,]{{0,60}}, {_IMPERATIVE}",
-        rf"{_OCCASION}[^,]{{0,80}} (?:always|never|please|keep|don't|do not) (?!you\b)",
-        rf"{_IMPERATIVE}(?:(?!\b(?:that|which|who)\b).){{0,200}}\b{_OCCASION}",
-        # What must not be: "stop calling me Bob", "no bullet lists in your answers".
-        r"stop (?:calling me|using|adding|giving me|writing|apologi[sz]ing|saying|starting|ending|putting|sending me|"
-        r"reminding me|asking me|suggesting|recommending|including|explaining|repeating|telling me)\b",
-        rf"(?:don't|do not) {_VERB}\b.{{0,200}}(?:any ?more|any longer|all the time|every time|each time)\b",
-        r"(?:don't|do not) (?:call|address) me\b(?! (?:at|on|if|when|before|after|back|again|until|yet|today|late))",
-        rf"no (?:more )?(?:[\w-]+ ){{1,3}}(?:any ?more|{_OUTPUTS}.{{0,200}})\W*$",
-        r"no (?:more )?(?:[\w-]+ ){0,2}(?:bullets?|lists?|tables?|emojis?|headings?|markdown|disclaimers?|jokes|"
-        r"abbreviations|jargon|small talk|flattery)(?: points?)?,? (?:please|any ?more|from now on)\W*$",
-        # All answers: "keep your answers short".
-        rf"{_IMPERATIVE}.{{0,200}}{_OUTPUTS}",
-        rf"keep (?:(?:all|each|every|of|your|the) ){{0,4}}(?:{_ANSWERS}|(?:each|every) (?:answer|reply|response))\b",
-        r"(?:speak|talk) to me (?:in|like|as)\b",
-        # Permission to leave something out: "you don't need to remind me every time".
-        rf"you (?:don't|do not) (?:need|have) to {_VERB}\b.{{0,200}}(?:every time|each time|any ?more|always)\b",
-        # Preferences about answers: "I prefer short answers", "I'd rather you didn't use abbreviations".
-        r"(?:i prefer|i'd prefer|i would prefer|i'd rather|i would rather)(?: it if| that)? you\b",
-        r"i (?:generally |usually |always )?(?:prefer|like|want|need) (?:(?:all|my|your|of|to get|to have) ){0,4}"
-        rf"(?:(?!the |this |these |those )[\w-]+,? ){{0,3}}(?:{_ANSWERS}|(?<=want )everything in)\b"
-        r"(?! (?:to (?:this|that|the|my)|from|you)\b)",
-        rf"my preference is .{{0,200}}{_OUTPUTS}",
-        rf"i always (?:want|need) [^.!?]{{2,120}}\b{_OCCASION}",
-        r"i (?:want|need|prefer) (?:all|every) (?:[\w-]+ ){1,3}(?:written|shown|given|formatted|stated|as|in)\b",
-        r"i always want (?:you to|to (?:see|know|get)) (?!my |him |her |them )",
-        r"(?:i want|i'd like|i would like|i'd love|i need|i expect)(?: for)? you to (?:.{0,200} )?"
-        rf"(?:always|never|every|each(?! other)|unless|{_FROM_NOW}|{_OCCASION}|all your)\b",
-        r"(?:it would|it'd|that would) be (?:\w+ )?(?:great|nice|good|helpful|better|lovely) if you (?:could )?"
-        r"(?:always|never)\b",
-    )
-)
-_NAMED = LazyPattern(
-    r"(?:^|[,;:.!?–—-] ?|\band )(?:[Pp]lease |[Jj]ust |[Yy]ou can |[Yy]ou may |[Ss]o )*"
-    r"(?:[Cc]all me|[Aa]ddress me as|[Rr]efer to me as|I go by) "
-    r"(?!Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|I\b|Tomorrow|Crazy)[A-Z][\w'’-]+"
-)
-"""The name by which a user wants to be called."""
-_FROM_NOW_ON = LazyPattern(rf"\b{_FROM_NOW}\b")
-_ASKED = LazyPattern(r"(?:can|could|would|will) you (?:please )?")
-_ASKED_FOR_GOOD = LazyPattern(rf"\b(?:{_FROM_NOW}\b|(?:always|never) {_VERB}\b)")
-_TOLD = LazyPattern(
-    rf"(?:{_IMPERATIVE}|(?:you|i want you to|i'd like you to) |stop \w+ing\b|no (?:more )?\w)"
-    rf"(?!(?:\w+ ){{0,2}}(?:is|are|was|were|will be)\b)"
-)
-"""The part of a sentence before or after "from now on"."""
-_QUESTION = LazyPattern(r"\?[\"'”’)\s]*$")
+"""Words of a sentence that ends an instruction, or replaces it."""
 
 
-class InstructionSpan(NamedTuple):
-    """A standing instruction and its place in a text."""
-
-    start: int
-    end: int
-    text: str
+def is_standing(sentence: str) -> bool:
+    """Return True if a sentence of a user is a standing instruction to the assistant, by a plain rule."""
+    lower = _plain(sentence)
+    return 0 < len(lower) <= MAX_SENTENCE and not lower.endswith("?") and _STANDING.match(lower) is not None
 
 
-def find_instructions(text: str) -> list[InstructionSpan]:
-    """Return the sentences of a user's message that are standing instructions to the assistant.
-
-    Code, quotations, pasted text and a part that the assistant is to play are left out. A long message is a document,
-    except for what comes before the text that was pasted into it.
-    """
-    foreign = foreign_spans(text)
-    if len(text) > MAX_OWN_WORDS:
-        own = min((start for start, _ in foreign), default=len(text))
-        if own > MAX_OWN_WORDS:
-            return []
-        foreign = [(own, len(text))]
-    return [
-        InstructionSpan(start, end, sentence)
-        for start, end in sentence_spans(text)
-        if is_instruction(sentence := text[start:end].strip())
-        and not any(first < end and start < last for first, last in foreign)
-    ]
+def ends_standing(sentence: str) -> bool:
+    """Return True if a sentence of a user ends an earlier instruction, by a plain rule."""
+    lower = _plain(sentence)
+    return len(lower) <= MAX_SENTENCE and _ENDING.fullmatch(lower) is not None
 
 
-def is_instruction(sentence: str) -> bool:
-    """Return True if a sentence is a standing instruction to the assistant, if a user says it in own words."""
-    if len(sentence) > MAX_SENTENCE:
-        return False
-    plain = " ".join(sentence.replace("’", "'").split())
-    lower = plain.lower()
-    if plain[:1] in "\"“'‘>`" or not _instructs(plain, lower):
-        return False
-    return _ONCE.search(lower) is None and not overrides_rules(sentence)
+def cues_end(sentence: str) -> bool:
+    """Return True if a sentence has words that often end an earlier instruction."""
+    return _CUE.search(_plain(sentence)) is not None
 
 
-def _instructs(plain: str, lower: str) -> bool:
-    if _QUESTION.search(lower):
-        return (asked := _ASKED.match(lower)) is not None and _ASKED_FOR_GOOD.search(lower, asked.end()) is not None
-    return _NAMED.search(plain) is not None or _is_standing(_main_clause(lower))
-
-
-def _main_clause(lower: str) -> str:
-    """Return a sentence without what introduces it; a time such as "from now on" is moved to its end."""
-    start, time = _opening(lower, 0), ""
-    if (leading := _LEADING_TIME.match(lower, start)) is not None:
-        start, time = _opening(lower, leading.end()), f" {leading[0].rstrip(', ')}"
-    if (topic := _LEADING_TOPIC.match(lower, start)) is not None:
-        start = topic.end()
-    return lower[start:].rstrip(".! ") + time
-
-
-def _opening(lower: str, start: int) -> int:
-    match = _OPENING.match(lower, start)
-    return start if match is None else match.end()
-
-
-def _is_standing(clause: str) -> bool:
-    if _FROM_NOW_ON.search(clause) and _TOLD.match(clause):
-        return True
-    return any(pattern.match(clause) for pattern in _STANDING)
+def _plain(sentence: str) -> str:
+    return " ".join(sentence.replace("’", "'").split()).lower()
 
 
 # Instructions that replace earlier ones: "use ISO dates from now on" after "give dates as MM/DD/YYYY".
@@ -253,9 +125,14 @@ def replaces_instruction(new: InstructionTopic, old: InstructionTopic) -> bool:
 
     What differs in any property stays beside the new one, where the newer of two takes precedence.
     """
-    if not _similar(new.occasion, old.occasion, SAME_OCCASION):
+    if not have_same_occasion(new, old):
         return False
     return bool(old.aspects and old.aspects <= new.aspects) or _similar(new.content, old.content, SAME_WORDING)
+
+
+def have_same_occasion(new: InstructionTopic, old: InstructionTopic) -> bool:
+    """Return True if two instructions apply on the same occasion, or both on any."""
+    return _similar(new.occasion, old.occasion, SAME_OCCASION)
 
 
 def occasion_terms(text: str) -> frozenset[str]:

@@ -1,8 +1,7 @@
 """Parts of a message that are not its author's own words: code, quotations, and text that was pasted or forwarded.
 
-Marks show some of them: quotation marks, tags, the head of a mail. Others follow an introduction or a request, such as
-"Translate this:", which an author also uses before own words: for a standing instruction, which only the user may give,
-these are foreign as well.
+Marks show some of them: quotation marks, tags, the head of a mail. Others follow a request, such as "Translate this:",
+which an author also uses before own words: they are foreign for a standing instruction, which only the user may give.
 """
 
 from __future__ import annotations
@@ -39,19 +38,15 @@ _ASKED = (
 )
 """A request about a text."""
 _PASTED = LazyPattern(
-    # An introduction: what follows is somebody's text.
-    rf"\b(?:told me|following|below|says?|said|reads?|wrote|writes?|states?|stated|{_TEXT}|here(?: i|'|’)s)\b"
-    r"[^.!?:\n]{0,60}:(?=\s)"
-    r"|\b(?:says?|reads?|shows?|wrote|states?)\b[^.!?:\n]{0,60}\n"
-    r"|^(?![^\n]{0,100}\b(?:your?|my|me|i|please|rules?|preferences?|things?|now)\b)[^\n]{1,100}:[ \t]{0,9}\n"
     # A request: "Translate this into German.", "What does this page say?".
-    rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,100}}(?::|[.!?]{{0,3}}\n)"
+    rf"(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,100}}(?::|[.!?]{{0,3}}\n)"
     rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,60}}\b(?:this|these|{_TEXT})\b[^.!?:\n]{{0,60}}[.!?](?=\s)"
-    r"|\b(?:this|these)\b[^.!?:\n]{0,80}(?::(?=\s)|\?[ \t]{0,9}\n)"
+    r"|\b(?:this|these)\b[^.!?:\n]{0,80}\?[ \t]{0,9}\n"
     # The head of a document.
     r"|^(?:to:|re:|-{3,}|={3,}|#{1,6} |chapter \w+|abstract\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+"""The words before a text that was pasted; the reader itself sees other introductions, such as "she wrote:"."""
 _PASTED_BEFORE = LazyPattern(
     rf"(?:\n|(?<=[.!?] ))(?:{_ASKED}[^.!?:\n]{{0,60}}[.!?]{{0,3}}\s{{0,9}}\Z|[^.!?:\n]{{0,60}}\b(?:the|text) above\b)",
     re.IGNORECASE,
@@ -95,7 +90,7 @@ def begins_persona(text: str) -> bool:
 
 def foreign_spans(text: str) -> list[tuple[int, int]]:
     """Return the parts of a message that are quoted, code or pasted, or may be; they may overlap."""
-    found = _marked_spans(text)
+    found = quoted_spans(text)
     starts = [match.end() for pattern in (_PASTED, _PERSONA) if (match := pattern.search(text))]
     starts += [label.start() for label in _LABEL.finditer(text)][-2:-1]
     if starts:
@@ -114,7 +109,7 @@ def own_words(text: str) -> str:
 def own_parts(parts: Sequence[str]) -> list[str]:
     """Return the author's own words in each of the parts that a message consists of."""
     text = "\n".join(parts)
-    foreign = _merged(sorted((*_marked_spans(text), *_jokes(text))))
+    foreign = _merged(sorted((*quoted_spans(text), *_jokes(text))))
     if not foreign:
         return list(parts)
     found: list[str] = []
@@ -148,7 +143,8 @@ def _without(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) 
     return "".join((*kept, text[start:end])).strip()
 
 
-def _marked_spans(text: str) -> list[tuple[int, int]]:
+def quoted_spans(text: str) -> list[tuple[int, int]]:
+    """Return the parts of a message that are marked as code, a quotation or forwarded text; they may overlap."""
     found = [match.span() for pattern in (_QUOTED_LINE, _QUOTATION) for match in pattern.finditer(text)]
     fences = list(_FENCE.finditer(text))
     ends = [*(fence.end() for fence in fences[1::2]), len(text)]

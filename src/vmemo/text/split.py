@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.noise import is_small_talk
+from vmemo.text.small_talk import is_small_talk
 
 # Statements: sentences and clauses.
 
@@ -19,6 +19,15 @@ _PRONOUN = r"(?:I|i|we|he|she|they|it|you|there)(?:['’]\w{1,3})?\s[a-z]"
 _OWNED = r"(?:my|our|his|her|their|the)\s(?:[\w'’-]{1,30}\s){1,4}?(?:is|are|was|were|has|have|had|will|can|does|did)\b"
 _CLAUSE = LazyPattern(rf"(?<!\s),?\s(?:and|but|so|while|though)\s(?={_PRONOUN}|{_OWNED})")
 """A conjunction before a clause with a subject and a verb of its own."""
+
+
+_CLAIM_END = LazyPattern(
+    r"(?<=\S),\s|\s[-–—]\s|:\s|(?<!\s),?\s(?:and|but|so|while|though)\s"
+    r"(?=(?:I|i|we|he|she|they|it|you|there|my|our|his|her|their|the)\b)"
+)
+"""Places inside a sentence where another claim may begin."""
+_CLAIM_WORDS = LazyPattern(r"\S++\s++\S++\s++\S")
+"""The least words of a claim: three."""
 
 
 class StatementSpan(NamedTuple):
@@ -40,6 +49,20 @@ def split_statements(text: str) -> list[StatementSpan]:
     return [each for each in found if any(map(str.isalnum, each.text)) and not is_small_talk(each.text)]
 
 
+def claim_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each part of a text that may become outdated on its own: clauses of a few words."""
+    found: list[tuple[int, int]] = []
+    for start, end in sentence_spans(text):
+        for border in _CLAIM_END.finditer(text, start, end):
+            before, after = text[start : border.start()].strip(), _CLAIM_WORDS.match(text, border.end())
+            if after is not None and after.end() <= end and _CLAIM_WORDS.match(before) is not None:
+                found.append((start, border.start()))
+                start = border.end()
+        found.append((start, end))
+    trimmed = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in found)
+    return [(start, end) for start, end in trimmed if any(map(str.isalnum, text[start:end]))]
+
+
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Return the start and end of each sentence and line of a text."""
     ends = [
@@ -52,24 +75,6 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 def _statement(text: str, start: int, end: int) -> StatementSpan:
     return StatementSpan(start, end, text[start:end].strip().rstrip(";"))
-
-
-def join_statements(text: str, kept: Sequence[StatementSpan], dropped: Sequence[StatementSpan]) -> str:
-    """Return a text without some of its statements; what stands between two kept ones stays as it is."""
-    pieces: list[list[str]] = []
-    end: int | None = None
-    held = set(kept)
-    for each in sorted([*kept, *dropped]):
-        if each not in held:
-            end = None
-        elif end is None:
-            pieces.append([text[each.start : each.end]])
-        else:
-            pieces[-1].append(text[end : each.end])
-        end = each.end if each in held else None
-    cleaned = ["".join(piece).strip().rstrip(";,") for piece in pieces]
-    ended = [piece if piece.endswith((".", "!", "?", "…")) else f"{piece};" for piece in cleaned[:-1]]
-    return " ".join([*ended, *cleaned[-1:]])
 
 
 # Chunks of a long text. They never overlap.

@@ -90,6 +90,12 @@ def _language(words: Sequence[str]) -> str:
 
 
 @cache
+def other_function_words() -> frozenset[str]:
+    """Return the function words of other languages in Latin script that English lacks, without accents."""
+    return frozenset(_function_words())
+
+
+@cache
 def _stop_words() -> Mapping[str, frozenset[str]]:
     """Return the sections of `stop_words.txt` by language, without the accents that `terms` removes."""
     content = files("vmemo.text").joinpath("stop_words.txt").read_text(encoding="utf-8")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.records import Record
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import Store
+from vmemo.ports import Store, fact_tokens
 from vmemo.ports.store import paged
 
 FORMAT = "vmemo-export"
@@ -72,7 +73,7 @@ def line_of(record: RestoreRecord) -> str:
     return _fact_line(record) if isinstance(record, NewFact) else _line(kind_of(record), record)
 
 
-_LATER_FIELDS = ("instruction", "pinned", "reason", "expires_at")
+_LATER_FIELDS = ("claims", "instruction", "pinned", "reason", "expires_at")
 """Fields that most facts do not have; without a value they are left out."""
 
 
@@ -115,15 +116,21 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
     async for episode in paged(lambda after: store.episodes(bank, EpisodeSelect(after=after, limit=PAGE))):
         if (processed := await pending.removed_from(episode)) is not None:
             yield processed
-    order = _FactOrder()
-    async for fact in _ordered_facts(store, bank, order):
-        yield fact
-    for page in order.pages():
-        for link in order.links(await store.links(bank, page)):
+    async for record in _facts_and_later(store, bank):
+        yield record
+
+
+async def _facts_and_later(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
+    places = {id: place for place, id in enumerate(await _ordered(store, bank))}
+    for page in _pages(places):
+        async for fact in _facts(store, bank, page, places):
+            yield fact
+    for page in _pages(places):
+        for link in sorted(await store.links(bank, page), key=lambda link: (places[link.source], places[link.target])):
             yield link
     for record in (
         *await store.confidence_changes(bank),
-        *order.merges(await store.merges(bank)),
+        *(_with_sorted_mentions(merge, places) for merge in await store.merges(bank)),
         *(await store.status(bank)).spending,
     ):
         yield record
@@ -166,81 +173,30 @@ def ungrouped(message: Message) -> Message:
     return message.model_copy(update={"state": "pending"}) if message.state == "grouped" else message
 
 
-@dataclass
-class _FactOrder:
-    """The order of facts: as stored, except that a fact follows all facts of its basis.
-
-    After a reprocess, opinions formed before it are stored before the facts that they are based on.
-    """
-
-    places: dict[FactId, int] = field(default_factory=dict[FactId, int])
-    waiting: dict[FactId, list[NewFact]] = field(default_factory=dict[FactId, list[NewFact]])
-    """Facts by the fact of their basis that they wait for."""
-    changed: bool = False
-
-    def add(self, item: NewFact) -> list[NewFact]:
-        """Return the facts that come next after this one was read."""
-        found: list[NewFact] = []
-        queue = [item]
-        for next_one in queue:
-            missing = next((id for id in next_one.fact.basis if id not in self.places), None)
-            if missing is None:
-                found.append(self._placed(next_one))
-                queue += self.waiting.pop(next_one.fact.id, [])
-            else:
-                self.waiting.setdefault(missing, []).append(next_one)
-                self.changed = True
-        return found
-
-    def incomplete(self) -> list[NewFact]:
-        """Return the facts whose basis is not in the bank."""
-        return [self._placed(item) for items in self.waiting.values() for item in items]
-
-    def pages(self) -> Iterator[list[FactId]]:
-        """Yield the facts in order, some at a time."""
-        ids = iter(self.places)
-        while page := list(islice(ids, PAGE)):
-            yield page
-
-    def links(self, found: Sequence[Link]) -> Sequence[Link]:
-        """Return the links of a page in the order of their facts."""
-        if not self.changed:
-            return found
-        return sorted(found, key=lambda link: (self._place(link.source), self._place(link.target)))
-
-    def merges(self, found: Sequence[MergeRecord]) -> Sequence[MergeRecord]:
-        """Return the merges, with their mentions in the order of facts."""
-        return [self._sorted(merge) for merge in found] if self.changed else found
-
-    def _sorted(self, merge: MergeRecord) -> MergeRecord:
-        mentions = tuple(sorted(merge.mentions, key=lambda mention: self._place(mention.fact)))
-        return merge.model_copy(update={"mentions": mentions})
-
-    def _placed(self, item: NewFact) -> NewFact:
-        self.places[item.fact.id] = len(self.places)
-        if not self.changed or len(item.fact.basis) < 2:
-            return item
-        basis = tuple(sorted(item.fact.basis, key=self._place))
-        return replace(item, fact=item.fact.model_copy(update={"basis": basis}))
-
-    def _place(self, fact: FactId) -> int:
-        return self.places.get(fact, len(self.places))
+async def _ordered(store: Store, bank: BankId) -> list[FactId]:
+    """Return the facts of a bank so that those that rest on others follow these, otherwise as they were stored."""
+    stored = paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
+    basis = {fact.id: fact.basis async for fact in stored}
+    return [id for id in TopologicalSorter(basis).static_order() if id in basis]
 
 
-async def _ordered_facts(store: Store, bank: BankId, order: _FactOrder) -> AsyncIterator[NewFact]:
-    async for item in _facts(store, bank):
-        for fact in order.add(item):
-            yield fact
-    for fact in order.incomplete():
-        yield fact
+def _pages(facts: Iterable[FactId]) -> Iterator[list[FactId]]:
+    ids = iter(facts)
+    while page := list(islice(ids, PAGE)):
+        yield page
 
 
-async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
-    """Yield the facts with all their vectors, page by page."""
-    after: FactId | None = None
-    while page := await store.facts(bank, FactSelect(after=after, limit=PAGE, with_embeddings=True)):
-        ids = [fact.id for fact in page]
-        tokens = await store.read(bank, lambda reader, ids=ids: reader.token_vectors(ids))
-        for fact, vectors in zip(page, tokens, strict=True):
-            yield NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
-        after = page[-1].id
+async def _facts(
+    store: Store, bank: BankId, page: Sequence[FactId], places: Mapping[FactId, int]
+) -> AsyncIterator[NewFact]:
+    """Yield facts with all their vectors, and with their basis in the order of the export."""
+    tokens = await store.read(bank, lambda reader: fact_tokens(reader, page))
+    for fact, vectors in zip(await store.facts(bank, FactSelect(ids=page, with_embeddings=True)), tokens, strict=True):
+        basis = tuple(sorted(fact.basis, key=lambda id: places.get(id, len(places))))
+        vector = np.array(fact.embedding or (), np.float32)
+        yield NewFact(fact=fact.model_copy(update={"basis": basis}), embedding=vector, tokens=vectors)
+
+
+def _with_sorted_mentions(merge: MergeRecord, places: Mapping[FactId, int]) -> MergeRecord:
+    mentions = sorted(merge.mentions, key=lambda mention: places.get(mention.fact, len(places)))
+    return merge.model_copy(update={"mentions": tuple(mentions)})

@@ -1,9 +1,9 @@
 """Copy banks into another database: page by page, resumable after an interruption, and verified.
 
-A bank is hidden in the target until it was compared with its source line by line. Every page is committed with a
-digest of all lines so far; a later run reads the source up to there, and loads only what is missing if the digest is
-the same. The source is read twice, once to load and once to verify. If its digest has changed between the two, the bank
-was written to in between and is loaded again.
+A bank is hidden in the target until its digest is that of its source. Every page is committed with a digest of all
+lines so far; a later run reads the source up to there, and loads only what is missing if the digest is the same. The
+source is read twice, once to load and once to verify. If its digest has changed between the two, the bank was written
+to in between and is loaded again.
 """
 
 from __future__ import annotations
@@ -118,50 +118,25 @@ class Tally:
         """The number of records after the head."""
         self._sum = sha256(f"{head(bank)}\n".encode())
 
-    def add(self, record: RestoreRecord) -> str:
-        """Count a record and return its line."""
-        line = line_of(record)
-        self._sum.update(f"{line}\n".encode())
+    def add(self, record: RestoreRecord) -> None:
+        self._sum.update(f"{line_of(record)}\n".encode())
         self.counts[kind_of(record)] += 1
         self.records += 1
-        return line
 
     @property
     def digest(self) -> str:
         return self._sum.hexdigest()
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The first difference of two exports: a numbered record of a kind, or the head."""
-
-    kind: Kind | None = None
-    number: int = 0
-
-    def __str__(self) -> str:
-        return "its profile, age or embedder" if self.kind is None else f"{self.kind} {self.number:,}"
-
-
-async def compare_banks(
-    store: Store, bank: Bank, other_store: Store, other: Bank, on_progress: Callable[[int], None] = lambda _: None
-) -> tuple[Tally, Difference | None]:
-    """Return the tally of the first bank, and the first difference of the other, whose name may be another."""
-    tally = Tally(bank)
-    differs = None if other.model_copy(update={"id": bank.id}) == bank else Difference()
-    ours, theirs = records(store, BankId(bank.id)), records(other_store, BankId(other.id))
-    async with aclosing(ours), aclosing(theirs):
-        async for record in ours:
-            line = tally.add(record)
-            if tally.records % STEP == 0:
-                on_progress(tally.records)
-            if differs is None:
-                counterpart = await anext(theirs, None)
-                if counterpart is None or line_of(counterpart) != line:
-                    differs = Difference(kind_of(record), tally.counts[kind_of(record)])
-        extra = await anext(theirs, None) if differs is None else None
-    if extra is not None:
-        differs = Difference(kind_of(extra), tally.counts[kind_of(extra)] + 1)
-    return tally, differs
+async def tally(store: Store, bank: Bank, name: BankId, on_progress: Callable[[int], None] = lambda _: None) -> Tally:
+    """Return the tally of a bank, under a name that may not be its own yet."""
+    found = Tally(bank.model_copy(update={"id": name}))
+    async with aclosing(records(store, BankId(bank.id))) as exported:
+        async for record in exported:
+            found.add(record)
+            if found.records % STEP == 0:
+                on_progress(found.records)
+    return found
 
 
 TRIES = 3
@@ -258,15 +233,14 @@ async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None
     ours, theirs = await source.bank(name), await target.bank(name)
     if theirs is None or ours is None:
         return None
-    tally, differs = await compare_banks(source, ours, target, theirs)
-    if differs is None:
-        return tally
-    async with aclosing(records(target, name)) as exported:
-        if await anext(exported, None) is None:
-            return None
+    own, other = await tally(source, ours, name), await tally(target, theirs, name)
+    if own.digest == other.digest:
+        return own
+    if not other.records:
+        return None
     raise InvalidInput(
-        f"Bank {name!r} is already in the target and differs from the source's, first in {differs}. "
-        "Nothing was changed. Forget it in the target first, or name the banks to move without it."
+        f"Bank {name!r} is already in the target and differs from the source's. Nothing was changed. Forget it in the "
+        "target first, or name the banks to move without it."
     )
 
 
@@ -287,16 +261,16 @@ class _BankMigration:
         hidden = hidden_name(self.name)
         for _ in range(TRIES):
             begun = await find_incoming(self.target, self.name)
-            tally = await self._load(await self._bank(), begun)
-            if tally is not None and await self._same(tally):
-                loaded = IncomingBank(bank=self.name, hidden=hidden, records=tally.records, digest=tally.digest)
+            done = await self._load(await self._bank(), begun)
+            if done is not None and await self._same(done):
+                loaded = IncomingBank(bank=self.name, hidden=hidden, records=done.records, digest=done.digest)
                 await activate(self.target, loaded)
                 return MovedBank(
                     bank=self.name,
                     state="moved",
-                    records=tally.counts,
+                    records=done.counts,
                     resumed=0 if begun is None else begun.records,
-                    sha256=tally.digest,
+                    sha256=done.digest,
                     pending=(await self.target.status(self.name)).pending,
                     left=left,
                 )
@@ -314,48 +288,44 @@ class _BankMigration:
 
     async def _load(self, bank: Bank, begun: IncomingBank | None) -> Tally | None:
         """Load the records that the target lacks; return None if it has others than the source."""
-        tally = Tally(bank)
-        incoming = begun or await begin(self.target, bank, digest=tally.digest)
+        loaded = Tally(bank)
+        incoming = begun or await begin(self.target, bank, digest=loaded.digest)
         async with aclosing(records(self.source, self.name)) as exported:
-            if not await self._resumes(exported, tally, incoming):
+            if not await self._resumes(exported, loaded, incoming):
                 return None
             async for page in _pages(exported, self.page):
                 for record in page:
-                    tally.add(record)
-                incoming = await receive(self.target, incoming, page, digest=tally.digest)
-                self.progress.show(self.name, "load", tally.records)
-        return tally
+                    loaded.add(record)
+                incoming = await receive(self.target, incoming, page, digest=loaded.digest)
+                self.progress.show(self.name, "load", loaded.records)
+        return loaded
 
-    async def _resumes(self, exported: AsyncGenerator[RestoreRecord], tally: Tally, incoming: IncomingBank) -> bool:
+    async def _resumes(self, exported: AsyncGenerator[RestoreRecord], loaded: Tally, incoming: IncomingBank) -> bool:
         """Skip the records that the target has; return False if it has others."""
-        while tally.records < incoming.records:
+        while loaded.records < incoming.records:
             record = await anext(exported, None)
             if record is None:
                 return False
-            tally.add(record)
-            if tally.records % STEP == 0:
-                self.progress.show(self.name, "load", tally.records)
-        return tally.digest == incoming.digest
+            loaded.add(record)
+            if loaded.records % STEP == 0:
+                self.progress.show(self.name, "load", loaded.records)
+        return loaded.digest == incoming.digest
 
     async def _same(self, loaded: Tally) -> bool:
         """Compare the source with what was loaded; return False if the source has changed since."""
         hidden = await self.target.bank(hidden_name(self.name))
         if hidden is None:
             raise StoreBusy(f"Another process has removed what was loaded of bank {self.name!r}. Migrate again.")
-        tally, differs = await compare_banks(
-            self.source,
-            await self._bank(),
-            self.target,
-            hidden,
-            lambda done: self.progress.show(self.name, "verify", done),
+        now = await tally(
+            self.source, await self._bank(), self.name, lambda done: self.progress.show(self.name, "verify", done)
         )
-        if tally.digest != loaded.digest:
+        if now.digest != loaded.digest:
             return False
-        if differs is not None:
+        if (await tally(self.target, hidden, self.name)).digest != loaded.digest:
             await self.target.drop_bank(hidden_name(self.name))
             raise StoreError(
-                f"Bank {self.name!r} differs in the target after loading, first in {differs}. Its records were removed "
-                "from the target, and the source is unchanged. Migrate again; if it happens twice, report it."
+                f"Bank {self.name!r} differs in the target after loading. Its records were removed from the target, "
+                "and the source is unchanged. Migrate again; if it happens twice, report it."
             )
         return True
 

@@ -22,7 +22,7 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.report import Report
 from vmemo_bench.retrieval import COMPARED, setup_of
-from vmemo_bench.statistics import Metrics, RankedItem, means, p50_p95, rank_metrics, timed, token_metrics
+from vmemo_bench.statistics import Metrics, RankedItem, means, percentiles, rank_metrics, timed, token_metrics
 
 LIMIT = 50
 """Turns that each system returns: those of ten results, and of 2,000 tokens."""
@@ -41,7 +41,7 @@ class SystemScores:
         scores = means(self.metrics)
         return {
             **{name: scores[name] for name in COMPARED if name in scores},
-            "search p50 ms": p50_p95(self.searches)["p50_ms"],
+            "search p50 ms": percentiles(self.searches)["p50_ms"],
         }
 
 

@@ -74,7 +74,7 @@ def _require_known(option: str, given: Sequence[str], known: Set[str]) -> None:
 
 
 def _name(options: BenchOptions) -> DatasetName:
-    if options.benchmark in ("speed", "load", "scale", "updates", "dates", "languages", "lives"):
+    if options.benchmark in ("speed", "load", "scale", "updates", "dates", "languages", "lives", "precision"):
         raise InvalidInput(f"{options.benchmark} has no conversations with questions and evidence.")
     if options.benchmark in ("ablation", "retain", "engines", "compare"):
         return options.dataset

@@ -14,7 +14,7 @@ from vmemo_bench.qa.judging import judges_of, rule_of
 from vmemo_bench.qa.records import JudgedQuestion, JudgeVerdict, verdict_key
 from vmemo_bench.report import Report, Setting, Table
 from vmemo_bench.retrieval import selection_of
-from vmemo_bench.statistics import Metrics, Timings, means, p50_p95
+from vmemo_bench.statistics import Metrics, Timings, means, percentiles
 
 MILLION = 1e6
 
@@ -140,7 +140,7 @@ def _timings(judged: Sequence[JudgedQuestion]) -> Timings:
                 stages[stage].append(ms)
         if each.answer.ms is not None:
             stages["answer"].append(each.answer.ms)
-    return {stage: p50_p95(stages[stage]) for stage in sorted(stages, key=("total", "answer").__contains__)}
+    return {stage: percentiles(stages[stage]) for stage in sorted(stages, key=("total", "answer").__contains__)}
 
 
 def _without_timings(each: JudgedQuestion) -> JudgedQuestion:

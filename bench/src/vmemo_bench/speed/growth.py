@@ -24,7 +24,7 @@ from vmemo_bench.postgres import PostgresDatabase
 from vmemo_bench.progress import StepCounter
 from vmemo_bench.speed import texts
 from vmemo_bench.speed.speed_run import RecallVariant, SpeedResult, SpeedRun, server_time
-from vmemo_bench.statistics import Metrics, Timings, p50_p95, percentile, timed
+from vmemo_bench.statistics import Metrics, Timings, percentile, percentiles, timed
 
 INDEXED = 50_000
 """Facts from which on maintenance builds a vector index on PostgreSQL; recall is measured before it as well."""
@@ -216,9 +216,9 @@ async def measure_recall(
         await memory.close()
     metrics = {f"facts@{size}": float(facts), f"rss_mb@{size}": peak_mb(), **cached.metrics("recall_cached", size)}
     timings = {
-        f"open@{size}": p50_p95([open_ms]),
-        f"first_recall@{size}": p50_p95([cold_ms]),
-        f"recall_cached@{size}": p50_p95(cached.recall),
+        f"open@{size}": percentiles([open_ms]),
+        f"first_recall@{size}": percentiles([cold_ms]),
+        f"recall_cached@{size}": percentiles(cached.recall),
     }
     return SpeedResult(metrics=metrics | compared.metrics(size), timings=timings | compared.timings(size))
 
@@ -275,10 +275,10 @@ class RecallComparison:
 
     def timings(self, size: int) -> Timings:
         """Return the median and 95th percentile of everything that was timed."""
-        timings = {f"embed@{size}": p50_p95(self.embed)}
+        timings = {f"embed@{size}": percentiles(self.embed)}
         for name, times in self.recalls.items():
-            timings[f"{name}@{size}/total"] = p50_p95(times.recall)
-            timings |= {f"{name}@{size}/{stage}": p50_p95(values) for stage, values in times.stages.items()}
+            timings[f"{name}@{size}/total"] = percentiles(times.recall)
+            timings |= {f"{name}@{size}/{stage}": percentiles(values) for stage, values in times.stages.items()}
         return timings
 
 

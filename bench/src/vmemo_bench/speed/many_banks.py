@@ -20,7 +20,7 @@ from vmemo_bench.report import Setting
 from vmemo_bench.speed import texts
 from vmemo_bench.speed.growth import RecallTimes
 from vmemo_bench.speed.speed_run import SpeedResult, SpeedRun, server_time
-from vmemo_bench.statistics import Metrics, p50_p95, percentile, timed
+from vmemo_bench.statistics import Metrics, percentile, percentiles, timed
 
 WARM_UP = 10
 """Recalls that are not counted."""
@@ -51,9 +51,9 @@ class BankTimes:
                 f"idle_bank_kb@{count}": self.grown_mb * 1024 / max(1, len(self.opened)),
             },
             timings={
-                f"banks@{count}/embed": p50_p95(self.embed),
-                f"banks@{count}/open": p50_p95(self.opening),
-                f"banks@{count}/recall": p50_p95(self.recalls.recall),
+                f"banks@{count}/embed": percentiles(self.embed),
+                f"banks@{count}/open": percentiles(self.opening),
+                f"banks@{count}/recall": percentiles(self.recalls.recall),
             },
         )
 

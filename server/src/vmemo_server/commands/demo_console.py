@@ -86,7 +86,7 @@ def _believe(belief: SampleBelief, stated: Sequence[Fact]) -> tuple[NewFact, lis
 def _changes(belief: SampleBelief, opinion: FactId, basis: Sequence[Fact]) -> list[ConfidenceChange]:
     before, made = 0.5, list[ConfidenceChange]()
     for change in belief.changes:
-        evidence = [fact for fact in basis if change.message in fact.messages]
+        evidence = [fact for fact in basis if change.message in fact.messages] or basis[-1:]
         made.append(
             ConfidenceChange(
                 opinion=opinion,

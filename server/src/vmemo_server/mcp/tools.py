@@ -53,6 +53,8 @@ class QueryArguments(BankArguments):
     after: Timestamp | None = Field(default=None, description="Only events from this ISO date on")
     before: Timestamp | None = Field(default=None, description="Only events before this date")
     at_time: Timestamp | None = Field(default=None, description="Ask what was true on this date")
+    precise: bool = Field(default=False, description="Fewest facts that suffice")
+    min_answerable: Share = Field(default=0.0, description="Least probability of an answer")
 
     def request_values(self) -> dict[str, object]:
         """Return the fields of the request model."""
@@ -85,8 +87,8 @@ class ContextArguments(BankArguments):
 
 @tool("Context", "read")
 async def context(context: ToolContext, arguments: ContextArguments) -> str:
-    """Get the user's profile, standing instructions, and pinned, recent and relevant facts in one text. Use it once,
-    when a conversation begins."""
+    """Get the user's profile, standing instructions, constraints, and pinned, recent and relevant facts in one text.
+    Use it once, when a conversation begins."""
     context.principal.check_max_tokens(arguments.max_tokens)
     values = arguments.model_dump(exclude={"bank"})
     found = await context.memory.run(r.ContextRequest.of(values))

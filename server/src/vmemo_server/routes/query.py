@@ -51,9 +51,9 @@ async def retrieve(session: SearchBank, body: RetrieveRequest, format: Format) -
     openapi_extra=openapi.CONTEXT,
 )
 async def context(session: ReadBank, body: ContextRequest, format: Format) -> Response:
-    """Return one block of memories for a system prompt: profile, instructions, pinned, recent and relevant facts.
+    """Return one block of memories for a system prompt: who the user is, instructions, constraints, relevant facts.
 
-    `text` has at most `max_tokens` in all, and no fact twice.
+    `text` has at most `max_tokens` in all, and no fact twice. With a `session`, its start is the same at every turn.
     """
     session.principal.check_max_tokens(body.max_tokens)
     found = await session.memory.run(body)

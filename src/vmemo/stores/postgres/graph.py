@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from vmemo.models import FactId
 from vmemo.models.search import EdgeQuery, RevisionEdge
 from vmemo.stores.postgres.connection import fetch, fetch_built
+from vmemo.stores.search import COMPARED
 from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.filters import Parameters, ScopeFilter
 from vmemo.stores.sql.schema import REVISIONS
-from vmemo.stores.values import instant, storable
+from vmemo.stores.values import instant
 
 
 def cosine(values: Parameters, vector: Sequence[float]) -> str:
@@ -25,17 +25,11 @@ def cosine(values: Parameters, vector: Sequence[float]) -> str:
     return f"-(fact_vectors.embedding <#> (SELECT {values.add(vector, 'real[]')}::halfvec))"
 
 
-_MENTIONED_BY = """
-SELECT entity, array_agg(fact) FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
-GROUP BY entity HAVING count(*) >= $3::bigint
-"""
 _ENTITIES_OF_NODES = """
-SELECT node.id, node.entity, entities.name, weight FROM (
-    SELECT facts.id, mentions.entity FROM facts
-    JOIN mentions ON mentions.bank = $1 AND mentions.fact = facts.seq
-    WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
-    UNION ALL SELECT id, seq FROM entities WHERE bank = $1 AND id = ANY($3::text[])
-) AS node JOIN entities ON entities.bank = $1 AND entities.seq = node.entity CROSS JOIN LATERAL (
+SELECT node.source, node.entity, weight FROM (
+    SELECT fact AS source, entity FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
+    UNION ALL SELECT -given, given FROM unnest($3::bigint[]) AS given
+) AS node CROSS JOIN LATERAL (
     SELECT 1 / sqrt(greatest(count(*), 1)::float8) AS weight FROM (
         SELECT FROM mentions WHERE mentions.bank = $1 AND mentions.entity = node.entity LIMIT $4::bigint
     ) AS mentioned
@@ -54,8 +48,8 @@ class PostgresGraph:
         def statement(values: Parameters) -> str:
             bank = values.add(self.filter.bank, "bigint")
             return f"""
-SELECT given.id, facts.id, facts.tokens, found.kind::integer, found.onward, found.weight
-FROM facts AS given CROSS JOIN LATERAL (
+SELECT given.seq, facts.seq, facts.tokens, facts.mentioned_at, found.kind::integer, found.onward, found.weight
+FROM unnest({values.add(list(set(query.facts)), "bigint[]")}) AS given(seq) CROSS JOIN LATERAL (
     (SELECT target AS other, kind, weight, true AS onward FROM links
         WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {limit})
     UNION ALL
@@ -64,8 +58,7 @@ FROM facts AS given CROSS JOIN LATERAL (
 ) AS found
 JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
 JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.other
-WHERE given.bank = {bank} AND given.id = ANY({values.add(_storable(query.facts), "text[]")})
-    AND found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
+WHERE found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
     AND {self._reachable(values, query, query.vector.tolist())}
 """
 
@@ -73,7 +66,7 @@ WHERE given.bank = {bank} AND given.id = ANY({values.add(_storable(query.facts),
         return [(*first, LINK_KINDS[int(kind)], onward, weight) for *first, kind, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
-        nodes = _storable(query.facts), _storable(query.entities)
+        nodes = list(set(query.facts)), list(query.entities)
         return fetch(self.connection, _ENTITIES_OF_NODES, self.filter.bank, *nodes, query.common, query.least)
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
@@ -81,10 +74,11 @@ WHERE given.bank = {bank} AND given.id = ANY({values.add(_storable(query.facts),
             bank, given = values.add(self.filter.bank, "bigint"), values.add(entities, "bigint[]")
             vector = query.vector.tolist()
             return f"""
-SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(entity) CROSS JOIN LATERAL (
-    SELECT facts.id, facts.tokens FROM (
+SELECT given.entity, chosen.seq, chosen.tokens, chosen.mentioned_at
+FROM unnest({given}) AS given(entity) CROSS JOIN LATERAL (
+    SELECT facts.seq, facts.tokens, facts.mentioned_at FROM (
         SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = given.entity
-        ORDER BY fact DESC LIMIT {query.compared}
+        ORDER BY fact DESC LIMIT {COMPARED}
     ) AS newest
     JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
     JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
@@ -95,9 +89,6 @@ SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(enti
 
         return fetch_built(self.connection, statement)
 
-    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
-        return fetch(self.connection, _MENTIONED_BY, self.filter.bank, list(facts), fan)
-
     def _reachable(self, values: Parameters, query: EdgeQuery, vector: Sequence[float]) -> str:
         """Return the condition of facts that edges may lead to: in the scope and similar enough."""
         condition = self.filter.facts(values)
@@ -106,28 +97,16 @@ SELECT given.entity, chosen.id, chosen.tokens FROM unnest({given}) AS given(enti
         return f"{condition} AND {cosine(values, vector)} >= {values.add(query.floor, 'float8')}"
 
 
-def _storable(ids: Sequence[str]) -> list[str]:
-    return [id for id in ids if storable(id)]
-
-
-def revisions(connection: Connection, filter: ScopeFilter, ids: Sequence[FactId]) -> list[RevisionEdge]:
+def revisions(connection: Connection, filter: ScopeFilter, facts: Sequence[int]) -> list[RevisionEdge]:
     """Return the links by which facts replace or outdate others, with an end given and both ends in the scope."""
-    rows = fetch_built(connection, lambda values: _revision_statement(values, filter, _storable(ids)))
+    rows = fetch_built(connection, lambda values: _revision_statement(values, filter, facts))
     return [
-        RevisionEdge(
-            newer=FactId(newer_id),
-            older=FactId(older_id),
-            kind=REVISION_KINDS[kind],
-            probability=weight,
-            newer_tokens=newer_tokens,
-            older_tokens=older_tokens,
-            mentioned_at=instant(mentioned_at),
-        )
-        for newer_id, newer_tokens, mentioned_at, older_id, older_tokens, kind, weight in rows
+        RevisionEdge(newer, older, REVISION_KINDS[kind], weight, newer_tokens, older_tokens, instant(mentioned_at))
+        for newer, newer_tokens, mentioned_at, older, older_tokens, kind, weight in rows
     ]
 
 
-def _revision_statement(values: Parameters, filter: ScopeFilter, ids: Sequence[str]) -> str:
+def _revision_statement(values: Parameters, filter: ScopeFilter, facts: Sequence[int]) -> str:
     bank = values.add(filter.bank, "bigint")
     links = " UNION ".join(
         f"SELECT source, target, kind, weight FROM given JOIN links ON links.bank = {bank} AND links.{end} = given.seq "
@@ -136,13 +115,13 @@ def _revision_statement(values: Parameters, filter: ScopeFilter, ids: Sequence[s
     )
     return f"""
 WITH given AS MATERIALIZED (
-    SELECT seq FROM facts WHERE bank = {bank} AND id = ANY({values.add(ids, "text[]")})
+    SELECT seq FROM unnest({values.add(facts, "bigint[]")}) AS given(seq)
 ), found AS MATERIALIZED ({links}), visible AS MATERIALIZED (
-    SELECT facts.seq, facts.id, facts.tokens, facts.mentioned_at
+    SELECT facts.seq, facts.tokens, facts.mentioned_at
     FROM (SELECT source AS seq FROM found UNION SELECT target FROM found) AS ends
     JOIN facts ON facts.bank = {bank} AND facts.seq = ends.seq WHERE {filter.facts(values)}
 )
-SELECT newer.id, newer.tokens, newer.mentioned_at, older.id, older.tokens, found.kind::integer, found.weight
+SELECT newer.seq, newer.tokens, newer.mentioned_at, older.seq, older.tokens, found.kind::integer, found.weight
 FROM found JOIN visible AS newer ON newer.seq = found.source JOIN visible AS older ON older.seq = found.target
 ORDER BY found.source, found.target
 """

@@ -5,22 +5,20 @@ A statement takes all rows of a batch as arrays, one for each column, so that ev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
 
-from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention, MessageId
-from vmemo.models.search import Encoding, FactOutline, TokenVectors
+from vmemo.models import FactId, MessageId
+from vmemo.models.search import Encoding, TokenVectors
 from vmemo.stores.postgres.connection import fetch
 from vmemo.stores.postgres.schema import search
 from vmemo.stores.search import Collection, Indexed, fact_words, word_keys
 from vmemo.stores.sql.bank_rows import BankState
-from vmemo.stores.sql.fact_rows import fact_fields, mentions_of, outline_of
-from vmemo.stores.sql.schema import BASIS, EPISODE, facts
-from vmemo.stores.values import decode_tokens, encode_tokens, storable
+from vmemo.stores.sql.schema import facts
+from vmemo.stores.values import decode_tokens, encode_tokens
 from vmemo.text.tokens import terms
 
 Kind = Literal["fact", "message"]
@@ -166,74 +164,10 @@ WHERE bank = $1
     connection.exec_driver_sql(statement, (bank, list(seqs)))
 
 
-_COLUMNS = ", ".join(f"facts.{column.name}" for column in facts.columns)
-_WIDTH = len(facts.columns)
-# Each row is looked up by its key in a query of its own: joins would be planned for an average bank.
-_LOAD = f"""
-SELECT {_COLUMNS}, (
-    SELECT json_agg((
-        SELECT json_build_array(id, name, type, name_in_text) FROM entities WHERE bank = $1 AND seq = mentions.entity
-    ) ORDER BY mentions.entity)::text
-    FROM mentions WHERE mentions.bank = $1 AND mentions.fact = facts.seq
-), (
-    SELECT json_agg(CASE kind
-        WHEN {EPISODE} THEN (SELECT json_build_array(kind, id, title) FROM episodes WHERE bank = $1 AND seq = source)
-        WHEN {BASIS} THEN (SELECT json_build_array(kind, id, '') FROM facts AS own WHERE bank = $1 AND seq = source)
-        ELSE (SELECT json_build_array(kind, id, '') FROM messages WHERE bank = $1 AND seq = source)
-    END ORDER BY kind, source)::text
-    FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq
-)
-FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
-"""
+_TOKENS = "SELECT seq, width, vectors FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[])"
 
 
-def facts_with_titles(
-    connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]
-) -> tuple[list[Fact], dict[EpisodeId, str]]:
-    """Return facts in the order of the ids, and the titles of their episodes."""
-    if not ids:
-        return [], {}
-    rows = fetch(connection, _LOAD, number, [id for id in ids if storable(id)])
-    mentioned = mentions_of((row[0], *mention) for row in rows for mention in json.loads(row[_WIDTH] or "[]"))
-    titles: dict[EpisodeId, str] = {}
-    found = {row[2]: _fact(row, bank, mentioned.get(row[0], ()), titles) for row in rows}
-    return [found[id] for id in ids if id in found], titles
-
-
-def _fact(row: Sequence[Any], bank: BankId, mentioned: Sequence[Mention], titles: dict[EpisodeId, str]) -> Fact:
-    """Return a fact from its row; the titles of its episodes are added to those known."""
-    origins: tuple[list[str], ...] = ([], [], [], [])
-    for kind, id, title in json.loads(row[_WIDTH + 1] or "[]"):
-        origins[int(kind)].append(id)
-        if kind == EPISODE:
-            titles[EpisodeId(id)] = title
-    return Fact.trusted(fact_fields(row[:_WIDTH], bank, mentioned, origins))
-
-
-_OUTLINES = f"""
-SELECT id, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
-    (SELECT 1 FROM sources WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
-    (SELECT id FROM episodes WHERE bank = $1 AND seq = (SELECT min(source) FROM sources
-        WHERE sources.bank = $1 AND sources.fact = facts.seq AND sources.kind = {EPISODE}))
-FROM facts WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
-"""
-
-
-def outlines(connection: Connection, number: int, ids: Sequence[FactId]) -> list[FactOutline]:
-    """Return the outlines of facts in the order of the ids."""
-    rows = fetch(connection, _OUTLINES, number, [id for id in ids if storable(id)])
-    found = {row[0]: outline_of(row[0], row[1:]) for row in rows}
-    return [found[id] for id in ids if id in found]
-
-
-_TOKENS = """
-SELECT facts.id, width, vectors FROM facts JOIN fact_tokens USING (bank, seq)
-WHERE bank = $1 AND facts.id = ANY($2::text[])
-"""
-
-
-def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> Sequence[TokenVectors | None]:
-    """Return token vectors in the order of the ids; None for a fact that has none."""
-    rows = fetch(connection, _TOKENS, bank, [id for id in ids if storable(id)])
-    stored = {FactId(id): (width, packed) for id, width, packed in rows}
-    return decode_tokens([stored.get(id) for id in ids])
+def token_vectors(connection: Connection, bank: int, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+    """Return token vectors in the order of the facts; None for a fact that has none."""
+    stored = {seq: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, bank, list(facts))}
+    return decode_tokens([stored.get(fact) for fact in facts])

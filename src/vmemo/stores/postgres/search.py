@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, FactId, Interval, Mention, MessageId
+from vmemo.models import BankId, FactId, Interval, Mention
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    FactOutline,
     Ranking,
     RevisionEdge,
     Scope,
@@ -27,7 +26,6 @@ from vmemo.models.search import (
     Vector,
     Vectors,
 )
-from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import graph, rows
 from vmemo.stores.postgres.connection import execute, fetch, fetch_built
@@ -68,6 +66,7 @@ class PostgresBankSearch(BankSearch):
         self._large = self._sizes.facts.texts >= index_from
         self._filter: ScopeFilter | None = None
         self._edges = EdgeSearch()
+        self._baselines: list[tuple[Vector, float]] = []
         self._generic_plans = False
 
     @property
@@ -100,21 +99,28 @@ class PostgresBankSearch(BankSearch):
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         numbers = vector.tolist()
         found = self._nearest_rows(self._filter_of(scope), numbers, limit=limit, floor=floor)
-        self._edges.remember_nearest(scope, vector, {row[3]: (FactId(row[0]), row[2]) for row in found})
-        return Ranking.of(_hits(found, limit, floor), self._baseline(numbers))
+        return _ranking(found, limit, floor, self._baseline(vector))
 
     def neighbours(self, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each vector the nearest current facts."""
         filter = self._filter_of(Scope(bank=self._name))
-        return [
-            _hits(self._nearest_rows(filter, vector.tolist(), limit=limit, floor=floor), limit, floor)
+        found = [
+            _ranking(self._nearest_rows(filter, vector.tolist(), limit=limit, floor=floor), limit, floor)
             for vector in vectors
+        ]
+        ids = self.ids(list({number for each in found for number in each.numbers.tolist()}))
+        return [
+            [
+                Scored(FactId(ids[n]), score)
+                for n, score in zip(each.numbers.tolist(), each.scores.tolist(), strict=True)
+            ]
+            for each in found
         ]
 
     def _nearest_rows(
         self, filter: ScopeFilter, vector: Sequence[float], *, limit: int, floor: float
     ) -> list[Sequence[Any]]:
-        """Return id, cosine, tokens and number of at least the best `limit` facts of a scope, best first.
+        """Return number, tokens, time and cosine of at least the best `limit` facts of a scope, best first.
 
         Where nearly every fact passes, twice as many as wanted are ranked before the scope is applied, which saves
         reading the row of every fact. If too few of these pass, the facts of the scope are ranked alone.
@@ -126,7 +132,7 @@ class PostgresBankSearch(BankSearch):
             ranked = fetch_built(connection, lambda values: self._shortlist(values, filter, vector, length, indexed))
             passing = [row for row in ranked if row[4]]
             complete = len(ranked) < length and not indexed
-            if complete or len(passing) >= limit or (len(ranked) == length and ranked[-1][1] < floor):
+            if complete or len(passing) >= limit or (len(ranked) == length and ranked[-1][3] < floor):
                 return passing
         return fetch_built(connection, lambda values: _exact(values, filter, vector, limit))
 
@@ -158,19 +164,24 @@ SELECT seq, -distance AS score FROM (
             )
         # Each row is looked up by its key; all rows of the bank would be read to join so few.
         return f"""
-SELECT row.id, nearest.score, row.tokens, nearest.seq, row.passes FROM ({nearest}) AS nearest CROSS JOIN LATERAL (
-    SELECT facts.id, facts.tokens, {filter.facts(values)} AS passes
+SELECT nearest.seq, row.tokens, row.mentioned_at, nearest.score, row.passes
+FROM ({nearest}) AS nearest CROSS JOIN LATERAL (
+    SELECT facts.tokens, facts.mentioned_at, {filter.facts(values)} AS passes
     FROM facts WHERE facts.bank = {bank} AND facts.seq = nearest.seq OFFSET 0
 ) AS row
 ORDER BY nearest.score DESC, nearest.seq
 """
 
-    def _baseline(self, vector: Sequence[float]) -> float:
+    def _baseline(self, vector: Vector) -> float:
         """Return the cosine of unrelated facts: two deviations under the mean of an even sample."""
+        for known, baseline in self._baselines:
+            if known is vector:
+                return baseline
+        numbers = vector.tolist()
 
         def statement(values: Parameters) -> str:
             bank = values.add(self._bank, "bigint")
-            sample = f"SELECT {cosine(values, vector)} AS cosine FROM fact_vectors WHERE bank = {bank}"
+            sample = f"SELECT {cosine(values, numbers)} AS cosine FROM fact_vectors WHERE bank = {bank}"
             if self._sizes.facts.texts >= 2 * SAMPLE:
                 # A few facts at each of some places at even distances; each place is one look at the key.
                 sample = f"""
@@ -182,7 +193,8 @@ SELECT cosine FROM (
             return f"SELECT avg(cosine) - 2 * stddev_pop(cosine) FROM ({sample}) AS sample"
 
         [(found,)] = fetch_built(self._by_search, statement)
-        return float(found or 0.0)
+        self._baselines.append((vector, float(found or 0.0)))
+        return self._baselines[-1][1]
 
     def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
         index = _WordIndex(self._by_search, "fact", self._sizes.facts, self._filter_of(scope))
@@ -192,39 +204,43 @@ SELECT cosine FROM (
         if not accepts_messages(scope):
             return Ranking()
         index = _WordIndex(self._by_search, "message", self._sizes.messages, self._filter_of(scope))
-        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit)
+        return rank_by_words(index, word_keys(self._bank, query_terms(text)), limit=limit, sign=-1)
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         filter, vector = self._filter_of(scope), query.vector.tolist()
         found = fetch_built(self._by_search, lambda values: _during(values, filter, query, vector, limit))
-        return Ranking.of([Scored(FactId(id), score, tokens) for id, score, tokens in found], self._baseline(vector))
+        return Ranking.of([(*row,) for row in found], self._baseline(query.vector))
 
-    def named_entities(self, text: str) -> list[Mention]:
+    def named_entities(self, text: str) -> dict[int, Mention]:
         return fact_rows.named_entities(self._by_key, self._bank, text)
 
-    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+    def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         filter = ScopeFilter.of(self._connection, self._bank, scope)
         found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
-        return [FactId(id) for (id,) in found]
+        return [seq for (seq,) in found]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
         return self._edges.find(graph.PostgresGraph(self._by_key, filter), query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
         return rows.token_vectors(self._by_key, self._bank, facts)
 
-    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         return graph.revisions(self._by_key, self._filter_of(scope), facts)
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
-        found, titles = rows.facts_with_titles(self._by_key, self._bank, self._name, facts)
-        said = reads.messages_of(self._connection, self._bank, MessageSelect(ids=messages)) if messages else []
-        return Loaded(facts=found, messages=said, titles=titles)
+    def load(self, numbers: Sequence[int]) -> Loaded:
+        return reads.load(self._connection, self._bank, self._name, numbers)
 
-    def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
-        return rows.outlines(self._by_key, self._bank, facts)
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        return reads.ids_of(self._connection, self._bank, numbers)
+
+    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
+        return reads.numbers_by_id(self._connection, self._bank, facts)
+
+    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
+        return reads.entity_names_of(self._connection, self._bank, entities)
 
 
 PLACES = 64
@@ -240,15 +256,16 @@ WHERE indexrelid = to_regclass($1) AND indisvalid AND reltuples <= $3
 """
 
 
-def _hits(ranked: Sequence[Sequence[Any]], limit: int, floor: float) -> list[Scored]:
-    return [Scored(FactId(id), score, tokens) for id, score, tokens, *_ in ranked[:limit] if score >= floor]
+def _ranking(found: Sequence[Sequence[Any]], limit: int, floor: float, baseline: float = 0.0) -> Ranking:
+    rows = [(number, tokens, time, score) for number, tokens, time, score, *_ in found[:limit] if score >= floor]
+    return Ranking.of(rows, baseline)
 
 
 def _exact(values: Parameters, filter: ScopeFilter, vector: Sequence[float], limit: int) -> str:
     """Return the statement that ranks all facts of a scope."""
     bank = values.add(filter.bank, "bigint")
     return f"""
-SELECT facts.id, {cosine(values, vector)} AS score, facts.tokens, facts.seq
+SELECT facts.seq, facts.tokens, facts.mentioned_at, {cosine(values, vector)} AS score
 FROM fact_vectors JOIN facts ON facts.bank = {bank} AND facts.seq = fact_vectors.seq
 WHERE fact_vectors.bank = {bank} AND {filter.facts(values)}
 ORDER BY score DESC, facts.seq LIMIT {limit}
@@ -261,8 +278,8 @@ def _during(values: Parameters, filter: ScopeFilter, query: TemporalSearch, vect
     share = f"1 - {values.add(query.edge_penalty, 'float8')} * {_off_centre(values, query.during)}"
     # The offset keeps the floor from being asked of every fact of the bank.
     return f"""
-SELECT id, cosine * share AS score, tokens FROM (
-    SELECT facts.id, facts.seq, facts.tokens, {cosine(values, vector)} AS cosine, {share} AS share
+SELECT seq, tokens, mentioned_at, cosine * share AS score FROM (
+    SELECT facts.seq, facts.tokens, facts.mentioned_at, {cosine(values, vector)} AS cosine, {share} AS share
     FROM facts JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = facts.seq
     WHERE facts.bank = {bank} AND {conditions} OFFSET 0
 ) AS close
@@ -328,15 +345,16 @@ SELECT key, (
         seqs = np.array([seq for seq, _ in found], np.int64)
         return IndexedTexts(seqs, np.array(lengths, np.int64), elements["value"].astype(np.int32))
 
-    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[FactId, int]]:
-        is_fact = self.kind == "fact"
-        tokens, condition = ("tokens", self.filter.facts) if is_fact else (_MESSAGE_TOKENS, self.filter.messages)
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[int, int]]:
+        columns, condition = "tokens, mentioned_at", self.filter.facts
+        if self.kind == "message":
+            columns, condition = f"{_MESSAGE_TOKENS}, timestamp", self.filter.messages
 
         def statement(values: Parameters) -> str:
             bank, given = values.add(self.filter.bank, "bigint"), values.add(seqs, "bigint[]")
             return (
-                f"SELECT seq, id, {tokens} FROM {self.kind}s "
+                f"SELECT seq, {columns} FROM {self.kind}s "
                 f"WHERE bank = {bank} AND seq = ANY({given}) AND {condition(values)}"
             )
 
-        return {seq: (FactId(id), count) for seq, id, count in fetch_built(self.connection, statement)}
+        return {seq: (tokens, time) for seq, tokens, time in fetch_built(self.connection, statement)}

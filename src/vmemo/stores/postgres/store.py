@@ -94,7 +94,6 @@ class PostgresStore(SqlStore[PostgresPool]):
         self._ready = True
 
     async def close(self) -> None:
-        """Close all connections."""
         self._ready = False
         if self.replica is not None:
             await self.replica._connections.close()
@@ -196,10 +195,6 @@ class PostgresStore(SqlStore[PostgresPool]):
             # Two processes that begin at once wait for each other until the server ends one; the next run builds again.
             with suppress(StoreBusy):
                 await self._database.run_outside_transactions(statement)
-
-    async def schema_version(self) -> str:
-        """Return the version of the schema."""
-        return await self._database.read(migrate.current) or "none"
 
     async def damage(self) -> list[str]:
         """Return the errors that amcheck finds in the indexes; empty if there are none or it is not installed."""

@@ -16,9 +16,7 @@ from sqlalchemy import (
     Connection,
     Integer,
     Table,
-    and_,
     bindparam,
-    case,
     delete,
     func,
     insert,
@@ -45,7 +43,6 @@ from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spendin
 from vmemo.ports import HIDDEN, BankNotFound, HiddenBank
 from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import queue, statements
-from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.schema import (
     banks,
     entities,
@@ -59,22 +56,20 @@ from vmemo.stores.sql.schema import (
     profiles,
     spending,
 )
-from vmemo.stores.sql.statements import AnyRow, Prepared, among
+from vmemo.stores.sql.statements import AnyRow, among
 from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
 
 DELETION = "deletion"
 """Name of the note that rows were deleted since the last vacuum of a SQLite file."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
-NEW_VECTORS = 1 << 16
-"""Added to `purges` when the vectors of all facts are replaced, so that no number of removals is taken for it."""
 
 
 @dataclass(frozen=True)
 class BankState:
     """A bank's number and identity, and its change counters.
 
-    `purges` grows by one with every removal, and by `NEW_VECTORS` when all vectors are replaced.
+    `purges` grows with every removal, and when all vectors are replaced.
     """
 
     seq: int
@@ -96,10 +91,10 @@ _FIND_STATE = select(
     banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
 ).where(banks.c.id == bindparam("bank"))
 
-_STATE, _LOCKED = Prepared(_FIND_STATE), Prepared(_FIND_STATE.with_for_update())
-_BANK = Prepared(select(banks).where(banks.c.id == bindparam("name")))
+_STATE, _LOCKED = _FIND_STATE, _FIND_STATE.with_for_update()
+_BANK = select(banks).where(banks.c.id == bindparam("name"))
 
-_BUMP = Prepared(
+_BUMP = (
     update(banks)
     .where(banks.c.seq == bindparam("number"))
     .values(revision=banks.c.revision + 1, purges=banks.c.purges + bindparam("purged", type_=Integer))
@@ -122,10 +117,10 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
     """Return the bank's state as `bank_state` does, or None if there is no such bank."""
     writing = connection.get_execution_options().get(WRITES, False)
-    row = (_LOCKED if writing else _STATE).first(connection, {"bank": bank})
+    row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).first()
     if row is None and writing:
         # The bank may have been replaced while we waited for its row lock; look it up again.
-        row = _LOCKED.first(connection, {"bank": bank})
+        row = connection.execute(_LOCKED, {"bank": bank}).first()
     return None if row is None else BankState(*row)
 
 
@@ -136,7 +131,7 @@ def all_banks(connection: Connection) -> list[Bank]:
 
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
-    row = _BANK.first(connection, {"name": bank})
+    row = connection.execute(_BANK, {"name": bank}).first()
     return None if row is None else bank_of(row)
 
 
@@ -150,7 +145,7 @@ def note_deletion(connection: Connection) -> None:
 
 def bump(connection: Connection, bank: int, *, purges: int = 0) -> int:
     """Count a change of the bank's facts and return the new revision."""
-    [(revision,)] = _BUMP.cells(connection, {"number": bank, "purged": purges})
+    [(revision,)] = connection.execute(_BUMP, {"number": bank, "purged": purges}).all()
     return revision
 
 
@@ -315,11 +310,7 @@ def keep_profiles(connection: Connection, bank: int, former: Sequence[FormerProf
 def former_profiles(connection: Connection, bank: int) -> list[FormerProfile]:
     rows = connection.execute(select(profiles).where(profiles.c.bank == bank).order_by(profiles.c.seq))
     return [
-        FormerProfile(
-            profile=Profile.model_validate_json(row.profile),
-            until=instant(row.until),
-            reason=row.reason,
-        )
+        FormerProfile(profile=Profile.model_validate_json(row.profile), until=instant(row.until), reason=row.reason)
         for row in rows
     ]
 
@@ -346,22 +337,13 @@ _KINDS: tuple[JobKind, ...] = get_args(JobKind)
 DAY = 86_400_000_000
 """Microseconds of a day."""
 
-_TOUCH = """
-UPDATE facts SET access_count = access_count + times
-FROM unnest($2::text[], $3::integer[]) AS given(fact, times) WHERE bank = $1 AND id = given.fact
-"""
-
 
 def count_accesses(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
     """Add to access counts. The bank's revision stays: no search depends on them."""
-    if not counts:
-        return
-    if connection.dialect.name == "postgresql":
-        # One statement for all rows takes a third of the time that one for each takes.
-        connection.exec_driver_sql(_TOUCH, (bank, list(counts), list(counts.values())))
-    else:
-        one = "UPDATE facts SET access_count = access_count + ? WHERE bank = ? AND id = ?"
-        connection.exec_driver_sql(one, [(times, bank, fact) for fact, times in counts.items()])
+    own = update(facts).where(facts.c.bank == bank, facts.c.id == bindparam("fact"))
+    counted = own.values(access_count=facts.c.access_count + bindparam("times"))
+    if counts:
+        connection.execute(counted, [{"fact": fact, "times": times} for fact, times in counts.items()])
 
 
 def status(connection: Connection, bank: BankId) -> Status:
@@ -419,42 +401,27 @@ def _problems(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...
 
 
 def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
-    running = held(micros(utc_now()))
-    statement = (
-        select(
-            jobs.c.kind,
-            func.count(case((and_(~running, jobs.c.error.is_(None)), 1))),
-            func.count(case((running, 1))),
-            func.count(case((and_(~running, jobs.c.error.is_not(None)), 1))),
-            func.min(case((~running, jobs.c.due))),
-        )
-        .where(jobs.c.bank == bank, jobs.c.kind != EXCLUSIVE)
-        .group_by(jobs.c.kind)
-    )
-    errors = _errors(connection, bank)
-    found = [
-        Backlog(
-            kind=kind,
-            waiting=waiting,
-            running=runs,
-            failed=failed,
-            error=errors.get(kind),
-            next_at=None if due is None else instant(due),
-        )
-        for kind, waiting, runs, failed, due in connection.execute(statement)
-    ]
-    return tuple(sorted(found, key=lambda backlog: _KINDS.index(backlog.kind)))
+    queued: dict[str, list[AnyRow]] = defaultdict(list)
+    columns = jobs.c.kind, jobs.c.due, jobs.c.until, jobs.c.error
+    for row in connection.execute(select(*columns).where(jobs.c.bank == bank).order_by(jobs.c.failed_at, jobs.c.seq)):
+        queued[row.kind].append(row)
+    return tuple(_backlog_of(kind, queued[kind]) for kind in _KINDS if kind in queued)
 
 
-def _errors(connection: Connection, bank: int) -> dict[str, str]:
-    """Return by kind the error of the job that failed last."""
-    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.failed_at.desc(), jobs.c.seq.desc()))
-    failed = (
-        select(jobs.c.kind, jobs.c.error, latest.label("place"))
-        .where(jobs.c.bank == bank, jobs.c.error.is_not(None))
-        .subquery()
+def _backlog_of(kind: JobKind, queued: Sequence[AnyRow]) -> Backlog:
+    """Return the counts of jobs of one kind, which are in the order of their failures."""
+    now = micros(utc_now())
+    free = [row for row in queued if (row.until or 0) <= now]
+    failed = sum(row.error is not None for row in free)
+    errors = [row.error for row in queued if row.error is not None]
+    return Backlog(
+        kind=kind,
+        waiting=len(free) - failed,
+        running=len(queued) - len(free),
+        failed=failed,
+        error=errors[-1] if errors else None,
+        next_at=instant(min(row.due for row in free)) if free else None,
     )
-    return dict(connection.execute(select(failed.c.kind, failed.c.error).where(failed.c.place == 1)).all())
 
 
 def _spending(connection: Connection, bank: int) -> tuple[Spending, ...]:

@@ -6,11 +6,13 @@ merge keeps its number: it returns under that number, and so in its place among 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import get_args
 
+from pydantic import JsonValue
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, select, update
 
 from vmemo.errors import InvalidInput
@@ -29,7 +31,6 @@ from vmemo.models import (
     RevisionKind,
 )
 from vmemo.models.changes import AddedSource, Changes, EntityMention, MergeRecord, NewFact
-from vmemo.models.search import FactOutline
 from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import statements
 from vmemo.stores.sql.schema import (
@@ -49,8 +50,8 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import (
+    AnySelect,
     Cells,
-    Prepared,
     Seqs,
     Values,
     among,
@@ -67,7 +68,7 @@ from vmemo.stores.sql.statements import (
     seqs_of,
     update_row,
 )
-from vmemo.stores.values import dump, instant, micros, micros_or_none, missing_reference, names_of
+from vmemo.stores.values import dump, micros, micros_or_none, missing_reference, names_of
 from vmemo.text.names.compare import folded_names, name_runs
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
@@ -76,53 +77,131 @@ REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind
 """Kinds of links from a newer fact to an older one, by number."""
 
 
-def fact_fields(
-    row: Cells, bank: BankId, entities: Sequence[Mention], sources: Sequence[Sequence[str]]
-) -> dict[str, object]:
-    """Return the fields of a fact without its embedding, from its row, its mentions and its sources by kind."""
-    values = fields_of(Fact, facts, row)
-    values["bank"] = bank
-    values["entities"] = tuple(entities)
-    values["messages"] = tuple(sources[0])
-    values["context_from"] = sources[1][0] if sources[1] else None
-    values["episodes"] = tuple(sources[2])
-    values["basis"] = tuple(sources[3])
-    values["embedding"] = None
-    return values
+_RECORDED = tuple(name for name in Fact.model_fields if name not in facts.c and name not in ("bank", "embedding"))
+"""The fields of a fact that only its record has."""
+_LISTS = ("messages", "episodes", "basis")
 
 
-def outline_of(id: FactId, row: Cells) -> FactOutline:
-    """The outline of a fact from its other values in their order, the id of its first episode last."""
-    network, tokens, engine, importance, mentioned_at, supersedes, has_basis, episode = row
-    episodes = () if episode is None else (episode,)
-    time, rests = instant(mentioned_at), has_basis == 1
-    return FactOutline(id, network, tokens, engine, importance, time, supersedes, rests, episodes)
+def _record(fact: Fact, order: Callable[[str], int]) -> str:
+    """Return the record of a fact; its sources and entities are in the order of their numbers."""
+    values: dict[str, JsonValue] = {name: getattr(fact, name) for name in _RECORDED}
+    values |= {name: sorted(getattr(fact, name), key=order) for name in _LISTS}
+    mentioned = sorted(fact.entities, key=lambda mention: order(mention.id))
+    return dump({**values, "entities": [[mention.id, mention.name_in_text] for mention in mentioned]})
 
 
-def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
-    return insert_rows(connection, facts, [row_values(facts, bank, item.fact, revision=revision) for item in new])
+def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequence[Cells]) -> list[Fact]:
+    """Return the facts of rows, without embeddings. Facts share mentions: most mention the same few entities."""
+    at = facts.columns.keys().index("record")
+    records = [json.loads(row[at]) for row in rows]
+    wanted = {(id, said) for record in records for id, said in record["entities"]}
+    known = {row[0]: row for row in connection.execute(_NAMES, {"bank": bank, "ids": listed({id for id, _ in wanted})})}
+    mentions = {
+        (id, said): Mention.trusted({"id": id, "name": known[id][1], "type": known[id][2], "name_in_text": said})
+        for id, said in wanted
+    }
+    found: list[Fact] = []
+    for row, record in zip(rows, records, strict=True):
+        lists = {each: tuple(record[each]) for each in _LISTS}
+        entities = tuple([mentions[id, said] for id, said in record["entities"]])
+        more = {**lists, "entities": entities, "bank": name, "embedding": None}
+        found.append(Fact.trusted(fields_of(Fact, facts, row) | record | more))
+    return found
 
 
-def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
-    """Insert the sources of each fact. Facts may rest on older facts of the bank."""
+_NAMES = select(entities.c.id, entities.c.name, entities.c.type).where(
+    entities.c.bank == bindparam("bank", type_=BigInteger), among(entities.c.id, later("ids"))
+)
+
+
+def save_facts(connection: Connection, bank: int, new: Sequence[Fact], revision: int) -> Seqs:
+    """Insert facts with their sources and mentions. Their messages, episodes and entities are stored already."""
     said = seqs_of(connection, messages, bank, (id for fact in new for id in (*fact.messages, *_context(fact))))
     inside = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
     behind = seqs_of(connection, facts, bank, (id for fact in new for id in fact.basis))
-    rows: list[tuple[int, ...]] = []
+    mentioned = seqs_of(connection, entities, bank, (mention.id for fact in new for mention in fact.entities))
+    # Facts of one batch may rest on each other.
+    coming = {fact.id: 2**62 + place for place, fact in enumerate(new)}
+    order = {**coming, **said, **inside, **behind, **mentioned}
+    rows = [
+        row_values(facts, bank, fact, revision=revision, record=_record(fact, lambda id: order.get(id, 0)))
+        for fact in new
+    ]
+    seqs = insert_rows(connection, facts, rows)
+    behind |= seqs
+    origins: list[tuple[int, ...]] = []
     for fact in new:
-        origins = (
+        kinds = (
             (MESSAGE, "message", said, fact.messages),
             (CONTEXT, "message", said, _context(fact)),
             (EPISODE, "episode", inside, fact.episodes),
             (BASIS, "fact", behind, fact.basis),
         )
         number = seqs[fact.id]
-        rows += [(bank, number, kind, number_of(known, what, id)) for kind, what, known, ids in origins for id in ids]
-    insert_cells(connection, sources, ("bank", "fact", "kind", "source"), rows)
+        origins += [(bank, number, kind, number_of(known, what, id)) for kind, what, known, ids in kinds for id in ids]
+    insert_cells(connection, sources, ("bank", "fact", "kind", "source"), origins)
+    pairs = {
+        (seqs[fact.id], number_of(mentioned, "entity", mention.id)): mention.name_in_text or None
+        for fact in new
+        for mention in fact.entities
+    }
+    cells = [(bank, fact, entity, pairs[fact, entity]) for fact, entity in sorted(pairs)]
+    insert_cells(connection, mentions, ("bank", "fact", "entity", "name_in_text"), cells)
+    return seqs
 
 
 def _context(fact: Fact) -> tuple[MessageId, ...]:
     return () if fact.context_from is None else (fact.context_from,)
+
+
+_MENTIONED = (
+    select(mentions.c.fact, entities.c.id, mentions.c.name_in_text)
+    .join(entities, statements.refers_to(mentions, "entity", entities))
+    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
+    .order_by(mentions.c.fact, mentions.c.entity)
+)
+
+
+def _sources_in(table: Table, kinds: Sequence[int]) -> AnySelect:
+    return (
+        select(sources.c.fact, sources.c.kind, table.c.id)
+        .join(table, statements.refers_to(sources, "source", table))
+        .where(
+            sources.c.bank == bindparam("bank", type_=BigInteger),
+            sources.c.kind.in_(kinds),
+            among(sources.c.fact, later("facts")),
+        )
+        .order_by(sources.c.fact, sources.c.source)
+    )
+
+
+_SOURCES = _sources_in(messages, (MESSAGE, CONTEXT)), _sources_in(episodes, (EPISODE,)), _sources_in(facts, (BASIS,))
+
+
+def rewrite_records(connection: Connection, bank: int, seqs: Iterable[int], *, bare: Set[int] = frozenset()) -> None:
+    """Write the present sources and mentions of facts into their records; those of `bare` lose their context."""
+    numbers = {"bank": bank, "facts": listed(seqs)}
+    sourced: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for statement in _SOURCES:
+        for fact, kind, id in connection.execute(statement, numbers):
+            sourced[fact][kind].append(id)
+    mentioned: dict[int, list[JsonValue]] = defaultdict(list)
+    for fact, id, said in connection.execute(_MENTIONED, numbers):
+        mentioned[fact].append([id, said or ""])
+    stored = select(facts.c.seq, facts.c.record).where(statements.by_numbers(facts, bank, seqs))
+    for seq, record in connection.execute(stored).all():
+        kinds = sourced[seq]
+        now: dict[str, JsonValue] = {
+            **json.loads(record),
+            "messages": [*kinds[MESSAGE]],
+            "episodes": [*kinds[EPISODE]],
+            "basis": [*kinds[BASIS]],
+            "context_from": next(iter(kinds[CONTEXT]), None),
+            "entities": mentioned[seq],
+        }
+        text = dump({**now, "context": ""} if seq in bare else now)
+        if text != record:
+            update_row(connection, facts, {"record": text}, bank=bank, seq=seq)
 
 
 def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
@@ -138,10 +217,10 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
     insert_cells(connection, links, ("bank", "source", "target", "kind", "weight"), values)
 
 
-def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> None:
-    """Add messages and episodes that state a fact; known ones stay as they are."""
+def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> set[int]:
+    """Add messages and episodes that state a fact, known ones stay as they are; return the numbers of the facts."""
     if not sourced:
-        return
+        return set()
     stated = _numbers(connection, bank, (item.fact for item in sourced))
     said = seqs_of(connection, messages, bank, (id for item in sourced for id in item.messages))
     held = seqs_of(connection, episodes, bank, (id for item in sourced for id in item.episodes))
@@ -160,10 +239,11 @@ def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource
     new -= {(fact, kind, origin) for fact, kind, origin in connection.execute(there)}
     rows = [{"bank": bank, "fact": fact, "kind": kind, "source": origin} for fact, kind, origin in sorted(new)]
     insert_all(connection, sources, rows)
+    return set(stated.values())
 
 
 def update_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
-    """Close and reopen facts, let them replace others, pin them, and set their expiry."""
+    """Close and reopen facts, let them replace others, and set their claims, pins and expiries."""
     new: dict[FactId, Values] = defaultdict(dict)
     for closing in changes.closures:
         # An end that is not given stays as it is.
@@ -176,6 +256,8 @@ def update_facts(connection: Connection, bank: int, changes: Changes, revision: 
         new[id] |= {"invalid_at": None, "expired_at": None}
     for id, replaced in changes.rewired.items():
         new[id]["supersedes"] = replaced
+    for id, claims in changes.claims.items():
+        new[id]["claims"] = dump(claims)
     for id, pinned in changes.pinned.items():
         new[id]["pinned"] = int(pinned)
     for id, expiry in changes.expiries.items():
@@ -249,11 +331,17 @@ def _demand_opinions(connection: Connection, bank: int, of: Sequence[tuple[FactI
             raise InvalidInput(f"The fact {id!r} is no opinion, so it has no confidence to move. Nothing was written.")
 
 
-def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> None:
-    """Delete facts with their mentions, links and confidence changes, and as evidence of other changes."""
+def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> set[int]:
+    """Delete facts with their mentions, links and confidence changes, and as evidence of other changes.
+
+    Return the numbers of facts that rested on them.
+    """
     numbers = list(seqs_of(connection, facts, bank, ids).values())
     if not numbers:
-        return
+        return set()
+    resting = sources.c.bank == bank, sources.c.kind == BASIS, among(sources.c.source, numbers)
+    found = set(connection.execute(select(sources.c.fact).where(*resting)).scalars())
+    connection.execute(delete(sources).where(*resting))
     index.drop_facts(connection, bank, numbers)
     for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target, confidence_changes.c.fact):
         table = column.table
@@ -261,6 +349,7 @@ def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index
         connection.execute(delete(table).where(table.c.bank == bank, among(column, numbers)))
     _drop_evidence(connection, bank, set(ids))
     connection.execute(delete(facts).where(statements.by_numbers(facts, bank, numbers)))
+    return found
 
 
 def _drop_evidence(connection: Connection, bank: int, ids: set[FactId]) -> None:
@@ -283,24 +372,10 @@ def drop_context(
     own = sources.c.bank == bank, sources.c.kind == CONTEXT, among(sources.c.fact, known.values())
     connection.execute(delete(sources).where(*own))
     own_rows = statements.by_numbers(facts, bank, known.values())
-    connection.execute(update(facts).where(own_rows).values(context="", revision=revision))
+    connection.execute(update(facts).where(own_rows).values(revision=revision))
+    rewrite_records(connection, bank, known.values(), bare=set(known.values()))
     bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
     index.add_facts(connection, bank, [(known[item.fact.id], item) for item in bare if item.fact.id in known])
-
-
-def mentions_of(rows: Iterable[Cells]) -> dict[int, list[Mention]]:
-    """Mentions by the number of their fact, from rows of it, the entity's id, name and type, and `name_in_text`.
-
-    Facts share them: most facts of a recall mention the same few entities.
-    """
-    found: dict[int, list[Mention]] = defaultdict(list)
-    known: dict[str | tuple[str, str], Mention] = {}
-    for fact, id, name, type, said in rows:
-        key = id if said is None else (id, said)
-        if key not in known:
-            known[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
-        found[fact].append(known[key])
-    return found
 
 
 def save_entities(connection: Connection, bank: int, new: Sequence[Entity], reserved: Mapping[str, int | None]) -> Seqs:
@@ -317,19 +392,8 @@ def save_entities(connection: Connection, bank: int, new: Sequence[Entity], rese
     return seqs
 
 
-def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs, known: Seqs) -> None:
-    missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
-    numbers = {**known, **seqs_of(connection, entities, bank, missing)}
-    pairs = {
-        (seqs[fact.id], number_of(numbers, "entity", mention.id)): mention.name_in_text or None
-        for fact in new
-        for mention in fact.entities
-    }
-    rows = [(bank, fact, entity, pairs[fact, entity]) for fact, entity in sorted(pairs)]
-    insert_cells(connection, mentions, ("bank", "fact", "entity", "name_in_text"), rows)
-
-
-def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> None:
+def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> set[int]:
+    """Delete mentions, and return the numbers of their facts."""
     by_entity: dict[EntityId, list[FactId]] = defaultdict(list)
     for mention in removed:
         by_entity[mention.entity].append(mention.fact)
@@ -339,9 +403,11 @@ def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityM
         rows = [mentioning[id] for id in ids if id in mentioning]
         own = mentions.c.bank == bank, mentions.c.entity == number_of(numbers, "entity", entity)
         connection.execute(delete(mentions).where(*own, among(mentions.c.fact, rows)))
+    return set(mentioning.values())
 
 
-def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMention]) -> None:
+def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMention]) -> set[int]:
+    """Insert mentions of stored facts, and return the numbers of these facts."""
     numbers = seqs_of(connection, entities, bank, (mention.entity for mention in added))
     mentioning = seqs_of(connection, facts, bank, (mention.fact for mention in added))
     rows = [
@@ -354,28 +420,30 @@ def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMentio
         for mention in added
     ]
     insert_all(connection, mentions, rows)
+    return set(mentioning.values())
 
 
-def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityId]) -> None:
-    """Delete entities with their mentions and names."""
+def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityId]) -> set[int]:
+    """Delete entities with their mentions and names; return the numbers of the facts that mentioned them."""
     numbers = list(seqs_of(connection, entities, bank, deleted).values())
     if not numbers:
-        return
+        return set()
+    mentioning = select(mentions.c.fact).where(mentions.c.bank == bank, among(mentions.c.entity, numbers))
+    found = set(connection.execute(mentioning).scalars())
     for column in (mentions.c.entity, entity_names.c.entity, entities.c.seq):
         connection.execute(delete(column.table).where(column.table.c.bank == bank, among(column, numbers)))
+    return found
 
 
-_STORED = Prepared(
-    select(entity_names.c.entity, entity_names.c.name).where(
-        entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
-    )
+_STORED = select(entity_names.c.entity, entity_names.c.name).where(
+    entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
 )
 
 
 def save_names(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
     """Store the folded names of new entities, and of those whose names changed."""
     stored: dict[int, set[str]] = defaultdict(set)
-    for seq, name in _STORED.rows(connection, {"bank": bank, "entities": listed(names)}):
+    for seq, name in connection.execute(_STORED, {"bank": bank, "entities": listed(names)}).all():
         stored[seq].add(name)
     changed = [seq for seq in names if names[seq] != stored[seq]]
     former = [seq for seq in changed if stored[seq]]
@@ -386,32 +454,31 @@ def save_names(connection: Connection, bank: int, names: Mapping[int, set[str]])
     insert_all(connection, entity_names, rows)
 
 
-_NAMED = Prepared(
-    select(entity_names.c.name, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
+_NAMED = (
+    select(entity_names.c.name, entities.c.seq, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
     .join(entities, statements.refers_to(entity_names, "entity", entities))
     .where(entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.name, later("names")))
     .order_by(entity_names.c.name, entity_names.c.entity)
 )
 
 
-def named_entities(connection: Connection, bank: int, text: str) -> list[Mention]:
-    """Return the entities named in a text; a name inside a longer one does not count."""
-    return mentions_in(text, lambda names: _NAMED.rows(connection, {"bank": bank, "names": listed(names)}))
+def named_entities(connection: Connection, bank: int, text: str) -> dict[int, Mention]:
+    """Return the entities named in a text, by number; a name inside a longer one does not count."""
+    return mentions_in(text, lambda names: connection.execute(_NAMED, {"bank": bank, "names": listed(names)}).all())
 
 
-def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> list[Mention]:
-    """Return the entities named in a text; `find` returns rows of folded name, id, name and type by folded names."""
+def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> dict[int, Mention]:
+    """Return the entities named in a text; `find` returns rows of folded name, number, id, name and type by names."""
     possible = list(name_runs(text))
     rows = find({run.name for run in possible})
     known = {name for name, *_ in rows}
     found = [run for run in possible if run.name in known]
     whole = {run.name for run in found if not any(run.within(other) for other in found)}
-    mentions = {
-        id: Mention.trusted({"id": EntityId(id), "name": known_as, "type": type, "name_in_text": ""})
-        for name, id, known_as, type in rows
+    return {
+        seq: Mention.trusted({"id": EntityId(id), "name": known_as, "type": type, "name_in_text": ""})
+        for name, seq, id, known_as, type in rows
         if name in whole
     }
-    return list(mentions.values())
 
 
 def merge_records(connection: Connection, bank: int) -> list[MergeRecord]:

@@ -140,9 +140,9 @@ def occurred_in(values: Parameters, interval: Interval) -> list[str]:
 
 
 def instruction_statement(filter: ScopeFilter, values: Parameters, *, limit: int) -> str:
-    """Return the statement for the ids of the standing instructions of a scope, newest first."""
+    """Return the statement for the numbers of the standing instructions of a scope, newest first."""
     return (
-        f"SELECT id FROM facts WHERE bank = {values.add(filter.bank, 'bigint')} AND instruction = 1 "
+        f"SELECT seq FROM facts WHERE bank = {values.add(filter.bank, 'bigint')} AND instruction = 1 "
         f"AND {filter.facts(values)} ORDER BY mentioned_at DESC, seq DESC LIMIT {limit}"
     )
 

@@ -23,7 +23,6 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import (
-    Prepared,
     Seqs,
     Values,
     among,
@@ -45,12 +44,10 @@ from vmemo.stores.values import (
 )
 
 _OF_BANK = messages.c.bank == bindparam("number")
-_KNOWN_IDS = Prepared(select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids"))))
+_KNOWN_IDS = select(messages.c.id).where(_OF_BANK, among(messages.c.id, later("ids")))
 
-_KNOWN_KEYS = Prepared(
-    select(messages.c.document, messages.c.key).where(
-        _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
-    )
+_KNOWN_KEYS = select(messages.c.document, messages.c.key).where(
+    _OF_BANK, among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
 )
 
 
@@ -73,12 +70,12 @@ def _message_values(bank: int, message: Message) -> Values:
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
     """Return the ids, and pairs of document and key, of these messages that are stored already."""
     ids = listed([message.id for message in new])
-    known: set[object] = {row.id for row in _KNOWN_IDS.rows(connection, {"number": bank, "ids": ids})}
+    known: set[object] = {row.id for row in connection.execute(_KNOWN_IDS, {"number": bank, "ids": ids}).all()}
     keys = [message.key for message in new if message.key]
     if keys:
         documents = {message.document for message in new if message.document}
         wanted = {"number": bank, "documents": listed(documents), "keys": listed(keys)}
-        known.update((row.document, row.key) for row in _KNOWN_KEYS.rows(connection, wanted))
+        known.update((row.document, row.key) for row in connection.execute(_KNOWN_KEYS, wanted).all())
     return known
 
 
@@ -107,8 +104,8 @@ _WAITING = update(messages).where(
     messages.c.bank == bindparam("of_bank", type_=BigInteger), among(messages.c.id, later("ids"))
 )
 
-_GROUPED = Prepared(_WAITING.where(messages.c.state == "pending"))
-_PROCESSED = Prepared(_WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped")))
+_GROUPED = _WAITING.where(messages.c.state == "pending")
+_PROCESSED = _WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped"))
 
 
 def claim(connection: Connection, bank: int, changes: Changes) -> bool:
@@ -119,7 +116,7 @@ def claim(connection: Connection, bank: int, changes: Changes) -> bool:
     # A message that is only grouped keeps the note of why it could not be processed.
     new_state = {"state": changes.becomes} if grouped else {"state": changes.becomes, "error": None, "failed_at": None}
     waiting = {"of_bank": bank, "ids": listed(changes.pending)}
-    claimed = (_GROUPED if grouped else _PROCESSED).execute(connection, {**waiting, **new_state})
+    claimed = connection.execute(_GROUPED if grouped else _PROCESSED, {**waiting, **new_state}).rowcount
     if claimed != len(changes.pending):
         return False
     if changes.unrepeated:
@@ -157,11 +154,9 @@ def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: S
     connection.execute(update(messages).where(*found).values(state="curated", error=None, failed_at=None))
 
 
-_WITHOUT_MESSAGES = Prepared(
-    delete(episode_messages).where(
-        episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
-        among(episode_messages.c.episode, later("episodes")),
-    )
+_WITHOUT_MESSAGES = delete(episode_messages).where(
+    episode_messages.c.bank == bindparam("of_bank", type_=BigInteger),
+    among(episode_messages.c.episode, later("episodes")),
 )
 
 
@@ -171,24 +166,26 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
     seqs = save_rows(connection, episodes, [row_values(episodes, bank, episode) for episode in new], known)
     members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
     if known:
-        _WITHOUT_MESSAGES.execute(connection, {"of_bank": bank, "episodes": listed(known.values())})
+        connection.execute(_WITHOUT_MESSAGES, {"of_bank": bank, "episodes": listed(known.values())})
     rows = [(bank, seqs[episode.id], number_of(members, "message", id)) for episode in new for id in episode.messages]
     insert_cells(connection, episode_messages, ("bank", "episode", "message"), rows)
     return seqs
 
 
-def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
-    """Delete episodes; an episode that followed one follows its predecessor."""
+def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> set[int]:
+    """Delete episodes; an episode that followed one follows its predecessor. Return the numbers of their facts."""
     gone = sorted(broken)
     if not gone:
-        return
+        return set()
     for seq in gone:
         deleted = select(episodes.c.id, episodes.c.previous).where(statements.by_number(episodes, bank, seq))
         row = connection.execute(deleted).one()
         following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
         connection.execute(following.values(previous=row.previous))
     stating = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
+    found = set(connection.execute(select(sources.c.fact).where(*stating)).scalars())
     connection.execute(delete(sources).where(*stating))
     inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
     connection.execute(delete(episode_messages).where(*inside))
     connection.execute(delete(episodes).where(statements.by_numbers(episodes, bank, gone)))
+    return found

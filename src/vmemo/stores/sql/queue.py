@@ -7,8 +7,7 @@ This order prevents deadlocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 
@@ -32,24 +31,22 @@ from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.stores.sql import message_rows
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
-from vmemo.stores.sql.statements import AnyRow, Prepared, among, insert_missing, later, listed, record_of, row_values
+from vmemo.stores.sql.statements import (
+    AnyRow,
+    AnySelect,
+    Cell,
+    among,
+    insert_missing,
+    later,
+    listed,
+    record_of,
+    row_values,
+)
 from vmemo.stores.values import dump, micros, storable_error
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
 _FREED = {"owner": None, "until": None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeaseRequest:
-    """The jobs that a worker leases; as in the port."""
-
-    bank: int | None = None
-    kinds: Sequence[JobKind] = ()
-    limit: int = 1
-    due: bool = True
-    beside: Sequence[int] = ()
-    except_banks: Sequence[BankId] = ()
 
 
 def held(now: int | BindParameter[int]) -> ColumnElement[bool]:
@@ -80,17 +77,15 @@ def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease
 
 def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) -> bool:
     """Return True if the bank is held by a process that has none of these leases."""
-    found = {row.seq for row in _HOLDING.rows(connection, {"of_bank": bank, "now": micros(utc_now())})}
+    found = {row.seq for row in connection.execute(_HOLDING, {"of_bank": bank, "now": micros(utc_now())}).all()}
     return bool(found - {lease.job for lease in leases})
 
 
 _OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
-_HOLDING = Prepared(select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW)))
-_SETTLED = Prepared(delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW)))
+_HOLDING = select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW))
+_SETTLED = delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW))
 
-_PENDING = Prepared(
-    select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
-)
+_PENDING = select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
 
 _LISTED = (
     select(jobs, banks.c.id.label("name"))
@@ -100,10 +95,10 @@ _LISTED = (
 )
 
 _OF_KINDS = among(jobs.c.kind, later("kinds"))
-_ALL_OF_BANK, _OF_BANK_AND_KINDS = Prepared(_LISTED.where(_OF_BANK)), Prepared(_LISTED.where(_OF_BANK, _OF_KINDS))
+_ALL_OF_BANK, _OF_BANK_AND_KINDS = _LISTED.where(_OF_BANK), _LISTED.where(_OF_BANK, _OF_KINDS)
 _AT = bindparam("at", type_=BigInteger)
 
-_ASK = Prepared(
+_ASK = (
     update(jobs)
     .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
     .values(
@@ -113,7 +108,7 @@ _ASK = Prepared(
     )
 )
 
-_NEW = Prepared(insert(jobs))
+_NEW = insert(jobs)
 
 
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
@@ -122,9 +117,9 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
     for job in new:
         due = now if job.due is None else micros(job.due)
         known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
-        if _ASK.execute(connection, known) == 0:
+        if connection.execute(_ASK, known).rowcount == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
-            _NEW.execute(connection, {**values, "requests": 1, "due": due, "created_at": now})
+            connection.execute(_NEW, {**values, "requests": 1, "due": due, "created_at": now})
             fresh |= due <= now
     # A job that waits already was notified, or its worker finds that it was requested again. PostgreSQL commits
     # transactions that notify one at a time, so notifications are kept to those needed.
@@ -146,33 +141,23 @@ def give_back(connection: Connection, taken: Sequence[Job]) -> None:
         connection.execute(update(jobs).where(*mine).values(_FREED))
 
 
-def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseRequest) -> list[Job]:
-    """Take the oldest free jobs, skipping rows that another transaction has locked."""
+def lease(connection: Connection, owner: str, seconds: float, wanted: Mapping[str, Cell], *, due: bool) -> list[Job]:
+    """Take the oldest free jobs, skipping rows that another transaction has locked; `wanted` are those of `_free`."""
     now = utc_now()
     until = now + timedelta(seconds=seconds)
-    rows = free(connection, wanted, micros(now))
+    rows = connection.execute(_free(frozenset(wanted), due=due), {**wanted, "now": micros(now)}).all()
     if rows:
         taken = {"numbers": listed([row.seq for row in rows]), "owner": owner, "until": micros(until)}
-        _TAKE.execute(connection, taken)
+        connection.execute(_TAKE, taken)
     return [_job_of(row).model_copy(update={"owner": owner, "until": until}) for row in rows]
 
 
-_TAKE = Prepared(update(jobs).where(among(jobs.c.seq, later("numbers"))))
-
-
-def free(connection: Connection, wanted: LeaseRequest, now: int) -> list[AnyRow]:
-    """Return the rows of the jobs that may be taken now, oldest first, and lock them where a database locks rows."""
-    given: dict[str, str | int | None] = {"now": now, "most": wanted.limit}
-    given |= {} if wanted.bank is None else {"of_bank": wanted.bank}
-    given |= {"kinds": listed(wanted.kinds)} if wanted.kinds else {}
-    given |= {"beside": listed(wanted.beside)} if wanted.beside else {}
-    given |= {"except_banks": listed(wanted.except_banks)} if wanted.except_banks else {}
-    return _free(frozenset(given), due=wanted.due).rows(connection, given)
+_TAKE = update(jobs).where(among(jobs.c.seq, later("numbers")))
 
 
 @cache
-def _free(given: frozenset[str], *, due: bool) -> Prepared:
-    """Return the statement of free jobs for the parameters that are given."""
+def _free(given: frozenset[str], *, due: bool) -> AnySelect:
+    """Return the statement of the free jobs for the parameters that are given; `most` is the limit."""
     statement = _LISTED.where(~held(_NOW))
     statement = statement.where(_OF_BANK if "of_bank" in given else banks.c.replaces.is_(None))
     if due:
@@ -184,7 +169,7 @@ def _free(given: frozenset[str], *, due: bool) -> Prepared:
     if "except_banks" in given:
         statement = statement.where(~among(banks.c.id, later("except_banks")))
     most = bindparam("most", type_=BigInteger)
-    return Prepared(statement.limit(most).with_for_update(of=jobs, skip_locked=True))
+    return statement.limit(most).with_for_update(of=jobs, skip_locked=True)
 
 
 def _job_of(row: AnyRow) -> Job:
@@ -193,7 +178,7 @@ def _job_of(row: AnyRow) -> Job:
 
 def jobs_of(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
     given = {"of_bank": bank, "kinds": listed(kinds)} if kinds else {"of_bank": bank}
-    return [_job_of(row) for row in (_OF_BANK_AND_KINDS if kinds else _ALL_OF_BANK).rows(connection, given)]
+    return [_job_of(row) for row in connection.execute(_OF_BANK_AND_KINDS if kinds else _ALL_OF_BANK, given).all()]
 
 
 def holds(connection: Connection, bank: int, lease: Lease) -> bool:
@@ -226,11 +211,11 @@ def complete(connection: Connection, bank: int, lease: Lease) -> bool:
 def settle(connection: Connection, bank: int) -> None:
     """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
     if not _any_pending(connection, bank):
-        _SETTLED.execute(connection, {"of_bank": bank, "now": micros(utc_now())})
+        connection.execute(_SETTLED, {"of_bank": bank, "now": micros(utc_now())})
 
 
 def _any_pending(connection: Connection, bank: int) -> bool:
-    return _PENDING.first(connection, {"of_bank": bank}) is not None
+    return connection.execute(_PENDING, {"of_bank": bank}).first() is not None
 
 
 def fail(connection: Connection, bank: int, failure: JobFailure) -> None:

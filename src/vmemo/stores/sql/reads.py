@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import (
     BigInteger,
-    BindParameter,
     ColumnElement,
     Connection,
-    ScalarSelect,
     Select,
     Table,
-    Text,
     and_,
     bindparam,
-    case,
-    exists,
     func,
-    literal,
     literal_column,
     or_,
     select,
@@ -32,6 +26,7 @@ from vmemo.models import (
     Entity,
     EntityId,
     Episode,
+    EpisodeId,
     Fact,
     FactId,
     Link,
@@ -42,8 +37,9 @@ from vmemo.models import (
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import statements
-from vmemo.stores.sql.fact_rows import LINK_KINDS, fact_fields, mentions_of
+from vmemo.ports import Loaded
+from vmemo.stores.sql import schema, statements
+from vmemo.stores.sql.fact_rows import LINK_KINDS, facts_of_rows
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -59,19 +55,16 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, Cells, Prepared, among, later, listed, record_of, within
+from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, record_of, within
 from vmemo.stores.values import instant, micros
 from vmemo.text.names.compare import fold_name
 
-AnySelect = Select[*tuple[Any, ...]]
-BankNumber = int | BindParameter[int]
-
 
 @cache
-def by_ids(table: Table) -> Prepared:
+def by_ids(table: Table) -> AnySelect:
     """Return the statement for the rows of a bank with the ids that are bound when it runs."""
     own = table.c.bank == bindparam("bank", type_=BigInteger)
-    return Prepared(select(table).where(own, among(table.c.id, later("ids"))))
+    return select(table).where(own, among(table.c.id, later("ids")))
 
 
 FoundBy = Literal["number", "page", "other columns"]
@@ -79,7 +72,7 @@ FoundBy = Literal["number", "page", "other columns"]
 
 
 def _stored_after(
-    table: Table, bank: BankNumber, after: str | None, *, found_by: FoundBy = "other columns", last_first: bool = False
+    table: Table, bank: int, after: str | None, *, found_by: FoundBy = "other columns", last_first: bool = False
 ) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
     of_bank = [(statements.bank_column(table) if found_by == "number" else table.c.bank) == bank]
@@ -109,7 +102,7 @@ def _containing(column: ColumnElement[str], parts: Sequence[str]) -> Iterator[Co
         yield or_(*(column.icontains(case, autoescape=True) for case in cases))
 
 
-def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
+def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
     # An id, a document, a state or times are found by indexes of their own.
     plain = wanted == MessageSelect(
         containing=wanted.containing, after=wanted.after, limit=wanted.limit, last_first=wanted.last_first
@@ -127,43 +120,19 @@ def message_statement(bank: BankNumber, wanted: MessageSelect) -> AnySelect:
         statement = statement.where(messages.c.expires_at <= micros(wanted.expiring_until))
         return statement.order_by(messages.c.expires_at, messages.c.seq)
     if wanted.preceding is not None:
-        message = wanted.preceding
-        given = literal(str(message.id)), literal(micros(message.timestamp)), literal(message.document)
-        return _preceding(statement, bank, *given)
+        return _preceding(statement, bank, wanted.preceding)
     if wanted.last_first:
         return statement.order_by(messages.c.seq.desc())
     return statement.order_by(*((messages.c.timestamp,) if wanted.by_time else ()), messages.c.seq)
 
 
-def _preceding(
-    statement: AnySelect,
-    bank: BankNumber,
-    id: ColumnElement[str],
-    time: ColumnElement[int],
-    document: ColumnElement[str] | ColumnElement[str | None],
-) -> AnySelect:
+def _preceding(statement: AnySelect, bank: int, message: Message) -> AnySelect:
     """Return the statement of the messages that precede one in its document, the latest first."""
-    at, number = messages.c.timestamp, messages.c.seq
-    own = select(number).where(messages.c.bank == bank, messages.c.id == id).scalar_subquery()
+    at, number, time = messages.c.timestamp, messages.c.seq, micros(message.timestamp)
+    own = select(number).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
     earlier = or_(at < time, and_(at == time, number < own))
-    same = messages.c.document.is_not_distinct_from(document)
+    same = messages.c.document.is_not_distinct_from(message.document)
     return statement.where(same, earlier).order_by(at.desc(), number.desc())
-
-
-_BANK, _MOST = bindparam("bank", type_=BigInteger), bindparam("most", type_=BigInteger)
-
-# The reads of every derivation. Building a statement takes several times as long as running it.
-OLDEST_PENDING = Prepared(message_statement(_BANK, MessageSelect(state="pending", by_time=True)).limit(_MOST))
-
-PRECEDING_MESSAGE = Prepared(
-    _preceding(
-        select(messages).where(messages.c.bank == _BANK),
-        _BANK,
-        bindparam("id", type_=Text),
-        bindparam("time", type_=BigInteger),
-        bindparam("document", type_=Text),
-    ).limit(1)
-)
 
 
 def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
@@ -182,8 +151,6 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(facts.c.instruction == literal_column("1"))
     if wanted.pinned:
         statement = statement.where(facts.c.pinned == literal_column("1"))
-    if wanted.formed:
-        statement = statement.where(formed(bank))
     statement = statement.where(*_at_times(wanted))
     if wanted.newest_first:
         statement = statement.where(*_earlier(facts, "mentioned_at", bank, wanted.after))
@@ -207,7 +174,7 @@ def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
         yield facts.c.mentioned_at < micros(wanted.mentioned_before)
 
 
-def _earlier(table: Table, time: str, bank: BankNumber, after: str | None) -> Iterator[ColumnElement[bool]]:
+def _earlier(table: Table, time: str, bank: int, after: str | None) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions of rows that follow one in the order of a column with times, newest first."""
     if after is not None:
         other = table.alias()
@@ -238,13 +205,13 @@ def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
     return found
 
 
-def numbers_of(table: Table, bank: BankNumber, ids: Sequence[str]) -> Select[int]:
+def numbers_of(table: Table, bank: int, ids: Sequence[str]) -> Select[int]:
     """Return the numbers of rows by id. Nested, not joined: SQLite would begin a join with all rows of the bank."""
     own = table.alias()
     return select(own.c.seq).where(own.c.bank == bank, among(own.c.id, ids))
 
 
-def mentioned_around(statement: AnySelect, time: int | BindParameter[int]) -> tuple[AnySelect, AnySelect]:
+def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySelect]:
     """Return the statements for facts mentioned up to a time and after it, nearest first: both can use the index."""
     at, seq = facts.c.mentioned_at, facts.c.seq
     earlier = statement.where(at <= time).order_by(at.desc(), seq.desc())
@@ -256,36 +223,19 @@ def current(bank: int) -> tuple[ColumnElement[bool], ...]:
     return facts.c.bank == bank, *still_believed()
 
 
-def still_believed(now: BindParameter[int] | None = None) -> tuple[ColumnElement[bool], ...]:
+def still_believed() -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of facts that are believed and true now."""
-    time = micros(utc_now()) if now is None else now
+    time = micros(utc_now())
     still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > time)
     return facts.c.expired_at.is_(None), still_true, unexpired(facts, time)
 
 
-def unexpired(table: Table, now: int | BindParameter[int]) -> ColumnElement[bool]:
+def unexpired(table: Table, now: int) -> ColumnElement[bool]:
     """Return the condition of facts or messages that have not expired."""
     return table.c.expires_at.is_(None) | (table.c.expires_at > now)
 
 
-_CURRENT = select(facts).where(facts.c.bank == _BANK, *still_believed(bindparam("now", type_=BigInteger))).limit(_MOST)
-CURRENT_AROUND = tuple(map(Prepared, mentioned_around(_CURRENT, bindparam("time", type_=BigInteger))))
-"""The statements for current facts that were mentioned around a time."""
-
-
-def formed(bank: int) -> ColumnElement[bool]:
-    """Return the condition of opinions that the bank formed itself.
-
-    A fact that was extracted from messages belongs to an episode, and rests on no other facts. A formed opinion has no
-    episode, unless a message states it later: the messages behind it are evidence that was recalled verbatim.
-    """
-    known = sources.alias("known")
-    own = known.c.bank == bank, known.c.fact == facts.c.seq
-    in_episode, rests = (exists().where(*own, known.c.kind == kind) for kind in (EPISODE, BASIS))
-    return and_(facts.c.bank == bank, facts.c.network == "opinion", or_(~in_episode, rests))
-
-
-def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
+def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     after = None if wanted.last_first else wanted.after
     plain = wanted == EpisodeSelect(after=wanted.after, limit=wanted.limit)
     found_by = "number" if wanted.messages is not None else "page" if plain else "other columns"
@@ -299,9 +249,6 @@ def episode_statement(bank: BankNumber, wanted: EpisodeSelect) -> AnySelect:
         statement = statement.where(*_earlier(episodes, "ended_at", bank, wanted.after))
         return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
     return statement.order_by(episodes.c.seq)
-
-
-LAST_EPISODE = Prepared(episode_statement(_BANK, EpisodeSelect(last_first=True, limit=1)))
 
 
 def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
@@ -337,54 +284,78 @@ Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float
 
 def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Return rows in the order of the ids; missing ones are left out."""
-    rows = by_ids(table).rows(connection, {"bank": bank, "ids": listed(ids)})
+    rows = connection.execute(by_ids(table), {"bank": bank, "ids": listed(ids)}).all()
     found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
 
 def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> list[Message]:
     if wanted.ids is not None:
-        return [record_of(Message, messages, row) for row in _rows_by_id(connection, messages, bank, wanted.ids)]
-    return [record_of(Message, messages, row) for row in _message_rows(connection, bank, wanted)]
-
-
-def _message_rows(connection: Connection, bank: int, wanted: MessageSelect) -> Iterable[AnyRow]:
-    before, most = wanted.preceding, wanted.limit
-    if most is not None and wanted == MessageSelect.oldest_pending(most):
-        return OLDEST_PENDING.rows(connection, {"bank": bank, "most": most})
-    if before is not None and wanted == MessageSelect(preceding=before, limit=1):
-        given = {"id": before.id, "time": micros(before.timestamp), "document": before.document}
-        return PRECEDING_MESSAGE.rows(connection, {"bank": bank, **given})
-    return connection.execute(message_statement(bank, wanted))
+        rows = _rows_by_id(connection, messages, bank, wanted.ids)
+    else:
+        rows = connection.execute(message_statement(bank, wanted)).all()
+    return [record_of(Message, messages, row) for row in rows]
 
 
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
-    """Return the facts of a selection with their mentions and sources."""
+    """Return the facts of a selection."""
     rows = _fact_rows(connection, bank, wanted)
-    found = _fact_fields(connection, bank, name, rows)
-    if wanted.with_embeddings:
-        vectors = embeddings(connection, bank, [row[SEQ] for row in rows])
-        for row, fields in zip(rows, found, strict=True):
-            fields["embedding"] = vectors.get(row[SEQ])
-    return [Fact.trusted(fields) for fields in found]
+    found = facts_of_rows(connection, bank, name, rows)
+    if not wanted.with_embeddings:
+        return found
+    vectors = embeddings(connection, bank, [row[SEQ] for row in rows])
+    return [fact.model_copy(update={"embedding": vectors.get(row[SEQ])}) for row, fact in zip(rows, found, strict=True)]
 
 
-def fact_fields_by_id(
-    connection: Connection, bank: int, name: BankId, ids: Sequence[FactId]
-) -> dict[FactId, dict[str, object]]:
-    """Return the fields of facts by id; missing ones are left out."""
-    rows = _rows_by_id(connection, facts, bank, ids)
-    return dict(zip((row[ID] for row in rows), _fact_fields(connection, bank, name, rows), strict=True))
+def load(connection: Connection, bank: int, name: BankId, numbers: Sequence[int]) -> Loaded:
+    """Return facts, and messages by negative numbers, with the titles of the facts' episodes."""
+    rows = _rows_by_number(connection, schema.facts, bank, [number for number in numbers if number > 0])
+    found = facts_of_rows(connection, bank, name, rows) if rows else []
+    inside = {episode for fact in found for episode in fact.episodes}
+    titles = connection.execute(_TITLES, {"bank": bank, "ids": listed(inside)}).all() if inside else ()
+    said = _rows_by_number(connection, messages, bank, [-number for number in numbers if number < 0])
+    return Loaded(
+        facts={row[SEQ]: fact for row, fact in zip(rows, found, strict=True)},
+        messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
+        titles={EpisodeId(id): title for id, title in titles},
+    )
 
 
-def _fact_fields(connection: Connection, bank: int, name: BankId, rows: Sequence[Cells]) -> list[dict[str, object]]:
-    """Return the fields of facts, without their embeddings, from their rows."""
-    wanted = {"bank": bank, "facts": listed([row[SEQ] for row in rows])}
-    mentioned = mentions_of(_MENTIONS.cells(connection, wanted))
-    origins: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
-    for fact, kind, id in _SOURCES.cells(connection, wanted):
-        origins[int(fact)][int(kind)].append(str(id))
-    return [fact_fields(row, name, mentioned.get(row[SEQ], ()), origins[row[SEQ]]) for row in rows]
+def _rows_by_number(connection: Connection, table: Table, bank: int, numbers: Sequence[int]) -> Sequence[AnyRow]:
+    return connection.execute(_by_numbers(table), {"bank": bank, "seqs": listed(numbers)}).all() if numbers else ()
+
+
+@cache
+def _by_numbers(table: Table) -> AnySelect:
+    own = statements.bank_column(table) == bindparam("bank", type_=BigInteger)
+    return select(table).where(own, among(table.c.seq, later("seqs")))
+
+
+def ids_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the ids of facts, and of messages by negative numbers."""
+    found: dict[int, str] = {}
+    for table, sign in ((facts, 1), (messages, -1)):
+        wanted = [sign * number for number in numbers if sign * number > 0]
+        if wanted:
+            rows = connection.execute(select(table.c.seq, table.c.id).where(statements.by_numbers(table, bank, wanted)))
+            found |= {sign * seq: id for seq, id in rows}
+    return found
+
+
+def numbers_by_id(connection: Connection, bank: int, ids: Sequence[FactId]) -> dict[FactId, int]:
+    """Return the numbers of facts by id."""
+    return {FactId(id): seq for id, seq in statements.seqs_of(connection, facts, bank, ids).items()}
+
+
+def entity_names_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the names of entities by number."""
+    named = select(entities.c.seq, entities.c.name).where(statements.by_numbers(entities, bank, numbers))
+    return dict(connection.execute(named).all()) if numbers else {}
+
+
+_TITLES = select(episodes.c.id, episodes.c.title).where(
+    episodes.c.bank == bindparam("bank", type_=BigInteger), among(episodes.c.id, later("ids"))
+)
 
 
 def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[AnyRow]:
@@ -393,52 +364,12 @@ def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[An
     if wanted.around is None:
         return list(connection.execute(fact_statement(bank, wanted)))
     time = micros(wanted.around)
-    rows = _rows_around(connection, bank, wanted, time)
+    parts = mentioned_around(fact_statement(bank, wanted), time)
+    rows = [row for part in parts for row in connection.execute(part)]
     return sorted(rows, key=lambda row: abs(row.mentioned_at - time))[: wanted.limit]
 
 
-def _rows_around(connection: Connection, bank: int, wanted: FactSelect, time: int) -> list[AnyRow]:
-    if wanted.limit is not None and wanted == FactSelect(around=wanted.around, current=True, limit=wanted.limit):
-        given = {"bank": bank, "now": micros(utc_now()), "time": time, "most": wanted.limit}
-        return [row for part in CURRENT_AROUND for row in part.rows(connection, given)]
-    parts = mentioned_around(fact_statement(bank, wanted), time)
-    return [row for part in parts for row in connection.execute(part)]
-
-
-_MENTIONS = Prepared(
-    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.name_in_text)
-    .join(entities, statements.refers_to(mentions, "entity", entities))
-    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
-    .order_by(mentions.c.fact, mentions.c.entity)
-)
-
-
-def _name(table: Table) -> ScalarSelect[str]:
-    """The id of a source. The bank is given once more, so that PostgreSQL knows the part of the table in advance."""
-    same = table.c.bank == bindparam("bank", type_=BigInteger), table.c.seq == sources.c.source
-    return select(table.c.id).where(*same).scalar_subquery()
-
-
-_ORIGIN = case(
-    (sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)
-)
-
-_SOURCES = Prepared(
-    select(sources.c.fact, sources.c.kind, _ORIGIN)
-    .where(sources.c.bank == bindparam("bank", type_=BigInteger), among(sources.c.fact, later("facts")))
-    .order_by(sources.c.fact, sources.c.kind, sources.c.source)
-)
-
-
-def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> list[Episode]:
-    if wanted.ids is not None:
-        return episodes_of_rows(connection, bank, _rows_by_id(connection, episodes, bank, wanted.ids))
-    if wanted == EpisodeSelect(last_first=True, limit=1):
-        return episodes_of_rows(connection, bank, LAST_EPISODE.rows(connection, {"bank": bank}))
-    return episodes_of_rows(connection, bank, list(connection.execute(episode_statement(bank, wanted))))
-
-
-_MEMBERS = Prepared(
+_MEMBERS = (
     select(episode_messages.c.episode, messages.c.id)
     .join(messages, statements.refers_to(episode_messages, "message", messages))
     .where(
@@ -449,11 +380,15 @@ _MEMBERS = Prepared(
 )
 
 
-def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> list[Episode]:
-    """Return the episodes of rows, with their messages in order of time."""
+def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> list[Episode]:
+    """Return the episodes of a selection, with their messages in order of time."""
+    if wanted.ids is not None:
+        rows = _rows_by_id(connection, episodes, bank, wanted.ids)
+    else:
+        rows = list(connection.execute(episode_statement(bank, wanted)))
     members: dict[int, list[MessageId]] = defaultdict(list)
-    wanted = {"bank": bank, "episodes": listed([row.seq for row in rows])}
-    for episode, id in _MEMBERS.rows(connection, wanted):
+    given = {"bank": bank, "episodes": listed([row.seq for row in rows])}
+    for episode, id in connection.execute(_MEMBERS, given).all():
         members[episode].append(MessageId(id))
     return [record_of(Episode, episodes, row, messages=tuple(members[row[SEQ]])) for row in rows]
 
@@ -515,7 +450,7 @@ _LATEST_FACTS = (
     .limit(LATEST)
 )
 
-_BESIDE = Prepared(
+_BESIDE = (
     select(entities.c.id)
     .join(mentions, statements.refers_to(mentions, "entity", entities))
     .where(
@@ -529,7 +464,10 @@ _BESIDE = Prepared(
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """Return for each entity the others that share one of its latest facts."""
-    return {id: {EntityId(found) for (found,) in _BESIDE.cells(connection, {"bank": bank, "entity": id})} for id in ids}
+    return {
+        id: {EntityId(found) for (found,) in connection.execute(_BESIDE, {"bank": bank, "entity": id}).all()}
+        for id in ids
+    }
 
 
 def entity_mentions(

@@ -1,6 +1,6 @@
 """The one schema of all SQL stores. The bank leads every key, and rows refer to each other by number.
 
-`fact_blocks`, `block_properties`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the
+`fact_index`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the
 migrations make them there. The schema of PostgreSQL is in `vmemo.stores.postgres.schema`.
 """
 
@@ -52,6 +52,10 @@ def _moment(name: str, *, nullable: bool = False) -> Column[int]:
 
 def _list(name: str) -> Column[str]:
     return Column(name, Text, nullable=False, server_default=text("'[]'"), info={"stores": "list"})
+
+
+def _claims() -> Column[str]:
+    return Column("claims", Text, nullable=False, server_default=text("'[]'"), info={"stores": "claims"})
 
 
 def _mapping(name: str) -> Column[str]:
@@ -170,7 +174,6 @@ facts = Table(
     Column("network", String(16), nullable=False),
     _required("text"),
     Column("tokens", Integer, nullable=False),
-    _required("context"),
     _moment("occurred_start", nullable=True),
     _moment("occurred_end", nullable=True),
     _moment("mentioned_at"),
@@ -179,17 +182,16 @@ facts = Table(
     _moment("recorded_at"),
     _moment("expired_at", nullable=True),
     Column("confidence", Float),
-    Column("importance", Float, nullable=False),
     _count("access_count"),
     Column("supersedes", Text),
+    _claims(),
     _list("tags"),
     _mapping("metadata"),
-    _required("engine"),
     _flag("instruction"),
     _flag("pinned"),
-    Column("reason", Text, nullable=False, server_default=text("''")),
     _moment("expires_at", nullable=True),
     Column("revision", Integer, nullable=False),
+    _required("record"),
     UniqueConstraint("bank", "id"),
     Index(
         "facts_instruction",
@@ -213,6 +215,7 @@ facts = Table(
     Index("facts_supersedes", "bank", "supersedes"),
     sqlite_autoincrement=True,
 )
+"""`record` has the other fields of a fact as JSON, its sources and mentions included: a fact is read from its row."""
 
 sources = Table(
     "sources",
@@ -378,25 +381,11 @@ notes = Table("notes", metadata, Column("name", Text, primary_key=True), _requir
 
 sqlite_metadata = MetaData()
 
-fact_blocks = Table(
-    "fact_blocks",
+fact_index = Table(
+    "fact_index",
     sqlite_metadata,
-    Column("id", Integer, primary_key=True),
-    Column("bank", Integer, nullable=False),
-    Column("first", Integer, nullable=False),
-    Column("last", Integer, nullable=False),
-    Column("count", Integer, nullable=False),
-    Column("numbers", LargeBinary, nullable=False),
-    Column("vectors", LargeBinary, nullable=False),
+    Column("fact", Integer, primary_key=True),
+    Column("vector", LargeBinary, nullable=False),
     Column("terms", LargeBinary, nullable=False),
-    Index("fact_blocks_order", "bank", "first", "last", "count"),
 )
-"""Vectors and terms of facts, in blocks of consecutive facts of a bank; see `vmemo.stores.sqlite.index.bank`."""
-
-block_properties = Table(
-    "block_properties",
-    sqlite_metadata,
-    Column("block", Integer, primary_key=True),
-    Column("properties", LargeBinary, nullable=False),
-)
-"""Ids and times of the facts of a block. They change when facts are closed, so they are apart from the vectors."""
+"""The eight-bit vector of a fact, and the hashes of its words."""

@@ -1,8 +1,4 @@
-"""Statements that are built once, conditions by lists of values, and writes of many rows.
-
-SQLAlchemy's own work for a small statement, or for a row, takes ten times as long as SQLite's. So on SQLite the text of
-a `Prepared` statement and the rows of an insertion go to the driver. On PostgreSQL, SQLAlchemy prepares statements, and
-one statement inserts all rows as arrays, one for each column (COPY was measured to be no faster).
+"""Conditions by lists of values, writes of many rows, and records as rows.
 
 All values of a list are one parameter, so the statement is compiled once and no limit on parameters applies. Numbers
 that another statement finds are read first, by `within`: PostgreSQL plans a nested IN as a join, and compares all rows
@@ -13,11 +9,9 @@ on PostgreSQL; SQLite finds a row by its number alone, and must not choose the b
 from __future__ import annotations
 
 import json
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from operator import itemgetter
 from sqlite3 import Connection as RawConnection, Cursor
 from typing import Any, TypeVar, cast
 
@@ -27,8 +21,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Connection,
-    Delete,
-    Dialect,
     FromClause,
     Insert,
     Integer,
@@ -46,16 +38,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 from vmemo.models.records import Record
-from vmemo.stores.values import dump, instant, metadata_of, micros, missing_reference, names_of, storable
+from vmemo.stores.values import claims_of, dump, instant, metadata_of, micros, missing_reference, names_of, storable
 
 Cell = str | int | float | bytes | None
 Values = dict[str, Cell]
 AnyRow = Row[*tuple[Any, ...]]
+AnySelect = Select[*tuple[Any, ...]]
 Cells = Sequence[Any]
 """A row's values by position."""
 Listable = Iterable[int] | Iterable[str]
@@ -181,72 +173,6 @@ def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[b
     return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
 
 
-Statement = Select[*tuple[Any, ...]] | ReturningUpdate[*tuple[Any, ...]] | Insert | Update | Delete
-_Parameters = Callable[[Mapping[str, Cell]], tuple[Cell, ...]]
-
-
-class Prepared:
-    """A statement whose parameters are named. Columns that an update or insertion sets are parameters too."""
-
-    def __init__(self, statement: Statement) -> None:
-        self._statement = statement
-        self._rendered: dict[tuple[str, ...], tuple[str, _Parameters]] = {}
-        self._row_type: Any = None
-
-    def rows(self, connection: Connection, parameters: Mapping[str, Cell]) -> list[AnyRow]:
-        """Return all rows, whose columns have names."""
-        if connection.dialect.name != "sqlite":
-            return list(connection.execute(self._statement, dict(parameters)).all())
-        cursor = self._run(connection, parameters)
-        # Rows of SQLAlchemy are named tuples as well.
-        return cast("list[AnyRow]", list(map(self._row(cursor), cursor.fetchall())))
-
-    def cells(self, connection: Connection, parameters: Mapping[str, Cell]) -> Sequence[Cells]:
-        """Return all rows as their values in order, which on SQLite takes half the time."""
-        if connection.dialect.name != "sqlite":
-            return self.rows(connection, parameters)
-        return self._run(connection, parameters).fetchall()
-
-    def first(self, connection: Connection, parameters: Mapping[str, Cell]) -> AnyRow | None:
-        """Return the first row, or None."""
-        found = self.rows(connection, parameters)
-        return found[0] if found else None
-
-    def execute(self, connection: Connection, parameters: Mapping[str, Cell]) -> int:
-        """Run a statement that writes, and return the number of rows that it changed."""
-        if connection.dialect.name != "sqlite":
-            return connection.execute(self._statement, dict(parameters)).rowcount
-        return self._run(connection, parameters).rowcount
-
-    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Cell]]) -> None:
-        """Run a statement that writes once for each of some rows, which have the same columns."""
-        if connection.dialect.name != "sqlite":
-            connection.execute(self._statement, [dict(row) for row in rows])
-        else:
-            text, ordered = self._render(tuple(rows[0]))
-            connection.exec_driver_sql(text, list(map(ordered, rows)))
-
-    def _run(self, connection: Connection, parameters: Mapping[str, Cell]) -> Cursor:
-        text, ordered = self._render(tuple(parameters))
-        return _run_in_driver(connection, text, ordered(parameters))
-
-    def _render(self, names: tuple[str, ...]) -> tuple[str, _Parameters]:
-        """Return the statement for SQLite's driver, and the function that returns its parameters in order."""
-        if names not in self._rendered:
-            compiled = self._statement.compile(dialect=sqlite.dialect(), column_keys=list(names))
-            order, fixed = compiled.positiontup or [], compiled.params
-            values: _Parameters = lambda given: tuple([given[n] if n in given else fixed[n] for n in order])  # noqa: E731
-            self._rendered[names] = str(compiled), values
-        return self._rendered[names]
-
-    def _row(self, cursor: Cursor) -> Callable[[tuple[Any, ...]], Any]:
-        if self._row_type is None:
-            names = [str(column[0]) for column in cursor.description]
-            # The columns are known when the statement has run.
-            self._row_type = namedtuple("Row", names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
-        return self._row_type._make
-
-
 def _run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
     """Run a statement of SQLite's own in the connection's transaction."""
     if not connection.in_transaction():
@@ -257,7 +183,7 @@ def _run_in_driver(connection: Connection, statement: str, parameters: tuple[Cel
 Seqs = dict[str, int]
 
 
-def row_values(table: Table, bank: int, record: Record, **more: Cell) -> Values:
+def row_values(table: Table, bank: int, record: Record, /, **more: Cell) -> Values:
     """Return a record of a bank as a row: its fields that are columns of the table, and more columns."""
     return {
         "bank": bank,
@@ -280,7 +206,13 @@ def _stored(value: object) -> Cell:
     return micros(value) if isinstance(value, datetime) else dump(cast("Sequence[JsonValue]", value))
 
 
-_READ: dict[str, Callable[[Any], object]] = {"time": instant, "list": names_of, "mapping": metadata_of, "flag": bool}
+_READ: dict[str, Callable[[Any], object]] = {
+    "time": instant,
+    "list": names_of,
+    "claims": claims_of,
+    "mapping": metadata_of,
+    "flag": bool,
+}
 
 
 def fields_of(kind: type[Record], table: Table, row: Cells) -> dict[str, object]:
@@ -307,95 +239,54 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
     wanted = set(ids)
     if not wanted:
         return {}
-    rows = _numbers(table).cells(connection, {"of_bank": bank, "ids": listed(wanted)})
+    rows = connection.execute(_numbers(table), {"of_bank": bank, "ids": listed(wanted)}).all()
     return {row[0]: row[1] for row in rows}
 
 
 @cache
-def _numbers(table: Table) -> Prepared:
+def _numbers(table: Table) -> Select[str, int]:
     own = table.c.bank == bindparam("of_bank", type_=BigInteger)
-    return Prepared(select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids"))))
+    return select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids")))
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
     """Insert rows, if there are any. All have the columns of the first."""
     if rows:
-        columns = tuple(rows[0])
-        insert_cells(connection, table, columns, _cells(columns, rows))
+        connection.execute(table.insert(), rows)
 
 
 def insert_cells(
     connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
 ) -> None:
     """Insert rows, if there are any, given as their values in the order of the columns."""
-    if not rows:
-        return
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(_inserting(table, columns), rows)
-    else:
-        connection.exec_driver_sql(_inserting_arrays(table, columns), _arrays(rows))
+    insert_all(connection, table, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> Seqs:
-    """Insert rows of one bank, which have ids, and return their numbers by id. Numbers have the order of the rows."""
+    """Insert rows, which have ids, and return their numbers by id. Numbers have the order of the rows."""
     if not rows:
         return {}
-    if connection.dialect.name == "sqlite":
-        insert_all(connection, table, rows)
-        return seqs_of(connection, table, int(str(rows[0]["bank"])), (str(row["id"]) for row in rows))
-    columns = tuple(rows[0])
-    statement = f"{_inserting_arrays(table, columns)} RETURNING id, seq"
-    numbered = connection.exec_driver_sql(statement, _arrays(_cells(columns, rows)))
-    return {row[0]: row[1] for row in numbered}
-
-
-def _cells(columns: tuple[str, ...], rows: Sequence[Mapping[str, Cell]]) -> list[tuple[Cell, ...]]:
-    return list(map(cast("_Parameters", itemgetter(*columns)), rows))
-
-
-def _arrays(rows: Sequence[tuple[Cell, ...]]) -> tuple[list[Cell], ...]:
-    return tuple(map(list, zip(*rows, strict=True)))
-
-
-@cache
-def _inserting(table: Table, columns: tuple[str, ...]) -> str:
-    names = _quoted(columns, sqlite.dialect())
-    return f"INSERT INTO {table.name} ({names}) VALUES ({', '.join('?' * len(columns))})"
-
-
-@cache
-def _inserting_arrays(table: Table, columns: tuple[str, ...]) -> str:
-    dialect = postgresql.dialect()
-    types = [table.c[name].type.compile(dialect) for name in columns]
-    arrays = ", ".join(f"${number}::{type}[]" for number, type in enumerate(types, start=1))
-    names = _quoted(columns, dialect)
-    return (
-        f"INSERT INTO {table.name} ({names}) "
-        f"SELECT {names} FROM unnest({arrays}) WITH ORDINALITY AS given({names}, place) ORDER BY place"
-    )
-
-
-def _quoted(columns: Sequence[str], dialect: Dialect) -> str:
-    return ", ".join(map(dialect.identifier_preparer.quote, columns))
+    new = table.insert().returning(table.c.id, table.c.seq, sort_by_parameter_order=True)
+    return dict(connection.execute(new, rows).all())
 
 
 def save_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]], known: Seqs) -> Seqs:
     """Update rows whose ids are known, insert the others, and return the numbers of all."""
     changed = [{**row, "of_bank": row["bank"], "of_seq": known[str(row["id"])]} for row in rows if row["id"] in known]
     if changed:
-        _update(table).execute_many(connection, changed)
+        connection.execute(_update(table), changed)
     return {**known, **insert_rows(connection, table, [row for row in rows if row["id"] not in known])}
 
 
 def update_row(connection: Connection, table: Table, values: Mapping[str, Cell], *, bank: int, seq: int) -> None:
     """Set columns of the row of a bank with this number."""
-    _update(table).execute(connection, {**values, "of_bank": bank, "of_seq": seq})
+    connection.execute(_update(table), {**values, "of_bank": bank, "of_seq": seq})
 
 
 @cache
-def _update(table: Table) -> Prepared:
+def _update(table: Table) -> Update:
     of, which = bindparam("of_bank", type_=BigInteger), bindparam("of_seq", type_=BigInteger)
-    return Prepared(update(table).where(table.c.bank == of, table.c.seq == which))
+    return update(table).where(table.c.bank == of, table.c.seq == which)
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -407,20 +298,15 @@ def number_of(known: Seqs, what: str, id: str) -> int:
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, Cell]) -> bool:
     """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
-    return _insert_missing(table, connection.dialect.name).execute(connection, values) == 1
+    return connection.execute(_insert_missing(table, connection.dialect.name), values).rowcount == 1
 
 
 @cache
-def _insert_missing(table: Table, dialect: str) -> Prepared:
+def _insert_missing(table: Table, dialect: str) -> Insert:
     new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-    return Prepared(new.on_conflict_do_nothing().inline())
+    return new.on_conflict_do_nothing().inline()
 
 
 def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
     """Return all rows of a statement of SQLite's own as plain tuples."""
     return _run_in_driver(connection, statement, parameters).fetchall()
-
-
-def execute(connection: Connection, statement: str, *parameters: float | str | bytes) -> int:
-    """Run a statement of SQLite's own, and return the number of the row that it inserted."""
-    return _run_in_driver(connection, statement, parameters).lastrowid or 0

@@ -34,10 +34,10 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankNotFound, BankReader, HiddenBank
 from vmemo.stores.search import SearchIndex
-from vmemo.stores.sql import bank_rows, fact_rows, message_rows, queue, reads
+from vmemo.stores.sql import bank_rows, fact_rows, message_rows, migrate, queue, reads
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.schema import banks, episodes
-from vmemo.stores.sql.statements import seqs_of
+from vmemo.stores.sql.statements import Cell, listed, seqs_of
 from vmemo.stores.transactions import BankHeld, commit_when_free
 from vmemo.stores.values import WORDLESS, demand_vectors
 
@@ -88,10 +88,11 @@ def _save_records(connection: Connection, state: BankState, changes: Changes, in
         _append_messages(connection, state.seq, changes.messages, index)
 
 
-def _append_messages(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> None:
-    if new:
-        stored = message_rows.append(connection, bank, new)
-        index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state not in WORDLESS])
+def _append_messages(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> list[Message]:
+    """Insert messages that are not stored yet, and return them."""
+    stored = message_rows.append(connection, bank, new) if new else []
+    index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state not in WORDLESS])
+    return [message for _, message in stored]
 
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
@@ -124,23 +125,23 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     demand_vectors((item.encoding for item in changes.facts), state.dimension)
     deleted = changes.deleted
     removed = deleted.mentions or deleted.entities or deleted.facts or changes.without_context
-    purges = bank_rows.NEW_VECTORS if changes.embeddings else int(bool(removed or changes.erase))
-    revision = bank_rows.bump(connection, bank, purges=purges)
+    purged = bool(removed or changes.mentions or changes.erase or changes.embeddings)
+    revision = bank_rows.bump(connection, bank, purges=int(purged))
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = fact_rows.reserved_numbers(connection, bank) if undone else {}
-    known = fact_rows.save_entities(connection, bank, changes.entities, numbers)
+    fact_rows.save_entities(connection, bank, changes.entities, numbers)
     message_rows.save_episodes(connection, bank, changes.episodes)
-    seqs = fact_rows.save_facts(connection, bank, changes.facts, revision)
-    fact_rows.save_sources(connection, bank, new, seqs)
-    fact_rows.save_mentions(connection, bank, new, seqs, known)
+    seqs = fact_rows.save_facts(connection, bank, new, revision)
     fact_rows.save_links(connection, bank, changes.links, seqs)
-    fact_rows.add_sources(connection, bank, changes.sources)
+    changed = fact_rows.add_sources(connection, bank, changes.sources)
     fact_rows.update_facts(connection, bank, changes, revision)
     fact_rows.change_confidence(connection, bank, changes.confidence)
     fact_rows.record_confidence_history(connection, bank, changes.confidence_history)
     if changes.erase:
         bank_rows.erase_copies(connection, bank, changes, index)
-    _delete(connection, bank, changes, index)
+    changed |= _delete(connection, bank, changes, index)
+    if changed:
+        fact_rows.rewrite_records(connection, bank, changed)
     message_rows.requeue(connection, bank, changes.requeued, index)
     fact_rows.drop_context(connection, bank, changes.without_context, revision, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
@@ -150,18 +151,22 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     message_rows.curate(connection, bank, changes.curated, index)
 
 
-def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
-    """Delete records, and write the mentions and merges that depend on the order of deletions."""
+def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> set[int]:
+    """Delete records, and write the mentions and merges that depend on the order of deletions.
+
+    Return the numbers of the facts whose sources or mentions have changed.
+    """
     deleted = changes.deleted
-    fact_rows.remove_mentions(connection, bank, deleted.mentions)
-    fact_rows.add_mentions(connection, bank, changes.mentions)
+    changed = fact_rows.remove_mentions(connection, bank, deleted.mentions)
+    changed |= fact_rows.add_mentions(connection, bank, changes.mentions)
     fact_rows.save_merges(connection, bank, changes.merges)
     fact_rows.delete_merges(connection, bank, deleted.merges)
-    fact_rows.delete_facts(connection, bank, deleted.facts, index)
-    fact_rows.delete_entities(connection, bank, deleted.entities)
+    changed |= fact_rows.delete_facts(connection, bank, deleted.facts, index)
+    changed |= fact_rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = seqs_of(connection, episodes, bank, deleted.episodes)
-    message_rows.dissolve(connection, bank, episode_numbers.values())
+    changed |= message_rows.dissolve(connection, bank, episode_numbers.values())
     message_rows.delete_messages(connection, bank, deleted.messages, index)
+    return changed
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
@@ -286,12 +291,10 @@ class SqlStore(ABC, Generic[D]):
         self, connection: Connection, bank: BankId, messages: Sequence[Message], process_at: datetime | None
     ) -> set[MessageId]:
         number = bank_state(connection, bank).seq
-        stored = message_rows.append(connection, number, messages)
-        worded = [(seq, message.content) for seq, message in stored if message.state not in WORDLESS]
-        self._index.add_words(connection, number, worded)
-        if any(message.state == "pending" for _, message in stored):
+        stored = _append_messages(connection, number, messages, self._index)
+        if any(message.state == "pending" for message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process", due=process_at)])
-        return {message.id for _, message in stored}
+        return {message.id for message in stored}
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all, once no other process holds the bank."""
@@ -320,11 +323,11 @@ class SqlStore(ABC, Generic[D]):
         def run(connection: Connection) -> list[Job]:
             # An earlier run may have been committed after all.
             queue.give_back(connection, taken)
-            number = None if bank is None else bank_state(connection, bank).seq
-            wanted = queue.LeaseRequest(
-                bank=number, kinds=kinds, limit=limit, due=due, beside=beside, except_banks=except_banks
-            )
-            taken[:] = queue.lease(connection, owner, seconds, wanted)
+            lists = {"kinds": kinds, "beside": beside, "except_banks": except_banks}
+            wanted: dict[str, Cell] = {name: listed(values) for name, values in lists.items() if values}
+            if bank is not None:
+                wanted["of_bank"] = bank_state(connection, bank).seq
+            taken[:] = queue.lease(connection, owner, seconds, {**wanted, "most": limit}, due=due)
             return taken
 
         return await self._database.write(run, repeatable=True)
@@ -337,6 +340,9 @@ class SqlStore(ABC, Generic[D]):
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
         return await self._database.write(lambda c: queue.hold(c, bank_state(c, bank).seq, owner, seconds))
+
+    async def schema_version(self) -> str:
+        return await self._database.read(migrate.current) or "none"
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         return await self._read(bank, queue.jobs_of, kinds)

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from types import ModuleType
-from typing import Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from vmemo.errors import InvalidInput, MissingExtra, NotFound, StoreBusy, StoreError, Unsupported
 
@@ -25,19 +25,6 @@ _KEY_BYTES, _SALT_BYTES = 32, 16
 _KDF_ITERATIONS = 256_000
 """PBKDF2-HMAC-SHA512, as SQLCipher 4 derives a key from a passphrase and the file's salt."""
 _PLACEHOLDER = f"x'{bytes(_KEY_BYTES).hex()}'"
-
-
-class KeyedConnection(Protocol):
-    """The methods of a SQLCipher connection that the standard library's lacks, and `execute`."""
-
-    def set_key(self, key: str) -> None: ...
-    def execute(self, sql: str, /) -> Cursor: ...
-
-
-class Cursor(Protocol):
-    """A cursor, as far as keys need it."""
-
-    def fetchone(self) -> tuple[str, ...]: ...
 
 
 def sqlcipher() -> ModuleType:
@@ -69,8 +56,8 @@ class FileKey:
             self._secret = _read_key(self._source)
         return self._secret
 
-    def unlock(self, connection: KeyedConnection) -> None:
-        """Give a new connection its key.
+    def unlock(self, connection: Any) -> None:
+        """Give a new connection of SQLCipher its key.
 
         The salt is read under a placeholder key, so that a passphrase is stretched once and not for each connection.
         """
@@ -250,7 +237,7 @@ def connect_sqlcipher(path: Path, key: FileKey | None) -> sqlite3.Connection:
         # Its own log goes to stderr; what went wrong is raised as an error anyway.
         connection.execute("PRAGMA cipher_log_level=NONE")
         if key is not None:
-            key.unlock(cast("KeyedConnection", connection))
+            key.unlock(connection)
     except BaseException:
         connection.close()
         raise

@@ -18,11 +18,8 @@ from time import monotonic
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
-from sqlalchemy.util import LRUCache
 
 from vmemo.errors import DatabaseReplaced, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported, VmemoError
 from vmemo.stores.sql.bank_rows import DELETION, WRITES
@@ -52,26 +49,6 @@ def explain(error: BaseException, path: Path | None) -> StoreError:
     words = f"SQLite refused: {error}. The transaction was rolled back."
     return StoreError(words if remedy is None else f"{words} {remedy.format(path=path)}")
 
-
-DRIVER = "sqlite+vmemo"
-"""The first part of a URL that selects this dialect."""
-
-
-class SqliteDialect(SQLiteDialect_pysqlite):
-    """Equals the dialects of other files that the same driver opens, so that all share their compiled statements."""
-
-    supports_statement_cache = True
-
-    def __hash__(self) -> int:
-        return hash(self.dbapi)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SqliteDialect) and other.dbapi is self.dbapi
-
-
-registry.register(DRIVER.replace("+", "."), __name__, SqliteDialect.__name__)
-STATEMENTS: LRUCache[object, object] = LRUCache(1000)
-"""Compiled statements of all files: compiling them for each would take a process with many a quarter more time."""
 
 VACUUM_AT_ONCE = 64 * 1024**2
 """Bytes of a file that is rewritten at once, in about 0.4 s of CPU time; a larger one waits for maintenance."""
@@ -170,11 +147,10 @@ class SqliteFile:
         reuse = {} if self.path is None else {"pool_use_lifo": True}
         connections = self._connections
         engine = create_engine(
-            f"{DRIVER}://",
+            "sqlite://",
             module=connections.driver,
             creator=connections.connect,
             poolclass=pool,
-            execution_options={"compiled_cache": STATEMENTS},
             **reuse,
         )
         event.listen(engine, "begin", _begin)

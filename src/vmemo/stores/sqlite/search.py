@@ -1,6 +1,6 @@
 """Searches on SQLite: rankings from the in-memory index of a bank, rows from the file.
 
-Indexes and rows that recalls have read are kept until the bank changes.
+Indexes are kept, and follow the changes of their banks.
 """
 
 from __future__ import annotations
@@ -10,44 +10,41 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, EpisodeId, Fact, FactId, LinkKind, Mention, MessageId, utc_now
+from vmemo.models import BankId, FactId, Mention, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
-    FactOutline,
     Ranking,
     RevisionEdge,
     Scope,
-    Scored,
     SearchRequest,
     SearchResult,
     TemporalSearch,
     TokenVectors,
     Vector,
 )
-from vmemo.models.select import MessageSelect
 from vmemo.ports import Loaded
-from vmemo.stores.search import ALL_COMPARED, SEEN_FROM_TARGET, BankSearch, EdgeSearch, accepts_messages, all_of
+from vmemo.stores.search import COMPARED, BankSearch, EdgeSearch, accepts_messages, all_of
 from vmemo.stores.sql import fact_rows, reads
-from vmemo.stores.sql.bank_rows import NEW_VECTORS, BankState, bank_state
-from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS, outline_of
+from vmemo.stores.sql.bank_rows import BankState, bank_state
+from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.filters import Parameters, ScopeFilter, instruction_statement
-from vmemo.stores.sql.schema import BASIS, EPISODE, REVISIONS
+from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.sql.statements import fetch, listed
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
-from vmemo.stores.values import decode_tokens, dump, instant, micros, storable
+from vmemo.stores.values import decode_tokens, demand_embedder, dump, instant, micros, storable
 from vmemo.text.tokens import query_terms
 
 MOST_BYTES = 256 * 1024**2
@@ -68,20 +65,11 @@ class IndexCache:
         self._indexes.clear()
         self._bytes = 0
 
-    def get(self, connection: Connection, bank: BankId, *, space: str | None = None) -> BankIndex:
-        """Return the bank's index as of this connection's transaction.
-
-        Raise BankNotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
-        """
+    def get(self, connection: Connection, bank: BankId) -> BankIndex:
+        """Return the bank's index as of this connection's transaction; raise BankNotFound if there is no such bank."""
         state = bank_state(connection, bank)
-        if space is not None:
-            state.demand(space)
         index = self._indexes.get(bank)
-        if index is not None and (index.number, index.revision, index.purges) == (
-            state.seq,
-            state.revision,
-            state.purges,
-        ):
+        if index is not None and _version(index) == (state.seq, state.revision, state.purges):
             with suppress(KeyError):
                 self._indexes.move_to_end(bank)
             return index
@@ -91,10 +79,11 @@ class IndexCache:
     def _refreshed(self, connection: Connection, bank: BankId) -> BankIndex:
         state = bank_state(connection, bank)
         index = self._indexes.get(bank)
-        if index is not None and (index.number != state.seq or not 0 <= state.purges - index.purges < NEW_VECTORS):
-            index = None
-        if index is None or index.revision < state.revision:
-            index = _read_index(connection, state) if index is None else _updated_index(connection, state, index)
+        if index is None or (index.number, index.purges) != (state.seq, state.purges):
+            capacity = rows.count_facts(connection, state.seq)
+            index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity, state.embedder)
+        if index.revision < state.revision:
+            index = _updated(connection, state, index)
             self._keep(bank, index)
         return index
 
@@ -108,96 +97,32 @@ class IndexCache:
             self._bytes -= self._indexes.popitem(last=False)[1].nbytes
 
 
-def _read_index(connection: Connection, state: BankState) -> BankIndex:
-    capacity = rows.count_facts(connection, state.seq)
-    index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity)
-    return index.extended(state.revision, rows.read_blocks(connection, state.seq))
+def _version(index: BankIndex) -> tuple[int, int, int]:
+    return index.number, index.revision, index.purges
 
 
-def _updated_index(connection: Connection, state: BankState, index: BankIndex) -> BankIndex:
-    """Return an index with the facts that were added and closed since, and without those that were removed."""
-    last, removes = index.last, index.purges != state.purges
-    if removes:
-        index = index.kept(state.purges, rows.fact_numbers(connection, state.seq, last=last))
-    changed = rows.changed_columns(connection, state.seq, after=index.revision, last=last)
+def _updated(connection: Connection, state: BankState, index: BankIndex) -> BankIndex:
+    """Return an index with the facts that were added and closed since."""
+    changed = rows.changed_columns(connection, state.seq, after=index.revision, last=index.last)
     if changed.size:
         index = index.patched(changed)
-        if removes:
-            # A fact whose context was removed has fewer words.
-            index = index.reworded(changed[0], rows.postings_of(connection, state.seq, changed[0]))
-    grown = index.extended(state.revision, rows.read_blocks(connection, state.seq, after=last))
-    return grown.mentioned(rows.mentions_after(connection, state.seq, after=last))
-
-
-MOST_BANKS = 8
-"""Banks of which rows are kept."""
-MOST_ROWS = 4096
-"""Rows of one kind that are kept of a bank. A fact with its token vectors takes about 4 kB."""
-_BANK_VERSION = "SELECT revision, purges FROM banks WHERE seq = ?"
-Link = tuple[int, LinkKind, float]
-"""The row of a linked fact, the kind of the link as seen from the other fact, and its weight."""
-Revision = tuple[int, int, RevisionEdge]
-"""The rows of a newer and an older fact, and the link between them."""
-
-
-@dataclass(frozen=True)
-class BankRows:
-    """Rows of a bank at one revision that recalls have read. Threads may add to it at once, and add the same.
-
-    Links, revisions and entities are kept by the number of a fact, and refer to rows of the index of that revision.
-    """
-
-    version: tuple[int, int]
-    facts: dict[FactId, dict[str, object]] = field(default_factory=dict[FactId, dict[str, object]])
-    """The fields of facts: models would be many more objects for garbage collection to visit."""
-    tokens: dict[FactId, tuple[int, bytes]] = field(default_factory=dict[FactId, tuple[int, bytes]])
-    """The width and the packed values of token vectors."""
-    outlines: dict[FactId, FactOutline] = field(default_factory=dict[FactId, FactOutline])
-    titles: dict[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
-    links: dict[int, list[Link]] = field(default_factory=dict[int, list[Link]])
-    entities: dict[int, list[tuple[int, str]]] = field(default_factory=dict[int, list[tuple[int, str]]])
-    """The numbers and names of the entities that a fact mentions."""
-    revisions: dict[int, set[Revision]] = field(default_factory=dict[int, set[Revision]])
-
-    @property
-    def is_full(self) -> bool:
-        return max(len(rows) for name, rows in vars(self).items() if name != "version") > MOST_ROWS
-
-
-class BankCaches:
-    """The rows of the banks that were searched last.
-
-    One rule: the rows of a bank are dropped when its revision changes, when they are too many, and when enough other
-    banks were searched since. Every change of a bank's memories changes the revision, except that of access counts.
-    """
-
-    def __init__(self) -> None:
-        self._banks: OrderedDict[int, BankRows] = OrderedDict()
-        self._lock = Lock()
-
-    def clear(self) -> None:
-        with self._lock:
-            self._banks.clear()
-
-    def get(self, connection: Connection, index: BankIndex) -> BankRows:
-        """Return the rows as of the connection's transaction; none that are kept if the index is newer."""
-        [version] = fetch(connection, _BANK_VERSION, index.number)
-        if version != (index.revision, index.purges):
-            return BankRows(version)
-        with self._lock:
-            known = self._banks.get(index.number)
-            if known is None or known.version != version or known.is_full:
-                known = self._banks[index.number] = BankRows(version)
-            self._banks.move_to_end(index.number)
-            while len(self._banks) > MOST_BANKS:
-                self._banks.popitem(last=False)
-            return known
+    while True:
+        new = rows.read_facts(connection, state.seq, state.dimension, after=index.last)
+        index = index.extended(state.revision, new)
+        if new.columns.shape[1] < rows.PART:
+            return index
 
 
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
-_ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
-_BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
+SOURCES = 50
+"""Facts whose links are read by one statement."""
+_LINKED = """
+SELECT * FROM (SELECT {source}, target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = {source} LIMIT ?2)
+UNION ALL SELECT * FROM (
+    SELECT {source}, source, kind, weight, 0 FROM links INDEXED BY links_target
+    WHERE bank = ?1 AND target = {source} LIMIT ?2)
+"""
 """Left to itself SQLite would read all links of the bank."""
 
 _REVISIONS = f"""
@@ -206,149 +131,69 @@ CROSS JOIN links INDEXED BY links_revised ON links.bank = ?1 AND links.target = 
 UNION
 SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
+ORDER BY 1, 2
 """
 
-_MENTIONED = "SELECT seq, mentioned_at FROM facts WHERE seq IN (SELECT value FROM json_each(?))"
-_MENTIONING = """
-SELECT fact FROM mentions INDEXED BY mentions_entity WHERE bank = ? AND entity = ? ORDER BY fact DESC LIMIT ?
-"""
+_TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 
-_ENTITIES = """
-SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
-WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
-"""
 
-_NAMES = "SELECT id, seq, name FROM entities WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
-_TOKENS = """
-SELECT id, width, vectors FROM facts JOIN token_vectors ON fact = seq
-WHERE bank = ? AND id IN (SELECT value FROM json_each(?))
-"""
-
-_COUNTS = "SELECT id, access_count FROM facts WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
-_TITLES = "SELECT id, title FROM episodes WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
-_OUTLINES = f"""
-SELECT id, network, tokens, engine, importance, mentioned_at, supersedes, supersedes IS NOT NULL AND EXISTS
-    (SELECT 1 FROM sources WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {BASIS}),
-    (SELECT episodes.id FROM sources JOIN episodes ON episodes.seq = sources.source
-    WHERE sources.bank = ?1 AND sources.fact = facts.seq AND sources.kind = {EPISODE} ORDER BY sources.source LIMIT 1)
-FROM facts WHERE facts.bank = ?1 AND facts.id IN (SELECT value FROM json_each(?2))
-"""
+@cache
+def _linked(count: int) -> str:
+    return " UNION ALL ".join(_LINKED.format(source=f"?{number}") for number in range(3, 3 + count))
 
 
 @dataclass(frozen=True)
 class SqliteGraph:
-    """`GraphReads` of one scope: the facts of an entity and their vectors are those of the index."""
+    """`GraphReads` of one scope: mentions and vectors are those of the index."""
 
     connection: Connection
     index: BankIndex
-    rows: BankRows
     allowed: Mask
     compared: ComparedVectors
 
     def linked(self, query: EdgeQuery, limit: int) -> Iterator[Sequence[Any]]:
-        index, known, ids = self.index, self.rows.links, self.index.numbers(query.facts)
-        if new := [seq for seq in ids if seq not in known]:
-            known.update(self._read_links(new, limit))
-        for seq, id in ids.items():
-            stored = [link for link in known[seq] if link[2] >= query.least]
-            rows = np.array([row for row, _, _ in stored], np.int64)
-            near = self._near_enough(rows, query.floor).tolist()
-            for (fact, tokens), (_, kind, weight), reached in zip(shown(index, rows), stored, near, strict=True):
-                if reached:
-                    # The kind is the one that is seen from this fact already.
-                    yield id, fact, tokens, kind, True, weight
+        facts, stored = list(dict.fromkeys(query.facts)), list[tuple[int, int, int, float, int]]()
+        for start in range(0, len(facts), SOURCES):
+            some = facts[start : start + SOURCES]
+            stored += fetch(self.connection, _linked(len(some)), self.index.number, limit, *some)
+        known = dict(self._reached([other for _, other, *_ in stored], query.floor))
+        for source, other, kind, weight, onward in stored:
+            if other in known and other != source and weight >= query.least:
+                yield source, *known[other], LINK_KINDS[kind], bool(onward), weight
 
-    def _read_links(self, seqs: Sequence[int], limit: int) -> dict[int, list[Link]]:
-        """Return the links of facts in both directions."""
-        found: dict[int, list[tuple[int, LinkKind, float]]] = {}
-        for seq in seqs:
-            onward: list[tuple[int, int, float]] = fetch(self.connection, _ONWARD, self.index.number, seq, limit)
-            backward: list[tuple[int, int, float]] = fetch(self.connection, _BACKWARD, self.index.number, seq, limit)
-            found[seq] = [(target, LINK_KINDS[kind], weight) for target, kind, weight in onward]
-            for source, number, weight in backward:
-                kind = LINK_KINDS[number]
-                found[seq].append((source, SEEN_FROM_TARGET.get(kind, kind), weight))
-        places = self.index.places(target for links in found.values() for target, _, _ in links)
-        return {
-            seq: [(places[other], kind, weight) for other, kind, weight in links if other in places and other != seq]
-            for seq, links in found.items()
-        }
+    def _reached(self, seqs: Sequence[int], floor: float) -> Iterator[tuple[int, list[int]]]:
+        """Yield the facts that the scope allows, and whose cosine reaches the floor, as a ranking has them."""
+        rows = self.index.at(sorted(set(seqs)))
+        for found in self.index.ranked(rows[self._near_enough(rows, floor)]).tolist():
+            yield found[0], found
 
     def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        ids, known, bank = self.index.numbers(query.facts), self.rows.entities, self.index.number
-        if new := {seq: list[tuple[int, str]]() for seq in ids if seq not in known}:
-            for fact, entity, name in fetch(self.connection, _ENTITIES, bank, listed(new)):
-                new[fact].append((entity, name))
-            known.update(new)
-        given = fetch(self.connection, _NAMES, bank, listed(query.entities)) if query.entities else []
-        mentioned = [(ids[seq], entity, name) for seq in sorted(ids) for entity, name in known[seq]]
-        for source, entity, name in (*given, *mentioned):
-            weight = 1.0 / math.sqrt(min(max(1, len(self._mentioning(entity))), query.common))
+        mentions = self.index.mentions
+        nodes = [(-entity, entity) for entity in query.entities]
+        for row in self.index.at(sorted(set(query.facts))).tolist():
+            fact = int(self.index.column("seq")[row])
+            nodes += [(fact, entity) for entity in mentions.of_fact(row).tolist()]
+        for source, entity in nodes:
+            weight = 1.0 / math.sqrt(min(max(1, len(mentions.of_entity(entity))), query.common))
             if weight >= query.least:
-                yield source, entity, name, weight
-
-    def _mentioning(self, entity: int) -> Rows:
-        """Return the newest facts that mention an entity. The index keeps them, unless the transaction is older."""
-        index = self.index
-        if entity in index.mentions:
-            return index.mentions[entity]
-        newest = [fact for (fact,) in fetch(self.connection, _MENTIONING, index.number, entity, ALL_COMPARED)]
-        rows = index.at(newest[::-1])
-        if self.rows.version == (index.revision, index.purges):
-            index.mentions[entity] = rows
-        return rows
+                yield source, entity, weight
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
         """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
         fan = query.fan
         for entity in entities:
-            rows = self._mentioning(entity)[-query.compared :]
+            rows = self.index.mentions.of_entity(entity)[-COMPARED:]
             rows = rows[self._near_enough(rows, query.floor)]
             if len(rows) > OVERSAMPLE * fan:
                 rows = rows[np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
             if len(rows) > fan:
                 rows = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
-            for fact, tokens in shown(self.index, rows):
-                yield entity, fact, tokens
-
-    def mentioned_by(self, facts: Sequence[int], fan: int) -> Sequence[Sequence[Any]]:
-        """Return nothing: the vectors that a search compares are compared once anyway."""
-        return ()
+            for found in self.index.ranked(rows).tolist():
+                yield entity, *found
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
         """Return True for rows that the scope allows and whose cosine reaches the floor."""
         return self.allowed[rows] if floor <= -1.0 else self.allowed[rows] & (self.compared.cosines(rows) >= floor)
-
-
-def shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
-    """Return the ids and tokens of facts."""
-    return list(zip(index.ids.get(rows.tolist()), index.column("tokens")[rows].tolist(), strict=True))
-
-
-def _read_revisions(connection: Connection, index: BankIndex, seqs: Sequence[int]) -> dict[int, set[Revision]]:
-    """Return the links by which facts replace or outdate others, by the numbers of facts at either end."""
-    stored: list[tuple[int, int, int, float]] = fetch(connection, _REVISIONS, index.number, listed(seqs))
-    places = index.places(seq for newer, older, _, _ in stored for seq in (newer, older))
-    known = dict(zip(places, shown(index, np.array([*places.values()], np.int64)), strict=True))
-    mentioned: dict[int, int] = dict(fetch(connection, _MENTIONED, listed({newer for newer, *_ in stored})))
-    found: dict[int, set[Revision]] = {seq: set() for seq in seqs}
-    for newer, older, kind, weight in stored:
-        if newer in places and older in places:
-            (new, new_tokens), (old, old_tokens) = known[newer], known[older]
-            at = instant(mentioned[newer])
-            edge = RevisionEdge(new, old, REVISION_KINDS[kind], weight, new_tokens, old_tokens, at)
-            for seq in {newer, older} & found.keys():
-                found[seq].add((places[newer], places[older], edge))
-    return found
-
-
-def _fact(fields: dict[str, object], access_count: int | None) -> Fact:
-    """Return a fact of cached fields. Metadata is copied, because a caller might change it."""
-    own = fields.copy()
-    if access_count is not None:
-        own["access_count"] = access_count
-    own["metadata"] = dict(cast("dict[str, object]", fields["metadata"]))
-    return Fact.trusted(own)
 
 
 class SqliteParameters(Parameters):
@@ -394,36 +239,8 @@ _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT
 """Most banks have none, and this takes a tenth of the time of the search."""
 
 
-def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int) -> list[FactId]:
-    if not fetch(connection, _ANY_INSTRUCTION, bank):
-        return []
-    values = SqliteParameters()
-    statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
-    return [FactId(id) for (id,) in fetch(connection, statement, *values.values)]
-
-
 _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
 """If facts repeat all words, as with the local engine, there is nothing to search."""
-
-
-def matching_messages(connection: Connection, bank: int, scope: Scope, words: Sequence[str], *, limit: int) -> Ranking:
-    """Rank messages by BM25."""
-    if not words or not accepts_messages(scope) or not fetch(connection, _ANY_WORDED, bank):
-        return Ranking()
-    quoted = " OR ".join(f'"{word}"' for word in words)
-    values = SqliteParameters()
-    match = values.add(f'bank : "{bank}" AND words : ({quoted})', "text")
-    # Tokens are estimated here; recall counts the few it keeps.
-    statement = f"""
-SELECT messages.id, -bm25(message_words, 0.0, 1.0) AS score, length(messages.content) / 4 + 1
-FROM message_words JOIN messages ON messages.seq = message_words.rowid
-WHERE message_words MATCH {match} AND messages.bank = {values.add(bank, "bigint")}
-    AND {ScopeFilter.of(connection, bank, scope).messages(values)}
-ORDER BY score DESC, messages.seq LIMIT {limit}
-"""
-    return Ranking.of(
-        Scored(FactId(id), score, tokens) for id, score, tokens in fetch(connection, statement, *values.values)
-    )
 
 
 class SqliteBankReader(BankSearch):
@@ -432,35 +249,14 @@ class SqliteBankReader(BankSearch):
     It explains the errors of its own statements, and not those of the function that uses it.
     """
 
-    def __init__(
-        self, file: SqliteFile, connection: Connection, indexes: IndexCache, caches: BankCaches, bank: BankId
-    ) -> None:
+    def __init__(self, file: SqliteFile, connection: Connection, bank: BankId, index: BankIndex) -> None:
         self._reading = file.reading
         self._connection = connection
-        self._indexes = indexes
-        self._caches = caches
         self._bank = bank
-        self._space: str | None = None
-        self._loaded: BankIndex | None = None
+        self._index = index
         self._filtered: list[tuple[Scope, Mask]] = []
         self._compared: list[tuple[Vector, ComparedVectors]] = []
         self._edges = EdgeSearch()
-
-    @property
-    def _index(self) -> BankIndex:
-        """The index, the same for the whole transaction: what was filtered refers to its rows."""
-        if self._loaded is None:
-            self._loaded = self._indexes.get(self._connection, self._bank)
-        return self._loaded
-
-    @cached_property
-    def _rows(self) -> BankRows:
-        return self._caches.get(self._connection, self._index)
-
-    def _fetch(self, statement: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement with two parameters, the bank and some ids."""
-        wanted = list(ids)
-        return fetch(self._connection, statement, self._index.number, listed(wanted)) if wanted else []
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
@@ -471,9 +267,8 @@ class SqliteBankReader(BankSearch):
         return self._compared[-1][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
-        if space is not None and space != self._space:
-            checked = self._indexes.get(self._connection, self._bank, space=space)
-            self._loaded, self._space = self._loaded or checked, space
+        if space is not None:
+            demand_embedder(self._index.embedder, space)
         self.allowed(scope)
 
     def allowed(self, scope: Scope) -> Mask:
@@ -493,60 +288,82 @@ class SqliteBankReader(BankSearch):
         return self._index.matching(query_terms(text), self.allowed(scope), limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        words = query_terms(text)
-        return matching_messages(self._connection, self._index.number, scope, words, limit=limit)
+        words, bank, values = query_terms(text), self._index.number, SqliteParameters()
+        if not words or not accepts_messages(scope) or not fetch(self._connection, _ANY_WORDED, bank):
+            return Ranking()
+        quoted = " OR ".join(f'"{word}"' for word in words)
+        match = values.add(f'bank : "{bank}" AND words : ({quoted})', "text")
+        # Tokens are estimated here; recall counts the few it keeps.
+        statement = f"""
+SELECT -messages.seq, length(messages.content) / 4 + 1, messages.timestamp, -bm25(message_words, 0.0, 1.0) AS score
+FROM message_words JOIN messages ON messages.seq = message_words.rowid
+WHERE message_words MATCH {match} AND messages.bank = {values.add(bank, "bigint")}
+    AND {ScopeFilter.of(self._connection, bank, scope).messages(values)}
+ORDER BY score DESC, messages.seq LIMIT {limit}
+"""
+        return Ranking.of(fetch(self._connection, statement, *values.values))
 
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
-    def named_entities(self, text: str) -> list[Mention]:
+    def named_entities(self, text: str) -> dict[int, Mention]:
         return fact_rows.named_entities(self._connection, self._index.number, text)
 
-    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
-        return instructions(self._connection, self._index.number, scope, limit=limit)
+    def instructions(self, scope: Scope, *, limit: int) -> list[int]:
+        connection, bank, values = self._connection, self._index.number, SqliteParameters()
+        if not fetch(connection, _ANY_INSTRUCTION, bank):
+            return []
+        statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
+        return [seq for (seq,) in fetch(connection, statement, *values.values)]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         with self._reading():
             self.prepare(query.scope, query.space)
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
-            graph = SqliteGraph(self._connection, self._index, self._rows, allowed, compared)
-            return self._edges.find(graph, query)
+            return self._edges.find(SqliteGraph(self._connection, self._index, allowed, compared), query)
 
-    def token_vectors(self, facts: Sequence[FactId]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
         with self._reading():
-            known = self._rows.tokens
-            for id, width, packed in self._fetch(_TOKENS, (id for id in facts if id not in known)):
-                known[id] = width, packed
-            return decode_tokens([known.get(id) for id in facts])
+            rows = fetch(self._connection, _TOKENS, listed(facts))
+            stored = {fact: (width, packed) for fact, width, packed in rows}
+            return decode_tokens([stored.get(fact) for fact in facts])
 
-    def revisions(self, scope: Scope, facts: Sequence[FactId]) -> list[RevisionEdge]:
+    def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         with self._reading():
-            allowed, known, numbers = self.allowed(scope), self._rows.revisions, self._index.numbers(facts)
-            if new := [seq for seq in numbers if seq not in known]:
-                known.update(_read_revisions(self._connection, self._index, new))
-            found = sorted({revision for seq in numbers for revision in known[seq]})
-            return [edge for newer, older, edge in found if allowed[newer] and allowed[older]]
+            index, allowed = self._index, self.allowed(scope)
+            stored = fetch(self._connection, _REVISIONS, index.number, listed(facts))
+            rows = index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
+            known = {found[0]: found for found in index.ranked(rows[allowed[rows]]).tolist()}
+            return [
+                RevisionEdge(
+                    newer,
+                    older,
+                    REVISION_KINDS[kind],
+                    weight,
+                    known[newer][1],
+                    known[older][1],
+                    instant(known[newer][2]),
+                )
+                for newer, older, kind, weight in stored
+                if newer in known and older in known
+            ]
 
     def search(self, request: SearchRequest) -> SearchResult:
         with self._reading():
             return super().search(request)
 
-    def load(self, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+    def load(self, numbers: Sequence[int]) -> Loaded:
         with self._reading():
-            number, known, titles = self._index.number, self._rows.facts, self._rows.titles
-            counts: dict[FactId, int] = dict(self._fetch(_COUNTS, (id for id in facts if id in known)))
-            new = [id for id in facts if id not in known]
-            if new:
-                known.update(reads.fact_fields_by_id(self._connection, number, self._bank, new))
-            found = [_fact(known[id], counts.get(id)) for id in facts if id in known]
-            episodes = {episode for fact in found for episode in fact.episodes}
-            titles.update(self._fetch(_TITLES, episodes - titles.keys()))
-            said = reads.messages_of(self._connection, number, MessageSelect(ids=messages)) if messages else []
-            return Loaded(facts=found, messages=said, titles={episode: titles[episode] for episode in episodes})
+            return reads.load(self._connection, self._index.number, self._bank, numbers)
 
-    def outline(self, facts: Sequence[FactId]) -> list[FactOutline]:
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
         with self._reading():
-            known = self._rows.outlines
-            for id, *row in self._fetch(_OUTLINES, (id for id in facts if id not in known)):
-                known[id] = outline_of(id, row)
-            return [known[id] for id in facts if id in known]
+            return reads.ids_of(self._connection, self._index.number, numbers)
+
+    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
+        with self._reading():
+            return reads.numbers_by_id(self._connection, self._index.number, facts)
+
+    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
+        with self._reading():
+            return reads.entity_names_of(self._connection, self._index.number, entities)

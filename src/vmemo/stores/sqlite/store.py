@@ -13,17 +13,16 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, utc_now
+from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.results import Status
-from vmemo.models.search import Ranking, Vectors
-from vmemo.ports import BankNotFound, BankReader
-from vmemo.stores.sql import migrate
-from vmemo.stores.sql.statements import fetch
+from vmemo.models.search import Scored, Vectors
+from vmemo.ports import BankReader
+from vmemo.stores.sql import migrate, reads
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite.connection import KeySource
 from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
-from vmemo.stores.sqlite.search import BankCaches, IndexCache, SqliteBankReader
+from vmemo.stores.sqlite.search import IndexCache, SqliteBankReader
 from vmemo.stores.values import micros
 
 R = TypeVar("R")
@@ -38,7 +37,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         file = SqliteFile(path, busy_seconds=busy_seconds, key=key)
         super().__init__(SqliteDatabase(file, threads=threads), SqliteSearchIndex())
         self._indexes = IndexCache()
-        self._caches = BankCaches()
         self._opening = Lock()
 
     def __repr__(self) -> str:
@@ -66,7 +64,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         self._ready = False
         await self._connections.close()
         self._indexes.clear()
-        self._caches.clear()
 
     async def read(self, bank: BankId, run: Callable[[BankReader], R]) -> R:
         """Run a function in one read transaction of a bank, in a worker thread."""
@@ -74,17 +71,18 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         def read(file: SqliteFile) -> R:
             with file.snapshot() as connection:
                 with file.reading():
-                    if not fetch(connection, "SELECT 1 FROM banks WHERE id = ?", bank):
-                        raise BankNotFound(bank)
-                return run(SqliteBankReader(file, connection, self._indexes, self._caches, bank))
+                    index = self._indexes.get(connection, bank)
+                return run(SqliteBankReader(file, connection, bank, index))
 
         return await self._database.run(read, self._database.file)
 
-    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[Ranking]:
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
 
-        def find(connection: Connection) -> list[Ranking]:
+        def find(connection: Connection) -> list[list[Scored]]:
             index = self._indexes.get(connection, bank)
-            return index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
+            found = index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
+            ids = reads.ids_of(connection, index.number, list({seq for seqs, _ in found for seq in seqs}))
+            return [[Scored(FactId(ids[seq]), score) for seq, score in zip(*each, strict=True)] for each in found]
 
         return await self._database.read(find)
 
@@ -100,9 +98,6 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         """Close the file and encrypt it with another key, or decrypt it; return False if it has that key already."""
         await self.close()
         return await self._connections.run(self._connections.file.rekey, key)
-
-    async def schema_version(self) -> str:
-        return await self._database.read(migrate.current) or "none"
 
     async def damage(self) -> list[str]:
         """Return the errors that SQLite's integrity check reports; empty for a sound file."""

@@ -79,9 +79,12 @@ def _folded_words(text: str) -> Iterator[str]:
 # Similarity.
 
 _TITLES: Mapping[str, str] = {
-    **dict.fromkeys(("mr", "mister", "sir", "monsieur", "uncle"), "m"),
-    **dict.fromkeys(("mrs", "ms", "miss", "madam", "madame", "aunt", "auntie"), "f"),
-    **dict.fromkeys(("dr", "doctor", "prof", "professor", "coach", "captain", "chef", "rev", "judge"), ""),
+    **dict.fromkeys(("mr", "mister", "sir", "monsieur", "uncle", "herr", "lord", "brother", "father"), "m"),
+    **dict.fromkeys(("señor", "senor", "signor", "seu"), "m"),
+    **dict.fromkeys(("mrs", "ms", "miss", "madam", "madame", "aunt", "auntie", "frau", "lady", "sister", "dona"), "f"),
+    **dict.fromkeys(("señora", "senora", "signora", "mme"), "f"),
+    **dict.fromkeys(("dr", "doctor", "prof", "professor", "coach", "captain", "chef", "rev", "judge", "cllr"), ""),
+    **dict.fromkeys(("councillor", "imam", "rabbi", "inspector", "sergeant", "major", "colonel", "nurse"), ""),
 }
 _GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _COMPANY_FORMS = frozenset({"inc", "llc", "ltd", "corp", "gmbh", "plc"})
@@ -98,7 +101,7 @@ KNOWN_SHORT = 0.9
 INITIAL, FULLER, NICKNAME, ACRONYM, FULLER_NICKNAME, SURNAME = 0.88, 0.85, 0.85, 0.82, 0.81, 0.78
 CLIPPED, DOUBTFUL_NICKNAME, MISSPELT = 0.74, 0.66, 0.65
 CLIP = 3
-"""Length that given names are often clipped to: Mel for Melanie, Tam for Tamsin."""
+"""Least length that given names are clipped to: Mel for Melanie, Bern for Bernadette."""
 # Shorter words that differ in one letter are more often two names (Marina, Martina) than a misspelling.
 MIN_MISSPELLING_LENGTH, _MIN_MISSPELLING_SIMILARITY = 7, 0.94
 
@@ -143,6 +146,11 @@ def name_form(name: str) -> NameForm:
     if len(words) > 1 and max(map(len, words)) == 1:
         words = ["".join(words)]
     return NameForm(tuple(words), title, proper and not _POSSESSIVE.search(name), _is_phrase(name.split()))
+
+
+def is_title(word: str) -> bool:
+    """Return True for a title that stands before a name: Ms, Dr., Councillor."""
+    return word.casefold().rstrip(".") in _TITLES
 
 
 def _is_phrase(words: Sequence[str]) -> bool:
@@ -197,14 +205,20 @@ def _given_name_similarity(one: str, other: str) -> float:
         return INITIAL if one[0] == other[0] else 0.0
     if other in nicknames(one):
         return NICKNAME if _is_short_form(one, other) else DOUBTFUL_NICKNAME
-    clipped = CLIP in (len(one), len(other)) and one[:CLIP] == other[:CLIP] and abs(len(one) - len(other)) > 1
-    return CLIPPED if clipped else 0.0
+    short, full = sorted((one, other), key=len)
+    if full == short + "s":
+        # "Ellies" for "Ellie's".
+        return NICKNAME
+    return CLIPPED if len(short) >= CLIP and full.startswith(short) and len(full) - len(short) > 1 else 0.0
 
 
 def _same_length_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     first = _given_name_similarity(one[0], other[0])
     if len(one) < 2:
         return 0.0 if first == INITIAL else first
+    if first == EXACT and len(one) == 2 and 1 in (len(one[1]), len(other[1])) and one[1][0] == other[1][0]:
+        # "Roy T." and "Roy Tipping".
+        return INITIAL
     if not first or one[-1] != other[-1] or not all(map(_are_middle_names_compatible, one[1:-1], other[1:-1])):
         return 0.0
     return INITIAL if first == INITIAL else min(first + 0.1, FULL_NICKNAME)
@@ -260,13 +274,15 @@ def _acronym_similarity(short: tuple[str, ...], long: tuple[str, ...]) -> float:
 # Names that a text sets apart: a person is not called by two names in one sentence.
 
 _SENTENCE = re.compile(r"[^.!?\n]+")
+_INTRODUCTION = re.compile(r"(?:^|\b(?:i am|i['’]?m|name is|name['’]s|this is|it['’]s|me|sincerely|regards))\W{0,3}$")
 
 
 def names_apart(text: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
     """Return for each name the longer names that contain it and stand beside it in one sentence, casefolded.
 
     "Alice met Alice Cooper" is about two people, and so is "Alice: I met Alice Cooper". In "I met Alice Cooper. Alice
-    sings." the short name may repeat the long one.
+    sings." the short name may repeat the long one, and it does in "the other Alice, Alice Cooper" and in "Alice: I am
+    Alice Cooper".
     """
     folded = [name.casefold() for name in names]
     longer = {name: [other for other in folded if _contains(other, name.casefold())] for name in names}
@@ -281,13 +297,61 @@ def _contains(long: str, short: str) -> bool:
     return long != short and f" {short} " in f" {long} "
 
 
+_CONTRAST = r"(?:another|different|other|second|not(?: my| our| your| the)?)"
+_INTRODUCED = re.compile(
+    r"(?:\b(?:an?|another|different|(?:a|the) (?:second|new)|named)"
+    r"|(?<!\bi)(?<!\bhe)(?<!\bwe)(?<!\bthey)(?<!\byou) called)\s$"
+)
+_EQUATED = re.compile(r" ?(?:=|/|\((?:or |aka |alias )?|,? (?:aka|alias|also called|known as|or just)) ?")
+
+
+class NameUse(NamedTuple):
+    """The words of a text about the bearer of a name."""
+
+    new: bool
+    """It introduces one: "a Sam", "a boy called Sky"."""
+    other: bool
+    """It sets one apart from another: "a different Steve", "not my Paul"."""
+    same: frozenset[str]
+    """Names that it equates with this one, casefolded: "Marguerite (Rita)"."""
+
+
+PLAIN_USE = NameUse(new=False, other=False, same=frozenset())
+
+
+def name_use(text: str, name: str, names: Sequence[str]) -> NameUse:
+    """Return what a text says about the bearer of a name; `names` are all names in the text.
+
+    Of a longer name, only the first word is another's: "Steve Lumb. Different Steve".
+    """
+    lower, folded = text.casefold(), name.casefold()
+    first = re.escape(name_form(name).words[0])
+    uses = list(re.finditer(rf"(?<!\w){re.escape(folded)}(?!\w)", lower))
+    new = any(_INTRODUCED.search(lower, max(0, use.start() - 24), use.start()) for use in uses)
+    other = re.search(rf"\b{_CONTRAST} {first}(?!\w)|(?<!\w){first} \(not\b", lower) is not None
+    ends = [match.end() for use in uses if (match := _EQUATED.match(lower, use.end()))]
+    same = {each for each in map(str.casefold, names) if any(lower.startswith(each, end) for end in ends)}
+    return NameUse(new, other, frozenset(same - {folded}))
+
+
 def _beside(short: str, longer: Sequence[str], speaker: str, sentences: Sequence[str]) -> Iterator[str]:
     if not longer:
         return
-    alone = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)")
+    alone = re.compile(rf"(?<!\w)(?<!\ba )(?<!\banother ){re.escape(short)}(?!\w)")
+    other = re.compile(rf"\bnot (?:my |our |your |the )?{re.escape(short)}(?!\w)")
     for sentence in sentences:
         rest = sentence
         for name in sorted(longer, key=len, reverse=True):
-            rest = rest.replace(name, " ")
-        if speaker == short or alone.search(rest):
+            # A name after a comma repeats the one before it: "Trina does the other two, Trina Hiscock".
+            rest = "" if f", {name}" in rest else rest.replace(name, " ")
+        if other.search(sentence):
+            yield from longer
+        elif alone.search(rest):
             yield from (name for name in longer if name in sentence)
+        elif speaker == short:
+            yield from (name for name in longer if name in sentence and not _is_introduced(sentence, name))
+
+
+def _is_introduced(sentence: str, name: str) -> bool:
+    start = sentence.index(name)
+    return _INTRODUCTION.search(sentence, max(0, start - 20), start) is not None

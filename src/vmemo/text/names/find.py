@@ -231,17 +231,23 @@ def find_names(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundName,
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
+    found: dict[str, FoundName] = {}
+    for _, _, entity in name_spans(text, speakers=speakers):
+        _add(found, entity)
+    return tuple(found.values())[:MAX_NAMES]
+
+
+def name_spans(text: str, *, speakers: Collection[str] = ()) -> Iterator[_Mention]:
+    """Yield the names in their order, each with its place."""
     known = _speaker_names(frozenset(speakers))
     mentions = list(_speaker_mentions(text, known))
     if not is_foreign(text):
         mentions = [*_quoted_titles(text), *_capitalised_names(text, known), *mentions]
-    found: dict[str, FoundName] = {}
     reached = 0
     for start, end, entity in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):
         if start >= reached:
             reached = end
-            _add(found, entity)
-    return tuple(found.values())[:MAX_NAMES]
+            yield start, end, entity
 
 
 def merge_names(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tuple[FoundName, ...]:

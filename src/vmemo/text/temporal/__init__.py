@@ -3,7 +3,7 @@
 `find_times` is for questions: a weekday, or a date without a year, is in the past unless the question is about plans.
 `find_statement_times` is for statements: the tense of the clause decides. Both return likely readings too, for search.
 `annotate` writes dates into a statement, and only those that are `certain`; `annotate_likely` is for embeddings,
-and `date_text` does both.
+and `date_text` does both, with the doubtful dates that a reader may accept.
 
 A text is tokenized, and the rules of `rules` are applied in stages: numbers, dates, then combinations of dates with
 years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
@@ -13,19 +13,24 @@ last 10 days" ends before today; `broad_interval` includes these days.
 from __future__ import annotations
 
 from vmemo.text.temporal.annotation import (
+    DATE,
     AnnotatedText,
     DatedText,
+    DoubtfulDate,
     annotate,
     annotate_likely,
     date_text,
     find_statement_times,
+    with_doubtful,
 )
 from vmemo.text.temporal.find import TimeExpression, find_times
 from vmemo.text.temporal.format import format_interval
 
 __all__ = [
+    "DATE",
     "AnnotatedText",
     "DatedText",
+    "DoubtfulDate",
     "TimeExpression",
     "annotate",
     "annotate_likely",
@@ -33,4 +38,5 @@ __all__ = [
     "find_statement_times",
     "find_times",
     "format_interval",
+    "with_doubtful",
 ]

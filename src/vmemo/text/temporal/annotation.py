@@ -9,11 +9,15 @@ that was pasted.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 from vmemo.models.records import COMPUTED_DATE
@@ -279,6 +283,76 @@ def _distance(days: DayRange, today: date) -> timedelta | None:
     return first and abs(first - today)
 
 
+# Doubtful dates: those that the rules above leave open, for the reader of messages to judge.
+
+_TENSES: tuple[Tense | None, ...] = ("past", "future", "arranged", "reported", None)
+_LEADS = ("on", "in", "by", "for", "since", "from")
+_LIKELY_TAG = 0.8
+DATE = 0.9
+"""Probability from which a doubtful date is written: of held-out authors as many are right as of those of the rules."""
+
+
+class DoubtfulDate(NamedTuple):
+    """A time expression that may be followed by its date, and the numbers by which that is judged."""
+
+    start: int
+    end: int
+    first: date | None
+    """The first of the days chosen for it."""
+    numbers: tuple[float, ...]
+
+    def probability(self, tag: float) -> float:
+        """Return the probability that the chosen days are right; `tag` is the reader's that it is meant as a date."""
+        logit = sum(weight * number for weight, number in zip(_date_weights(), self.inputs(tag), strict=True))
+        return 1 / (1 + math.exp(-logit))
+
+    def inputs(self, tag: float) -> list[float]:
+        """Return the inputs of the regression; the last one is constant."""
+        return [*self.numbers, tag, float(tag > _LIKELY_TAG), 1.0]
+
+
+@cache
+def _date_weights() -> tuple[float, ...]:
+    """Return the weights of `dates.json`, of which the last one is the bias; see `training/dates.py`."""
+    return tuple(json.loads(files("vmemo.text.temporal").joinpath("dates.json").read_text(encoding="utf-8")))
+
+
+def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
+    reading = whole.readings[place]
+    days, (start, end, _), open_ = reading.time.days, reading.time, reading.ambiguous
+    first, other = _first_day(days), _first_day(reading.other)
+    distance = 0 if first is None else (first - whole.today).days
+    far, far_other, ahead = abs(distance), 0 if other is None else abs((other - whole.today).days), distance > 0
+    lead = leading_word(whole.text, start, end)
+    facts = [
+        not open_,
+        days.certain,
+        whole.own_words,
+        whole.is_quoted(start),
+        whole.is_listed(start),
+        whole.is_talk(reading.clause),
+        _is_joined(place, whole),
+        not open_ or _agrees_with_tense(reading, whole),
+        whole.weekdays > _MAX_WEEKDAYS,
+        _is_long(days),
+        days.kind == "weekday",
+        days.kind == "day",
+        *(open_ and reading.tense == tense and ahead == way for tense in _TENSES for way in (True, False)),
+        *(lead == word and ahead == way for word in _LEADS for way in (True, False)),
+        far > _NEAR.days,
+        ahead,
+        open_ and far in (0, 1, 7),
+        ahead and far < far_other,
+    ]
+    nearer = (math.log1p(far_other) - math.log1p(far)) * open_
+    return DoubtfulDate(start, end, first, (*map(float, facts), math.log1p(far) / 5, nearer))
+
+
+def _first_day(days: DayRange) -> date | None:
+    bounds = days.annotated_as or days.displayed
+    return bounds[0] if bounds else days.start or days.end
+
+
 # Time expressions of statements.
 
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)")
@@ -308,6 +382,14 @@ class DatedText(NamedTuple):
     likely: str
     """As `annotate_likely` returns it."""
     expressions: list[TimeExpression]
+    doubtful: Sequence[DoubtfulDate] = ()
+    """Expressions whose dates are likely and not certain."""
+
+
+def with_doubtful(text: str, reference: datetime, accepted: AbstractSet[int], *, southern: bool = False) -> str:
+    """Return the text with the dates that are certain, and those of doubtful expressions at these offsets."""
+    times = _resolve(text, reference, southern=southern)
+    return _insert_dates(text, [time for time in times if time.days.certain or time.start in accepted], COMPUTED_DATE)
 
 
 def annotate(text: str, reference: datetime, *, southern: bool = False) -> AnnotatedText:
@@ -323,12 +405,20 @@ def annotate_likely(text: str, reference: datetime) -> str:
 
 def date_text(text: str, reference: datetime, *, southern: bool = False) -> DatedText:
     """Find the times of a text once for what is stored of it and for what is embedded."""
-    times = _resolve(text, reference, southern=southern)
+    readings = _read_by_tense(text, reference, southern=southern)
+    whole = _examine(text, reference.date(), readings)
+    times = _judged(whole)
     if not times:
         return DatedText(text, _with_likely_dates(text, times), [])
     expressions = [time_expression(text, time, reference) for time in times]
     certain = [time for time in times if time.days.certain]
-    return DatedText(_insert_dates(text, certain, COMPUTED_DATE), _with_likely_dates(text, times), expressions)
+    open_ = [at for at, time in enumerate(times) if not time.days.certain and _annotation(time.days)]
+    return DatedText(
+        _insert_dates(text, certain, COMPUTED_DATE),
+        _with_likely_dates(text, times),
+        expressions,
+        [_doubtful(at, whole) for at in open_],
+    )
 
 
 def _with_likely_dates(text: str, times: Sequence[ResolvedTime]) -> str:
@@ -368,12 +458,13 @@ def _annotation(days: DayRange) -> str:
 def _resolve(text: str, reference: datetime, *, southern: bool = False) -> list[ResolvedTime]:
     """Return the time expressions by tense, with `certain` set to whether their days may be written."""
     readings = _read_by_tense(text, reference, southern=southern)
-    if not readings:
-        return []
-    whole = _examine(text, reference.date(), readings)
+    return _judged(_examine(text, reference.date(), readings)) if readings else []
+
+
+def _judged(whole: _TextCertainty) -> list[ResolvedTime]:
     return [
         reading.time._replace(days=replace(reading.time.days, certain=_is_certain(place, whole)))
-        for place, reading in enumerate(readings)
+        for place, reading in enumerate(whole.readings)
     ]
 
 
@@ -465,3 +556,31 @@ def _is_future_date(tense: Tense | None, lead: str, until: timedelta, since: tim
     if mentions_past:
         return until <= _SOON
     return lead in _UNTIL_WORDS or until < since
+
+
+OWN_WORDS_ENGINES = ("local", "verbatim")
+"""Engines whose facts are the words of a message."""
+EDITED_BY_HAND = "user"
+"""The engine of facts that were written with `update()`."""
+
+
+def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENGINES[0], *, after: str = "") -> str:
+    """Return the text with its date in front, because the stored text has none, and with the likely dates of its times.
+
+    The encoder was trained on these: a likely date serves a search, even where it is too uncertain to be stored. A
+    model has dated the facts that it wrote, so their times are not resolved again. `after` is the line that a short
+    line continues.
+    """
+    likely = annotate_likely(text, mentioned_at) if engine in OWN_WORDS_ENGINES else text
+    return with_date(after_line(after, likely), mentioned_at)
+
+
+def after_line(line: str, text: str) -> str:
+    """Return a text with the line that it continues, if there is one, after its speaker."""
+    speaker, _, words = text.partition(": ")
+    return f"{speaker}: {line} {words}" if line else text
+
+
+def with_date(text: str, mentioned_at: datetime) -> str:
+    """Return the text with its date in front."""
+    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text}"

@@ -50,11 +50,6 @@ def _with_year(match: RuleMatch) -> DayRange | None:
     return year.start and in_year(match.days("base"), year.start.year, relative=year.relative)
 
 
-def _with_relative_year(match: RuleMatch) -> DayRange | None:
-    """Resolve "last year in May"."""
-    return _with_year(match) if match.days("year").relative else None
-
-
 def _with_two_digit_year(match: RuleMatch) -> DayRange | None:
     year = match.token("year")
     if year.end - year.start != 2:
@@ -149,7 +144,6 @@ def _part_of_span(match: RuleMatch) -> DayRange | None:
 YEAR_RULES = (
     Rule("base=FLOATING (of|in|COMMA|on)? the? year? year=(YEAR|FULLYEAR)", _with_year),
     Rule("base=FLOATING (of|APOSTROPHE|of APOSTROPHE) year=YY (?!COUNT)", _with_two_digit_year),
-    Rule("year=YEAR (in|on|COMMA|at|around)? base=FLOATING", _with_relative_year),
     Rule("modifier=(last|previous|this|next|coming) base=(DAYF|SPANF)", _modified_date),
     Rule("base=DAY weekend", _weekend_of),
     Rule("base=DAYF weekend year=(YEAR|FULLYEAR)", _weekend_in_year),
@@ -158,7 +152,6 @@ _AND = "(COMMA|or|and|COMMA (and|or)) (in|on|the)?"
 SHARED_YEAR_RULES = (Rule(f"FLOATING ({_AND} FLOATING){{0,8}} {_AND} other=(DAYX|SPANX)", _with_shared_year),)
 DATED_WEEKDAY_RULES = (
     Rule("weekday=(WEEKDAY|DAYX) COMMA? the? base=(DAYF|DAYX)", _with_weekday),
-    Rule("base=DAYF COMMA weekday=WEEKDAY (?=$|STOP|COMMA)", _with_weekday),
     Rule("weekend of base=DAY", _weekend_of),
 )
 PART_RULES = (

@@ -24,7 +24,7 @@ embed = model.embed
 
 
 def embed_by_action(text: str, memory_action: str | None = None) -> list[float]:
-    """Name the kind of text to the endpoint, so that questions get the encoder's prefix as they do in vmemo."""
+    """Name the kind of text to the endpoint, so that questions are embedded as queries, as they are in vmemo."""
     model.config.model = "query" if memory_action == "search" else "document"
     return embed(text, memory_action)
 

@@ -13,7 +13,7 @@ from mempalace.searcher import search_memories
 folder, endpoint = sys.argv[1:]
 PALACE = f"{folder}/palace"
 questions = OpenAICompatEmbeddingFunction(endpoint, "query")
-# Questions get the encoder's prefix, as they do in vmemo.
+# Questions are embedded as queries, as they are in vmemo.
 OpenAICompatEmbeddingFunction.embed_query = lambda self, input: questions(input)
 drawers = get_collection(PALACE, create=True)
 

@@ -46,6 +46,7 @@ async def entity(page: ReadPage, entity: Name) -> Response:
     if found is None:
         raise NotFound(f"There is no entity {entity!r:.80} in this bank.")
     facts = await page.store.facts(page.bank, FactSelect(entities=[found.id], newest_first=True, limit=FACTS + 1))
+    relations = [(fact, each) for fact in facts if isinstance(each := fact.metadata.get("relation"), dict)]
     beside = {mention.id: mention for fact in facts for mention in fact.entities if mention.id != found.id}
     observed = FactSelect(entities=[found.id], networks=("observation",), current=True, limit=FACTS)
     return page.render(
@@ -54,6 +55,7 @@ async def entity(page: ReadPage, entity: Name) -> Response:
         facts=facts[:FACTS],
         has_more=len(facts) > FACTS,
         beside=list(beside.values())[:40],
+        relations=[(fact, each) for fact, each in relations if each.keys() >= {"subject", "verb", "object"}],
         observations=await page.store.facts(page.bank, observed),
         merges=[merge for merge in await page.memory.merges() if merge.entity == found.id][::-1],
     )

@@ -34,18 +34,12 @@ def hashed(words: Sequence[str]) -> Hashes:
     return np.array([term_hash(word) for word in words], np.uint32)
 
 
-def keys_of(texts: Sequence[Hashes]) -> Keys:
-    """Return the postings of some texts, with the texts' positions as rows."""
-    hashes = np.concatenate([*texts, np.zeros(0, np.uint32)]).astype(np.uint64)
-    lengths = np.array([len(text) for text in texts], np.int64)
-    rows = np.repeat(np.arange(len(texts), dtype=np.uint64), lengths)
-    keys, counts = np.unique((hashes << TERM_SHIFT) | (rows << np.uint64(COUNT_BITS)), return_counts=True)
+def keys_of(hashes: Hashes, lengths: NDArray[np.int64], first: int = 0) -> Keys:
+    """Return the postings of texts, given by their words in one array; their rows are numbered from `first` on."""
+    rows = np.repeat(np.arange(first, first + len(lengths), dtype=np.uint64), lengths)
+    terms = hashes.astype(np.uint64) << TERM_SHIFT
+    keys, counts = np.unique(terms | (rows << np.uint64(COUNT_BITS)), return_counts=True)
     return keys | np.minimum(counts, MOST_REPEATED).astype(np.uint64)
-
-
-def moved(keys: Keys, rows: int) -> Keys:
-    """Return postings with greater row numbers."""
-    return keys + np.uint64(rows << COUNT_BITS)
 
 
 def rows_of(keys: Keys) -> NDArray[np.uint32]:
@@ -54,22 +48,6 @@ def rows_of(keys: Keys) -> NDArray[np.uint32]:
 
 def counts_of(keys: Keys) -> NDArray[np.uint8]:
     return (keys & np.uint64(MOST_REPEATED)).astype(np.uint8)
-
-
-def with_rows(keys: Keys, target: NDArray[np.int64]) -> Keys:
-    """Return postings with the new numbers of their rows; those of rows with the number -1 are left out."""
-    rows = target[rows_of(keys)]
-    kept, rows = keys[rows >= 0], rows[rows >= 0].astype(np.uint64)
-    return (kept >> TERM_SHIFT << TERM_SHIFT) | (rows << np.uint64(COUNT_BITS)) | counts_of(kept)
-
-
-def lengths_of(keys: Keys, count: int) -> NDArray[np.float32]:
-    """Return the words of each of `count` rows, with repetition."""
-    rows, counts = rows_of(keys), counts_of(keys)
-    # Few words are repeated, and adding up the counts of all takes longer.
-    more = np.flatnonzero(counts > 1)
-    repeated = np.bincount(rows[more], counts[more] - 1, minlength=count)
-    return (np.bincount(rows, minlength=count) + repeated).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -97,13 +75,6 @@ class Segment:
         low = (self.rows.astype(np.uint64) << np.uint64(COUNT_BITS)) | self.counts
         return (hashes << TERM_SHIFT) | low
 
-    def with_rows(self, target: NDArray[np.int64]) -> Segment:
-        """Return the postings with the new numbers of their rows, which ascend; -1 leaves those of a row out."""
-        rows = target[self.rows]
-        kept = rows >= 0
-        before = np.concatenate([[0], np.cumsum(kept)])
-        return Segment(self.terms, before[self.starts], rows[kept].astype(np.uint32), self.counts[kept])
-
     def of(self, term: int) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         """Rows that hold the term, and how often."""
         at = int(np.searchsorted(self.terms, np.uint32(term)))
@@ -130,29 +101,13 @@ class Postings:
     def nbytes(self) -> int:
         return self.lengths.nbytes + sum(segment.nbytes for segment in self.segments)
 
-    def extended(self, keys: Keys, rows: int) -> Postings:
-        """Return this index with so many more rows, whose postings have rows from 0 on."""
-        if not rows:
+    def extended(self, hashes: Hashes, lengths: NDArray[np.int64]) -> Postings:
+        """Return this index with more rows, given by their words in one array and the number of words of each."""
+        if not len(lengths):
             return self
-        new = Segment.of_sorted(np.sort(moved(keys, self.count)))
-        lengths = np.concatenate([self.lengths, lengths_of(keys, rows)])
-        return Postings(self.count + rows, _merged([*self.segments, new]), lengths)
-
-    def at(self, rows: NDArray[np.int64]) -> Postings:
-        """Return the index of some rows, which ascend."""
-        target = np.full(self.count, -1, np.int64)
-        target[rows] = np.arange(len(rows))
-        segments = tuple(segment.with_rows(target) for segment in self.segments)
-        return Postings(len(rows), segments, self.lengths[rows])
-
-    def replaced(self, rows: NDArray[np.int64], keys: Keys) -> Postings:
-        """Return the index with other postings of some rows, whose places among `rows` are the rows of the keys."""
-        target = np.arange(self.count)
-        target[rows] = -1
-        lengths = self.lengths.copy()
-        lengths[rows] = lengths_of(keys, len(rows))
-        others = [segment.with_rows(target) for segment in self.segments]
-        return Postings(self.count, _merged([*others, Segment.of_sorted(np.sort(with_rows(keys, rows)))]), lengths)
+        segments = _merged([*self.segments, Segment.of_sorted(keys_of(hashes, lengths, self.count))])
+        known = np.concatenate([self.lengths, lengths.astype(np.float32)])
+        return Postings(self.count + len(lengths), segments, known)
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""

@@ -6,7 +6,7 @@ only the rows they choose are scored. Up to `EXACT` rows every row is scored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -17,10 +17,6 @@ EXACT = 2048
 """Rows up to which every row is scored, and the least number of candidates above that."""
 OVERSAMPLE = 8
 """Candidates taken by sign bits for each row wanted, and 2,048 at least: the true top 100 are among them."""
-COUNTED = 16_384
-"""Rows that are sampled to estimate the distance of the candidates."""
-MARGIN = 16
-"""Rows of the sample beyond twice the estimate, because few of them are within that distance."""
 SAMPLE = 512
 """Rows that are sampled to estimate the similarity of unrelated facts."""
 T = TypeVar("T", bound=np.generic)
@@ -61,7 +57,7 @@ class Vectors:
     def nbytes(self) -> int:
         return self.components.nbytes + self.scales.nbytes + self.bits.nbytes
 
-    def extended(self, components: NDArray[np.int8], scales: NDArray[np.float32]) -> Vectors:
+    def extended(self, components: NDArray[np.int8]) -> Vectors:
         """These vectors and some more. Readers of the old value are not disturbed."""
         if not len(components):
             return self
@@ -73,20 +69,11 @@ class Vectors:
             with_capacity(self.bits, count, total, axis=1),
         )
         grown.components[count:total] = components
-        grown.scales[count:total] = scales
+        grown.scales[count:total] = scales_of(components)
         grown.bits[:, count:total] = _sign_bits(components, len(grown.bits)).T
         return grown
 
-    def at(self, rows: Rows) -> Vectors:
-        """Return some rows, in that order, with memory for as many as these vectors have."""
-        kept = Vectors.empty(self.components.shape[1], len(self.scales))
-        kept.components[: len(rows)] = self.components[rows]
-        kept.scales[: len(rows)] = self.scales[rows]
-        kept.bits[:, : len(rows)] = self.bits[:, rows]
-        return replace(kept, count=len(rows))
-
     def cosines(self, rows: Rows, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Cosine of the query with each of these rows."""
         # Not a matrix product: for these sizes waking BLAS threads costs more than the work when cores are busy.
         dots = np.einsum("ij,j->i", self.components.take(rows, axis=0), query, dtype=np.float32, casting="unsafe")
         return dots * self.scales[rows]
@@ -117,7 +104,6 @@ class ComparedVectors:
         self._cosines = np.zeros(vectors.count, np.float32)
 
     def cosines(self, rows: Rows) -> NDArray[np.float32]:
-        """Cosine of the query with each of these rows."""
         new = rows[~self._known[rows]]
         if len(new):
             self._cosines[new] = self._vectors.cosines(new, self._query)
@@ -150,20 +136,8 @@ class ComparedVectors:
         return float(sample.mean() - 2 * sample.std())
 
     def _candidates(self, allowed: Mask, wanted: int) -> Rows:
-        count = int(np.count_nonzero(allowed))
-        if count <= wanted:
-            return np.flatnonzero(allowed)
-        distances = self.distances
-        near = np.flatnonzero(allowed & (distances <= self._surely_enough(allowed, wanted / count)))
-        rows = near if len(near) >= wanted else np.flatnonzero(allowed)
-        return rows[_smallest(distances[rows], wanted)]
-
-    def _surely_enough(self, allowed: Mask, share: float) -> int:
-        """Return a distance within which more than a share of the allowed rows are, by an even sample."""
-        step = -(-len(allowed) // COUNTED)
-        sample = self.distances[::step][allowed[::step]]
-        place = min(int(2 * share * len(sample)) + MARGIN, len(sample) - 1)
-        return int(np.partition(sample, place)[place]) if len(sample) else 0
+        rows = np.flatnonzero(allowed)
+        return rows if len(rows) <= wanted else rows[_smallest(self.distances[rows], wanted)]
 
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
@@ -178,14 +152,13 @@ def _smallest(distances: Distances, wanted: int) -> Mask:
     return chosen
 
 
-def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return vectors as eight-bit components, and the scales that give them length one."""
+def quantised(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Return vectors as eight-bit components; `scales_of` gives them length one again."""
     peaks = np.maximum(np.abs(vectors).max(axis=1, initial=0), 1e-12)
-    components = np.rint(vectors * (127.0 / peaks)[:, None]).astype(np.int8)
-    return components, _scales(components)
+    return np.rint(vectors * (127.0 / peaks)[:, None]).astype(np.int8)
 
 
-def _scales(components: NDArray[np.int8]) -> NDArray[np.float32]:
+def scales_of(components: NDArray[np.int8]) -> NDArray[np.float32]:
     squares = np.einsum("ij,ij->i", components, components, dtype=np.float32, casting="unsafe")
     return (1.0 / np.sqrt(np.maximum(squares, 1.0))).astype(np.float32)
 

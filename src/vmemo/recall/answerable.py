@@ -1,0 +1,163 @@
+"""Judgements of a recall: does a question ask for advice, and do the facts that were found hold the answer.
+
+Both are logistic regressions in the vector space of the packaged encoder; with another embedder there are none. The
+first also steers a request for advice towards constraints: allergies, diets, fears, budgets, other people's limits.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vmemo.errors import ModelCorrupt
+from vmemo.models.search import Encoding, TokenVectors, Vector
+from vmemo.ports import BankReader, Embedder
+from vmemo.recall.rank import Candidates
+from vmemo.text.tokens import terms
+from vmemo_models import ANSWERABLE, ModelFileError
+
+ALIGNED = 8
+"""Best candidates whose tokens are aligned with those of the question."""
+READ = 5
+"""Best facts in which the question's terms are looked up."""
+STEERING = 0.1
+"""Share of the direction of constraints in the vector of a question that certainly asks for advice."""
+LEAST_ADVICE = 0.2
+"""Probability from which a question counts as one for advice."""
+SHARPNESS = 8.0
+SIGNALS = ("asks", "aligned", "unaligned", "worst", "cosine", "cosine_of_three", "terms", "terms_of_one")
+"""The numbers from which `answerable` is computed, in the order of its weights."""
+
+
+class AnswerWeights(NamedTuple):
+    """Linear models; the last number of each is its bias."""
+
+    advice: NDArray[np.float64]
+    """Of a question's vector: it asks for advice, a plan or a choice."""
+    constraint: NDArray[np.float64]
+    """Of a fact's vector: it is a constraint that bears on advice."""
+    asks: NDArray[np.float64]
+    """Of a question's vector: questions of this kind are answered by what people say."""
+    answerable: NDArray[np.float64]
+    """Of the signals: the facts hold the answer."""
+    related: NDArray[np.float64]
+    """Of the signals without the first: the facts have to do with the question."""
+
+
+class AnswerEstimate(NamedTuple):
+    """The probabilities that facts hold the answer, and that they are about the question at all, and the signals."""
+
+    answerable: float
+    related: float
+    signals: tuple[float, ...]
+
+
+@cache
+def _weights() -> AnswerWeights:
+    try:
+        with np.load(io.BytesIO(ANSWERABLE.read("weights.npz"))) as arrays:
+            return AnswerWeights(*(arrays[name].astype(np.float64) for name in AnswerWeights._fields))
+    except ModelFileError as error:
+        raise ModelCorrupt(
+            f"The model {ANSWERABLE.name} can't be used: {error}. Nothing was loaded. "
+            "Reinstall vmemo: pip install --force-reinstall --no-deps vmemo"
+        ) from error
+
+
+def answer_weights(embedder: Embedder) -> AnswerWeights | None:
+    """Return the packaged models, or None if they are not for this embedder."""
+    return _weights() if embedder.name == ANSWERABLE.encoder else None
+
+
+def advice(question: Vector, weights: AnswerWeights) -> float:
+    """Return the probability that a question asks for advice."""
+    return _probability(weights.advice, question)
+
+
+def constraint_direction(weights: AnswerWeights) -> Vector:
+    """Return the unit vector to which facts are near that are constraints."""
+    return _unit(weights.constraint[:-1])
+
+
+def steered(question: Encoding, embedder: Embedder) -> Encoding:
+    """Return a question for advice with its vector moved towards constraints; others as they are."""
+    weights = answer_weights(embedder)
+    if weights is None or (probability := advice(question.vector, weights)) < LEAST_ADVICE:
+        return question
+    moved = question.vector + STEERING * probability * weights.constraint[:-1]
+    return question._replace(vector=_unit(moved))
+
+
+def judge(
+    question: Encoding, text: str, found: Candidates, reader: BankReader, embedder: Embedder
+) -> AnswerEstimate | None:
+    """Return the judgement of the best candidates; None without the packaged models or token vectors."""
+    weights = answer_weights(embedder)
+    if weights is None or question.tokens is None:
+        return None
+    best = found.ordered.numbers[:ALIGNED]
+    numbers = best[best > 0].tolist()
+    similarities = _alignment(question.tokens, reader.token_vectors(numbers) if numbers else ())
+    if not len(similarities):
+        return None if len(best) else AnswerEstimate(0.0, 0.0, ())
+    texts = [fact.text for fact in reader.load(numbers[:READ]).facts.values()]
+    semantic = [each.ranking.scores[:3].tolist() for each in found.rankings if each.channel == "semantic"]
+    cosines: list[float] = semantic[0] if semantic else []
+    signals = _signals(question, similarities, cosines, _shared_terms(text, texts), weights)
+    return AnswerEstimate(
+        _probability(weights.answerable, signals), _probability(weights.related, signals[1:]), (*signals,)
+    )
+
+
+def _signals(
+    question: Encoding,
+    similarities: NDArray[np.float64],
+    cosines: Sequence[float],
+    shared: tuple[float, float],
+    weights: AnswerWeights,
+) -> list[float]:
+    tokens = question.tokens
+    assert tokens is not None
+    lengths = np.linalg.norm(tokens, axis=1)
+    share = lengths / lengths.sum()
+    best = similarities[int((similarities @ share).argmax())]
+    heavy = share > 0.5 / len(share)
+    values = (
+        question.vector @ weights.asks[:-1] + weights.asks[-1],
+        share @ similarities.max(0),
+        np.log(share @ np.exp(-SHARPNESS * best)),
+        best[heavy].min(),
+        cosines[0] if cosines else 0.0,
+        np.mean(cosines) if cosines else 0.0,
+        *shared,
+    )
+    return [float(value) for value in values]
+
+
+def _alignment(question: TokenVectors, facts: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
+    """Return for each fact with token vectors the similarity of each token of the question to its best match."""
+    directions = question / np.maximum(np.linalg.norm(question, axis=1, keepdims=True), 1e-9)
+    rows = [(directions @ tokens.T).max(1) for tokens in facts if tokens is not None and len(tokens)]
+    return np.array(rows, np.float64).reshape(len(rows), len(question))
+
+
+def _shared_terms(question: str, texts: Sequence[str]) -> tuple[float, float]:
+    """Return the shares of the question's terms that all texts have together, and that one of them has."""
+    asked, said = set(terms(question)), [set(terms(text)) for text in texts]
+    if not asked or not said:
+        return 0.0, 0.0
+    return len(asked.intersection(set[str]().union(*said))) / len(asked), max(len(asked & s) for s in said) / len(asked)
+
+
+def _probability(weights: NDArray[np.float64], values: Sequence[float] | NDArray[np.float32]) -> float:
+    logit = float(np.dot(weights[:-1], np.asarray(values, np.float64)) + weights[-1])
+    return float(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
+
+
+def _unit(vector: NDArray[np.float64] | NDArray[np.float32]) -> Vector:
+    return (vector / max(float(np.linalg.norm(vector)), 1e-9)).astype(np.float32)

@@ -1,1 +1,0 @@
-"""Importers: exports of other memory products and chat applications, as messages and facts."""
