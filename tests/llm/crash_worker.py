@@ -66,10 +66,10 @@ def report(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-def a_memory(url: str, model: str | LLM, lease: float) -> Memory:
+def a_memory(url: str, model: str | LLM, lease: float, **settings: int) -> Memory:
     """Return a memory that polls its queue often."""
-    settings = fast_settings(lease_seconds=lease, poll_seconds=0.02, observe_delay=0.0)
-    return Memory(url, llm=model, embedder=HashEmbedder(), settings=settings)
+    chosen = fast_settings(lease_seconds=lease, poll_seconds=0.02, observe_delay=0.0, **settings)
+    return Memory(url, llm=model, embedder=HashEmbedder(), settings=chosen)
 
 
 async def retain_without_end(url: str, seed: int) -> None:
@@ -125,8 +125,8 @@ def work_together(url: str, model: str) -> int:
 
 
 async def work(url: str, model: str, start: int, ready: int) -> None:
-    """Run jobs concurrently with the other worker."""
-    async with a_memory(url, model, LATE) as memory:
+    """Run jobs concurrently with the other worker, one at a time."""
+    async with a_memory(url, model, LATE, extractions_per_bank=1) as memory:
         os.close(ready)
         # The pipe ends when every process has closed its side of it.
         await asyncio.to_thread(os.read, start, 1)

@@ -7,17 +7,20 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from conversations import days, said
 from crash_worker import LATE, NOTE, SOON, SlowLLM, a_memory, answer
+from pydantic import JsonValue
 
 from databases import column, counts, store_name
 from vmemo import Fact, Memory
+from vmemo_conformance.fake_llm import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
 KILLS = {"sqlite": 8, "postgres": 4, "neo4j": 3}
@@ -131,8 +134,17 @@ def test_a_process_killed_while_extracting_loses_and_duplicates_nothing(url: str
 
 
 def test_two_workers_on_one_database_never_run_a_job_twice(url: str) -> None:
-    lines = 8
-    with ScriptedServer(answer) as server:
+    lines, both_ask = 8, threading.Barrier(2)
+
+    def answer_both(asked: ReceivedRequest) -> JsonValue:
+        # Each worker runs one job at a time, so the second request is the other worker's.
+        if asked.step == "extract" and not both_ask.broken:
+            with suppress(threading.BrokenBarrierError):
+                both_ask.wait(timeout=60)
+            both_ask.abort()
+        return answer(asked)
+
+    with ScriptedServer(answer_both) as server:
         model = f"{server.url}#scripted"
         with a_memory(url, model, LATE) as memory:
             for n in range(lines):
