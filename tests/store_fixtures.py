@@ -16,6 +16,7 @@ import pytest
 
 from databases import NewDatabase
 from neo4j_server import Unavailable, namespace, shared_server
+from shared_statements import share_statements
 
 # The suite is rewritten as it is imported, and `vmemo.testing` imports it.
 pytest.register_assert_rewrite("vmemo_conformance")
@@ -30,6 +31,7 @@ from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 # Tests assert behaviour, never seconds.
 hypothesis.settings.register_profile("vmemo", deadline=None)
 hypothesis.settings.load_profile("vmemo")
+share_statements()
 
 MEMORY_DISK = Path("/dev/shm")
 """Files in memory, on Linux: half of the time of the suite would be spent waiting for a disk."""
