@@ -310,8 +310,8 @@ def test_edges_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
         one, other = [_rounded(await find_edges(store, query)) for store in both]
         assert one == other
 
-    for n in range(0, FACTS, 40):
-        facts = [FactId(f"f{number}") for number in range(n, n + 6)]
+    for n in range(0, FACTS, 100):
+        facts = [FactId(f"f{number}") for number in range(n, n + 15)]
         query = EdgesOf(scope=scope, space=EMBEDDER.name, vector=_asked(n), facts=facts)
         asyncio.run(asked(query))
         asyncio.run(asked(replace(query, entities=[EntityId("e1"), EntityId("e9")], fan=3)))
