@@ -137,10 +137,11 @@ def test_two_workers_on_one_database_never_run_a_job_twice(url: str) -> None:
     lines, both_ask = 8, threading.Barrier(2)
 
     def answer_both(asked: ReceivedRequest) -> JsonValue:
-        # Each worker runs one job at a time, so the second request is the other worker's.
+        # Each worker runs one job at a time, so the second request is the other worker's. The wait is shorter than
+        # `llm_timeout`, which would ask again.
         if asked.step == "extract" and not both_ask.broken:
             with suppress(threading.BrokenBarrierError):
-                both_ask.wait(timeout=60)
+                both_ask.wait(timeout=200)
             both_ask.abort()
         return answer(asked)
 
