@@ -55,6 +55,7 @@ SLOW = (
     *("test_verbs.py", "test_faults.py", "test_crash_extraction.py", "test_bench_stores.py", "test_scenarios.py"),
     *("test_pydantic_ai_and_litellm.py", "test_postgres_endurance.py", "test_schemathesis.py", "test_mcp_tools.py"),
     *("test_processes.py", "test_bench_qa.py", "test_bench_ablation.py", "test_question_times.py", "test_docker.py"),
+    *("test_equal_searches.py", "test_bad_input.py", "test_maintain.py", "test_recall.py", "test_context.py"),
 )
 """Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)
