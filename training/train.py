@@ -244,6 +244,11 @@ class Stage:
     note = ""
 
 
+def resume(encoder: Encoder, path: Path) -> None:
+    """Load the weights of a packaged network, to go on from them."""
+    encoder.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.packaged(path).items()})
+
+
 def automatic() -> torch.autocast:
     """Return the context of mixed precision."""
     return torch.autocast("cuda", torch.bfloat16, enabled=DEVICE == "cuda")
@@ -299,10 +304,10 @@ class Training:
         report(name, encoder, self.corpus)
         save(encoder, self.out / f"{name}.npz")
 
-    def distil(self, encoder: Encoder, seconds: float) -> None:
+    def distil(self, encoder: Encoder, seconds: float, rate: float) -> None:
         """Learn the vectors and rankings of the teacher."""
         _train_only(encoder, lambda name: not name.startswith(("reader", "tense")))
-        stage = Stage("distil", encoder, seconds, 4e-4, averaged=True)
+        stage = Stage("distil", encoder, seconds, rate, averaged=True)
         for _ in stage:
             with automatic():
                 loss = self.distillation.loss(encoder, self.documents, self.queries)
@@ -386,6 +391,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("pack", "tokens", "start", "teacher", "vocabulary", "out"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--rate", type=float, default=4e-4, help="of the first stage; less to go on from a trained one")
     parser.add_argument("--seconds", type=float, nargs=6, default=[430, 220, 30, 420, 260, 100])
     parser.add_argument("--small", action="store_true", help="one bank of each kind, to try the script")
     options = parser.parse_args()
@@ -400,10 +406,14 @@ def main() -> None:
     taught = data.taught(corpus, Teacher(weights.read(options.teacher)).to(DEVICE).eval(), options.vocabulary)
     print(len(corpus.texts), "texts", flush=True)
     encoder = Encoder(len(corpus.content)).to(DEVICE)
-    encoder.start(dict(np.load(options.start)))
+    trained = options.start.is_dir()
+    if trained:
+        resume(encoder, options.start / "deep.onnx")
+    else:
+        encoder.start(dict(np.load(options.start)))
     training = Training(corpus, taught, options.out, small=options.small)
     distil, rank, blend, imitate, round_six, round_twelve = options.seconds
-    training.distil(encoder, distil)
+    training.distil(encoder, distil, options.rate)
     training.finish("distilled", encoder)
     distilled = copy.deepcopy(encoder).eval()
     training.rank(encoder, rank)
@@ -413,7 +423,12 @@ def main() -> None:
     np.savez(options.out / "words.npz", **{"words.weight": encoder.words.weight.detach().cpu().numpy()})
     twelve = copy.deepcopy(encoder).eval()
     six = Encoder(len(corpus.content), len(SIX)).to(DEVICE)
-    six.take_layers(encoder, SIX)
+    if trained:
+        # The table of words is that of the twelve layers, which has changed.
+        resume(six, options.start / "encoder.onnx")
+        six.words.load_state_dict(encoder.words.state_dict())
+    else:
+        six.take_layers(encoder, SIX)
     training.imitate(six, twelve, imitate)
     training.finish("six", six)
     training.round(six, twelve, round_six, 8e-5)

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Reads an int8 ONNX BERT back into floats, without the onnx package: the file is a plain protocol buffer."""
+"""Reads int8 ONNX networks back into floats, without the onnx package: a file is a plain protocol buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 GRAPH, NODE, INITIALIZER = 7, 1, 5
 INPUT, NODE_NAME, OPERATOR = 1, 3, 4
 DIMS, TYPE, FLOATS, INTEGERS, NAME, RAW = 1, 2, 4, 5, 8, 9
-DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64}
+DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 10: np.float16}
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, Any]]:
@@ -106,3 +106,35 @@ def read(path: Path) -> dict[str, np.ndarray]:
 def _dequantised(tensors: dict[str, np.ndarray], name: str) -> np.ndarray:
     values = tensors[f"{name}_quantized"].astype(np.float32) - tensors[f"{name}_zero_point"].astype(np.float32)
     return values * tensors[f"{name}_scale"].astype(np.float32)
+
+
+JOINED = {"query_key_value": ("query", "key", "value")}
+"""Products that the exported network computes as one."""
+
+
+def packaged(path: Path) -> dict[str, np.ndarray]:
+    """Return the state of an `Encoder` from a network that `export.py` wrote; the table of words is beside it."""
+    (graph,) = (value for number, value in fields(memoryview(path.read_bytes())) if number == GRAPH)
+    stored = dict(_tensor(value) for number, value in fields(graph) if number == INITIALIZER)
+    folder = path.parent
+    with np.load(folder / "tokens.npz") as arrays:
+        table = np.load(folder / "words.npy").astype(np.float32) * arrays["step"].astype(np.float32)[:, None]
+    state = {"words.weight": table, "positions.weight": stored["positions"].astype(np.float32)}
+    for name, value in stored.items():
+        head, _, part = name.rpartition(".")
+        layer, _, product = head.rpartition(".")
+        if name.startswith("integers") or "." not in name or part in ("steps", "zero"):
+            continue
+        if ".rounders." in name:
+            low = -stored[f"{head}.zero"].astype(np.float32) * value
+            state |= {f"{head}.low": low.reshape(()), f"{head}.high": (low + 255 * value).reshape(())}
+            continue
+        known = value.astype(np.float32)
+        if f"{head}.steps" in stored:
+            known = known * stored[f"{head}.steps"] if part == "weight" else known
+            names = JOINED.get(product, (product,))
+            for own, each in zip(names, np.split(known, len(names), axis=-1), strict=True):
+                state[f"{layer}.{own}.{part}"] = each.T if part == "weight" else each
+        else:
+            state[name] = known.T if part == "weight" and head != "segments" and known.ndim == 2 else known
+    return state
