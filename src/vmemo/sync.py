@@ -171,9 +171,7 @@ class Task(Generic[R]):
         return asyncio.wrap_future(self._future).__await__()
 
 
-def twin(
-    verb: Callable[Concatenate[Owner, P], Coroutine[object, object, R]],
-) -> Callable[Concatenate[Owner, P], R]:
+def twin(verb: Callable[Concatenate[Owner, P], Coroutine[object, object, R]]) -> Callable[Concatenate[Owner, P], R]:
     """Return the synchronous twin of an async method. It calls the method of the subclass if that overrides it."""
 
     @wraps(verb, updated=())

@@ -14,15 +14,7 @@ from rich.text import Text
 
 from vmemo import Memory, Profile
 from vmemo.cli.command import CommandGroup, Output, command
-from vmemo.cli.options import (
-    DatabaseWithEmbedder,
-    DatabaseWithModel,
-    OnDatabase,
-    OptionGroup,
-    WithModel,
-    Yes,
-    option,
-)
+from vmemo.cli.options import DatabaseWithEmbedder, DatabaseWithModel, OnDatabase, OptionGroup, WithModel, Yes, option
 from vmemo.cli.output import fields, one_line, page, status_table, table, timestamp, with_id
 from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import require_banks, run

@@ -78,11 +78,7 @@ class _StoredSpace:
 
 
 def run(
-    target: Target,
-    verb: Callable[[Memory], Awaitable[R]],
-    *,
-    requires: Requires = "bank",
-    embeds: bool = True,
+    target: Target, verb: Callable[[Memory], Awaitable[R]], *, requires: Requires = "bank", embeds: bool = True
 ) -> R:
     """Open the memory, call a verb and close; raise NotFound if something that the verb requires is missing.
 

@@ -43,13 +43,7 @@ class HttpReranker:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._service = JsonService(
-            url,
-            label="The reranker",
-            error=RerankFailed,
-            api_key=api_key,
-            timeout=timeout,
-            tries=TRIES,
-            sleep=sleep,
+            url, label="The reranker", error=RerankFailed, api_key=api_key, timeout=timeout, tries=TRIES, sleep=sleep
         )
         self._model = model
         self._timeout = timeout

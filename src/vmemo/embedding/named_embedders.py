@@ -15,14 +15,7 @@ from vmemo.embedding.service import JsonService
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.extras import load_integration
-from vmemo.llm.connections import (
-    SERVICES,
-    ServiceEndpoint,
-    find_api_key,
-    http_client,
-    missing_key,
-    parse_url,
-)
+from vmemo.llm.connections import SERVICES, ServiceEndpoint, find_api_key, http_client, missing_key, parse_url
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.sync import PerEventLoop
@@ -244,12 +237,7 @@ _LIMITS: Mapping[str, RequestLimits] = {
     "openai": RequestLimits(tokens=250_000, base64=True),
     "voyage": RequestLimits(text_tokens=30_000, input_type=True, base64=True),
 }
-_FORMS = (
-    "deep",
-    *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES),
-    "fastembed:MODEL",
-    "http://HOST:PORT/v1#MODEL",
-)
+_FORMS = ("deep", *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES), "fastembed:MODEL", "http://HOST:PORT/v1#MODEL")
 
 
 def resolve_embedder(text: str, *, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:

@@ -36,13 +36,7 @@ class MentionedEntity:
 
 
 async def merge_entities(
-    store: Store,
-    bank: BankId,
-    keep: EntityId,
-    absorb: EntityId,
-    reason: str,
-    *,
-    observe: bool = False,
+    store: Store, bank: BankId, keep: EntityId, absorb: EntityId, reason: str, *, observe: bool = False
 ) -> MergeRecord:
     """Merge one entity into another and return the merge; with `observe`, queue new observations of the result."""
     if keep == absorb:
@@ -57,13 +51,7 @@ async def merge_entities(
             return merge
 
 
-async def undo_merge(
-    store: Store,
-    bank: BankId,
-    merge: str,
-    *,
-    observe: bool = False,
-) -> EntityId:
+async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = False) -> EntityId:
     """Undo a merge and return the entity that is separate again; they are not merged again automatically."""
     while True:
         revision = await store.revision(bank)

@@ -21,19 +21,7 @@ from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingNames, owned_names
 from vmemo.lifecycle.reprocess import is_formed
-from vmemo.models import (
-    BankId,
-    Claim,
-    Entity,
-    EntityId,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    new_id,
-)
+from vmemo.models import BankId, Claim, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId, new_id
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
 from vmemo.models.results import Forgotten, Job
 from vmemo.models.search import FactRevision, Scope

@@ -19,17 +19,7 @@ from vmemo.errors import LLMFailed
 from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
-from vmemo.models import (
-    BankId,
-    BankRevision,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    utc_now,
-)
+from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, MessageId, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
@@ -53,11 +43,7 @@ ENOUGH_RECALLS = 5
 
 
 async def maintain(
-    bank: BankId,
-    context: RetainContext,
-    *,
-    lease: Lease | None = None,
-    now: datetime | None = None,
+    bank: BankId, context: RetainContext, *, lease: Lease | None = None, now: datetime | None = None
 ) -> Maintained:
     """Maintain a bank. With a lease it is the work of a job, which is finished and queued for the next time."""
     settings = context.settings

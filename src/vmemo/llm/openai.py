@@ -16,15 +16,7 @@ import httpx2
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.connections import (
-    ClientOptions,
-    check_api_key,
-    drain,
-    http_client,
-    parse_url,
-    sse_events,
-    with_deadline,
-)
+from vmemo.llm.connections import ClientOptions, check_api_key, drain, http_client, parse_url, sse_events, with_deadline
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
@@ -112,11 +104,7 @@ def schema_name(step: str) -> str:
 def response_schema(request: LLMRequest) -> dict[str, JsonValue]:
     """Return the named schema of the answer, strict unless the answer may leave out optional fields."""
     strict = not request.omit_empty
-    return {
-        "name": schema_name(request.step),
-        "schema": strict_schema(request.schema, strict=strict),
-        "strict": strict,
-    }
+    return {"name": schema_name(request.step), "schema": strict_schema(request.schema, strict=strict), "strict": strict}
 
 
 def strict_schema(schema: Mapping[str, JsonValue], *, strict: bool = True) -> dict[str, JsonValue]:

@@ -31,13 +31,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.models.webhooks import (
-    MAX_WEBHOOKS,
-    SignedWebhook,
-    Webhook,
-    names_private_host,
-    split_webhook_url,
-)
+from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, Webhook, names_private_host, split_webhook_url
 from vmemo.ports import BankNotFound, WebhookStore, dimension_of
 from vmemo.retain.pipeline import prepare, redact_messages, stored_of
 from vmemo.transfer import files

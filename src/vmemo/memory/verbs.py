@@ -319,12 +319,7 @@ class Verbs(Resource):
         return await self.run(r.FactHistoryRequest.of({"fact": fact}))
 
     async def update(
-        self,
-        fact: FactId | str,
-        text: str,
-        reason: str | None = None,
-        *,
-        valid_at: datetime | str | None = None,
+        self, fact: FactId | str, text: str, reason: str | None = None, *, valid_at: datetime | str | None = None
     ) -> Fact:
         """Write a new version of a fact, and return it.
 

@@ -24,15 +24,7 @@ from vmemo.models.search import (
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import (
-    LATE_WEIGHT,
-    ChannelRanking,
-    RerankScores,
-    fuse,
-    late_interaction,
-    late_shortlist,
-    reorder,
-)
+from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_interaction, late_shortlist, reorder
 from vmemo.recall.graph_channel import COMMON, FAN, GraphActivation, GraphRanking, max_expansions
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
@@ -315,11 +307,7 @@ def _passes_a_better(edge: RevisionEdge, pairs: Collection[tuple[int, int]], sco
 
 
 def in_order(
-    candidates: Ranking,
-    edges: Sequence[RevisionEdge],
-    *,
-    former: Callable[[RevisionEdge], bool],
-    brought_in: int,
+    candidates: Ranking, edges: Sequence[RevisionEdge], *, former: Callable[[RevisionEdge], bool], brought_in: int
 ) -> Ranking:
     """Return candidates with each newer fact directly above the older ones that it replaced or may have outdated.
 

@@ -97,11 +97,7 @@ _FACTS_ONLY = (
 
 def describe_disposition(disposition: Disposition) -> str:
     """Return the instructions for a disposition's three traits."""
-    traits = (
-        _SKEPTICISM[disposition.skepticism],
-        _LITERALISM[disposition.literalism],
-        _EMPATHY[disposition.empathy],
-    )
+    traits = (_SKEPTICISM[disposition.skepticism], _LITERALISM[disposition.literalism], _EMPATHY[disposition.empathy])
     return " ".join(traits)
 
 

@@ -14,13 +14,7 @@ from vmemo.models import BankId, Profile
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import MAX_BACKGROUND
 from vmemo.ports import BankNotFound, Store
-from vmemo.text.wording import (
-    contains_sentences,
-    content_overlap,
-    is_second_person,
-    lacks_first_person,
-    lost_clauses,
-)
+from vmemo.text.wording import contains_sentences, content_overlap, is_second_person, lacks_first_person, lost_clauses
 
 PROMPTS = Path(__file__).parent / "prompts"
 _MIN_KEPT = 0.5
@@ -37,12 +31,7 @@ class MergedBackground(AnswerSchema):
     )
 
 
-async def merge_background(
-    bank: BankId,
-    snippet: str,
-    store: Store,
-    llm: StructuredLLM,
-) -> Profile:
+async def merge_background(bank: BankId, snippet: str, store: Store, llm: StructuredLLM) -> Profile:
     """Merge a snippet into the bank's background, and record the former profile with the snippet as the reason.
 
     If the profile changes meanwhile, the merge is repeated with the newer one. A background that already contains the

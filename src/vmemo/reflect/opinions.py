@@ -161,10 +161,7 @@ def _feedback(answer: OpinionAssessments, opinions: int, facts: int) -> str | No
 
 
 def _confidence_changes(
-    answer: OpinionAssessments,
-    opinions: Sequence[Fact],
-    facts: Sequence[Fact],
-    used: Mapping[FactId, set[FactId]],
+    answer: OpinionAssessments, opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
 ) -> list[ConfidenceChange]:
     now = utc_now()
     by_number = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
@@ -245,11 +242,7 @@ class _Revision:
 
 
 async def form_opinions(
-    bank: BankId,
-    answer: GeneratedAnswer,
-    checks: AnswerChecks,
-    asked_at: datetime,
-    context: Context,
+    bank: BankId, answer: GeneratedAnswer, checks: AnswerChecks, asked_at: datetime, context: Context
 ) -> OpinionChanges:
     """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
 

@@ -424,9 +424,7 @@ def episode_topics(
         texts.setdefault(placed[draft.messages[0]], []).append(draft.text)
     return tuple(
         EpisodeTopic(
-            title=topic.title.strip()[:200],
-            narrative=" ".join(texts.get(place, ())),
-            messages=tuple(members[place]),
+            title=topic.title.strip()[:200], narrative=" ".join(texts.get(place, ())), messages=tuple(members[place])
         )
         for place, topic in enumerate(answer.topics)
         if place in members

@@ -99,13 +99,7 @@ async def require_lease(lease: Lease, context: RetainContext) -> None:
 
 
 async def extract_episode(
-    bank: BankId,
-    job: ExtractionJob,
-    context: RetainContext,
-    llm: StructuredLLM,
-    lease: Lease,
-    *,
-    observe_at: datetime,
+    bank: BankId, job: ExtractionJob, context: RetainContext, llm: StructuredLLM, lease: Lease, *, observe_at: datetime
 ) -> Retained:
     """Extract the job's messages that are still pending, and commit their facts."""
     messages = await context.store.messages(bank, MessageSelect(ids=job.messages))

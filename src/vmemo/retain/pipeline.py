@@ -96,12 +96,7 @@ def stored_of(
         else:
             existing.append(Skipped(what=message.id, reason=_reason(message)))
     waiting = sum(message.state == "pending" for message in fresh.values())
-    return Retained(
-        stored=tuple(fresh),
-        skipped=(*skipped, *existing),
-        pending=waiting,
-        redacted=redacted,
-    )
+    return Retained(stored=tuple(fresh), skipped=(*skipped, *existing), pending=waiting, redacted=redacted)
 
 
 def _reason(message: Message) -> str:
