@@ -138,8 +138,10 @@ def _interleaved(similarity: Similarity) -> NDArray[np.bool_] | None:
     """Return the messages of one of two interleaved topics, or None if there are none that differ clearly."""
     place = np.arange(len(similarity))
     side = _two_sides(similarity + ADJACENCY * (np.abs(place[:, None] - place[None, :]) == 1))
-    smallest = min(side.sum(), (~side).sum())
-    return None if smallest < TOPIC_MESSAGES or _contrast(similarity, side) < INTERLEAVED else side
+    if min(side.sum(), (~side).sum()) < TOPIC_MESSAGES:
+        return None
+    within = min(_inside(similarity, side), _inside(similarity, ~side))
+    return side if within - similarity[side][:, ~side].mean() >= INTERLEAVED else None
 
 
 def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
@@ -159,11 +161,6 @@ def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
     side = np.zeros(len(similarity), np.bool_)
     side[members[0]] = True
     return side
-
-
-def _contrast(similarity: Similarity, side: NDArray[np.bool_]) -> float:
-    """Return the mean similarity within the sides minus that across them."""
-    return float(min(_inside(similarity, side), _inside(similarity, ~side)) - similarity[side][:, ~side].mean())
 
 
 def _inside(similarity: Similarity, side: NDArray[np.bool_]) -> float:
@@ -327,39 +324,22 @@ async def place_messages(
     spare = 0 if earlier is None else capacity(earlier, settings)
     if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines):
         return [extend_episode(earlier, stream, vectors)]
-    known = earlier.lines if earlier is not None else ()
-    groups = await asyncio.to_thread(segment, [*known, *fresh], settings)
-    return _episodes(groups, earlier, stream, vectors, spare=spare)
+    lines = earlier.lines if earlier is not None else ()
+    known, continued, separate = len(lines), list[Message](), list[list[Message]]()
+    for group in await asyncio.to_thread(segment, [*lines, *fresh], settings):
+        joined = [stream[i - known] for i in group if i >= known]
+        if earlier is not None and group[0] < known and len(continued) + len(joined) <= spare:
+            continued += joined
+        elif joined:
+            separate.append(joined)
+    continued.sort(key=lambda message: message.timestamp)
+    grown = [extend_episode(earlier, continued, vectors)] if earlier is not None and continued else []
+    return [*grown, *(new_episode(messages, vectors) for messages in separate)]
 
 
 def capacity(earlier: OpenEpisode, settings: Settings) -> int:
     """Return the number of messages that an episode can still take."""
     return settings.episode_messages - len(earlier.episode.messages)
-
-
-def _episodes(
-    groups: Sequence[Sequence[int]],
-    earlier: OpenEpisode | None,
-    stream: Sequence[Message],
-    vectors: MessageVectors,
-    *,
-    spare: int,
-) -> list[Episode]:
-    known = len(earlier.lines) if earlier is not None else 0
-    continued: list[Message] = []
-    fresh: list[list[Message]] = []
-    for group in groups:
-        joined = [stream[i - known] for i in group if i >= known]
-        if earlier is not None and group[0] < known and len(continued) + len(joined) <= spare:
-            continued += joined
-        elif joined:
-            fresh.append(joined)
-    grown = [extend_episode(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
-    return [*grown, *(new_episode(messages, vectors) for messages in fresh)]
-
-
-def _in_time(messages: Sequence[Message]) -> list[Message]:
-    return sorted(messages, key=lambda message: message.timestamp)
 
 
 def new_episode(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
@@ -379,7 +359,9 @@ def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: M
 
 
 def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: Vectors) -> Episode:
-    central = _by_centrality(messages, vectors)
+    # The most central messages come first; short ones count less.
+    weight = np.array([min(len(message.content), 120) / 120 for message in messages])
+    central: list[int] = np.argsort(-(vectors @ vectors.mean(axis=0)) * weight, kind="stable").tolist()
     return Episode(
         id=id,
         title=_title(messages[central[0]]),
@@ -396,13 +378,6 @@ def describe_episode(episode: Episode, messages: Sequence[Message]) -> Episode:
     longest = sorted(range(len(messages)), key=lambda at: -len(messages[at].content))
     narrative = _narrative(messages, sorted(longest[:NARRATIVE_MESSAGES]))
     return episode.model_copy(update={"title": _title(messages[longest[0]]), "narrative": narrative})
-
-
-def _by_centrality(messages: Sequence[Message], vectors: Vectors) -> list[int]:
-    """Return the indexes of messages, the most central first, with short messages weighted down."""
-    weight = np.array([min(len(message.content), 120) / 120 for message in messages])
-    scores = (vectors @ vectors.mean(axis=0)) * weight
-    return np.argsort(-scores, kind="stable").tolist()
 
 
 def _title(message: Message) -> str:

@@ -205,7 +205,8 @@ def fact_text(fact: ExtractedFact) -> str:
     for label, words in said.items():
         missing = [part for part in _PART.split(" ".join(words.split()).strip(" .")) if not _is_mentioned(part, text)]
         if missing:
-            text = f"{_with_full_stop(text)} {label}: {', '.join(missing)}"
+            stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "…")) else "."
+            text = f"{text}{stop} {label}: {', '.join(missing)}"
     return text
 
 
@@ -213,10 +214,6 @@ def _is_mentioned(part: str, text: str) -> bool:
     """Return True if at least half of a part's terms are in the text. A weekday follows from its date."""
     wanted = {term for term in terms(part) if term not in term_set(_WEEKDAYS)} or set(terms(part))
     return 2 * len(wanted & set(terms(text))) >= len(wanted)
-
-
-def _with_full_stop(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "。", "！", "？", "…")) else f"{text}."
 
 
 def date_range(start: str, end: str) -> tuple[datetime, datetime] | None:
@@ -434,40 +431,24 @@ def episode_topics(
 def divide_topics(answer: Extraction, lines: int) -> Extraction:
     """Return the answer with each topic that has too many facts divided between two of its lines."""
     topics: list[ExtractedTopic] = []
-    facts = _facts_by_topic(answer, lines)
     topic_of = topic_by_line(answer, lines)
+    # Standing instructions count for none: each is a fact of its own.
+    facts = [fact for fact in answer.facts if fact.kind != "instruction"]
+    starts = Counter(min((line for line in fact.lines if 1 <= line <= lines), default=1) for fact in facts)
     for place, topic in enumerate(answer.topics):
         own = [number for number in range(1, lines + 1) if topic_of[number - 1] == place]
-        starts = Counter(_first_line(answer.facts[at], lines) for at in facts.get(place, ()))
         topics += [topic.model_copy(update={"lines": part}) for part in _parts(own, starts)]
     return answer.model_copy(update={"topics": topics})
 
 
 def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
     """Divide lines into runs with few enough facts, as far as a single line has no more."""
-    parts: list[list[int]] = [[]]
+    parts: list[list[int]] = []
     count = 0
     for line in lines:
-        if count and count + facts.get(line, 0) > MAX_TOPIC_FACTS:
+        if not parts or (count and count + facts.get(line, 0) > MAX_TOPIC_FACTS):
             parts.append([])
             count = 0
         parts[-1].append(line)
         count += facts.get(line, 0)
-    return [part for part in parts if part]
-
-
-def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
-    """Return the indexes of each topic's facts, by their first lines.
-
-    Standing instructions count for none: each is a fact of its own.
-    """
-    topics = topic_by_line(answer, lines)
-    found: dict[int, list[int]] = {}
-    for at, fact in enumerate(answer.facts):
-        if fact.kind != "instruction":
-            found.setdefault(topics[_first_line(fact, lines) - 1], []).append(at)
-    return found
-
-
-def _first_line(fact: ExtractedFact, lines: int) -> int:
-    return min((line for line in fact.lines if 1 <= line <= lines), default=1)
+    return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -74,11 +75,6 @@ class ExtractionInput:
     def messages(self) -> list[Message]:
         """The message of each line."""
         return [line.message for line in self.lines]
-
-    @property
-    def date(self) -> str:
-        """The date of the first line."""
-        return f"{self.lines[0].message.timestamp:%A %d %B %Y}"
 
     def quoted_lines(self) -> str:
         """Return the numbered lines, with the date above the first line of each day."""
@@ -243,22 +239,19 @@ class LLMExtractor:
             return ()
         prompt = load_prompt(PROMPTS, "predict")
         known = quote(describe_fact(fact) for fact in source.known)
-        request = prompt.request(
-            Prediction, max_tokens=1024, known=known, when=source.date, title=quote([source.title])
-        )
+        when = f"{source.lines[0].message.timestamp:%A %d %B %Y}"
+        request = prompt.request(Prediction, max_tokens=1024, known=known, when=when, title=quote([source.title]))
         return (await llm.ask(request, Prediction)).statements
 
     async def _extract_window(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
         if not self.small:
-            try:
+            with suppress(LLMUnusable):
                 return await self._extract_full(source, llm, expected, n)
-            except LLMUnusable:
-                extraction = await self._extract_small(source, llm, n)
-                self.small = True
-                return extraction
-        return await self._extract_small(source, llm, n)
+        extraction = await self._extract_small(source, llm, n)
+        self.small = True
+        return extraction
 
     async def _extract_full(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
@@ -350,11 +343,6 @@ def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.numbered.values()])
 
 
-def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[MessageId]) -> bool:
-    """Return True if a user states it to the agent, and nobody else does."""
-    return not users.isdisjoint(messages) and others.isdisjoint(messages)
-
-
 def _usable_result(
     answer: Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
 ) -> ExtractionResult:
@@ -381,7 +369,7 @@ def _usable_result(
     standing = {fact.id for fact in source.instructions}
 
     def checked(n: int, draft: FactDraft) -> FactDraft:
-        if _is_from(draft.messages, users - personas, others):
+        if not (users - personas).isdisjoint(draft.messages) and others.isdisjoint(draft.messages):
             return replace(draft, causes=causes[n])
         # Only the user gives instructions, and ends them.
         judged = tuple(each for each in draft.judgements if each.fact not in standing)

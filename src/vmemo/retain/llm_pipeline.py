@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Message, MessageId
+from vmemo.models import BankId, Entity, Episode, EpisodeId, Fact, Message, MessageId
 from vmemo.models.changes import Changes, ExtractionResult, Lease, NewJob
 from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
@@ -144,37 +144,22 @@ async def _extract(
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)
     known = await known_facts(bank, pending, context)
-    before = await _before(bank, pending, episode, context)
+    fresh = {message.id for message in pending}
+    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
+    # What is known of the subject without quoting a line. The title of a continued episode describes earlier messages.
+    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
+    subjects = ", ".join([*([episode.title] if earlier else []), *known.names])
     source = ExtractionInput(
         lines=lines,
-        before=before,
+        before=tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else (),
         known=known.facts,
         instructions=known.instructions,
         names=tuple(" = ".join(_distinct_names(entity)) for entity in known.entities),
-        title=_title(episode, pending, known.names, continues=bool(before)),
+        title=f"{speakers} about {subjects}" if subjects else speakers,
         repeats=known.repeats,
         agent=stored.profile.name if stored is not None else "assistant",
     )
     return await context.llm_extractor.extract(source, llm)
-
-
-def _title(episode: Episode, pending: Sequence[Message], names: Sequence[str], *, continues: bool) -> str:
-    """Return what the messages are about, as far as it is known without their words: who speaks, and known names.
-
-    The title of a continued episode describes the messages before them.
-    """
-    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
-    subjects = [*([episode.title] if continues else []), *names]
-    return f"{speakers} about {', '.join(subjects)}" if subjects else speakers
-
-
-async def _before(
-    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext
-) -> tuple[Message, ...]:
-    """Return the last messages that are already in the episode."""
-    fresh = {message.id for message in pending}
-    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
-    return tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else ()
 
 
 async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
@@ -248,7 +233,7 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     scores = cosines - cosines.mean(axis=1, keepdims=True) + SHARED_TERMS * _shared_terms(said, facts)
     scores += await _outdated(said, facts, cosines, context)
     rare = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
-    scores += np.array([_named_weight(fact, rare) for fact in facts], np.float32)
+    scores += np.array([max([rare.get(m.id, 0.0) for m in fact.entities], default=0.0) for fact in facts], np.float32)
     begun = messages[0].timestamp
     scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
     chosen = _best_of_each(scores) if len(facts) > FEW_FACTS else range(len(facts))
@@ -268,7 +253,7 @@ def _distinct_names(entity: Entity) -> list[str]:
 
 def _statements(messages: Sequence[Message]) -> list[Statement]:
     """Return the statements of messages with their speakers, and each message with the one before it."""
-    texts = [_said(message) for message in messages]
+    texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
     together = [
         Statement(f"{a}\n{b}", message.timestamp) for (a, b), message in zip(pairwise(texts), messages[1:], strict=True)
     ]
@@ -301,14 +286,6 @@ def _best_of_each(scores: Vectors) -> list[int]:
             best[at] = max(best.get(at, TOUCHED), float(scores[row, at]))
     ranked = sorted((at for at, score in best.items() if score > TOUCHED), key=lambda at: (-best[at], at))
     return ranked[:KNOWN_FACTS]
-
-
-def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
-    return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
-
-
-def _said(message: Message) -> str:
-    return f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}"
 
 
 async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:
@@ -406,7 +383,8 @@ async def group_messages(
             episode = _placed(part, earlier, vectors, settings)
             earlier = None
             episodes.append(episode)
-            jobs.append(extraction_job(episode, part.messages))
+            ids: list[JsonValue] = [message.id for message in part.messages]
+            jobs.append(NewJob(kind="extract", key=str(ids[0]), detail={"episode": episode.id, "messages": ids}))
     linked = link_to_previous(episodes, await last_episode(bank, context.store))
     return Changes(
         bank=bank,
@@ -416,13 +394,6 @@ async def group_messages(
         episodes=list({episode.id: episode for episode in linked}.values()),
         jobs=jobs,
         becomes="grouped",
-    )
-
-
-def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
-    """Return the job that extracts some messages of an episode."""
-    return NewJob(
-        kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
     )
 
 
@@ -465,13 +436,8 @@ async def _group_with_llm(
 
     request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
     answer = await llm.ask(request, LineGroups, problems, lenient=True)
-    topic = group_by_line([group.lines for group in answer.groups], len(everything))
-    groups: list[list[_TopicGroup]] = []
-    start = 0
-    for run in runs:
-        groups.append(_run_groups(run, topic[start : start + len(run)], answer, most))
-        start += len(run)
-    return groups
+    topics = iter(group_by_line([group.lines for group in answer.groups], len(everything)))
+    return [_run_groups(run, list(islice(topics, len(run))), answer, most) for run in runs]
 
 
 def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups, most: int) -> list[_TopicGroup]:
@@ -494,14 +460,16 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
         return None
     messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))
     vectors = await embed_messages(messages, context)
-    return OpenEpisode(
-        episode, messages, tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
-    )
+    lines = tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
+    return OpenEpisode(episode, messages, lines)
 
 
 def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: Settings) -> Episode:
-    fits = earlier is not None and len(part.messages) <= capacity(earlier, settings)
-    if earlier is not None and fits and _continues(part, earlier, vectors, settings):
+    if (
+        earlier is not None
+        and len(part.messages) <= capacity(earlier, settings)
+        and _continues(part, earlier, vectors, settings)
+    ):
         return extend_episode(earlier, part.messages, vectors)
     fresh = new_episode(part.messages, vectors)
     return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh

@@ -112,22 +112,17 @@ def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
 async def _in_slices(drafts: Iterator[FactDraft]) -> list[FactDraft]:
     """Return all drafts; each slice is made in a thread, and a cancelled call makes no further one."""
     made: list[FactDraft] = []
-    while drafts_of_slice := await asyncio.to_thread(_slice, drafts):
-        made += drafts_of_slice
-        if sum(len(draft.text) for draft in drafts_of_slice) < SLICE_CHARACTERS:
-            break
+
+    def make_slice() -> bool:
+        size = 0
+        while size < SLICE_CHARACTERS and (draft := next(drafts, None)) is not None:
+            made.append(draft)
+            size += len(draft.text)
+        return size >= SLICE_CHARACTERS
+
+    while await asyncio.to_thread(make_slice):
+        pass
     return made
-
-
-def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
-    taken: list[FactDraft] = []
-    size = 0
-    for draft in drafts:
-        taken.append(draft)
-        size += len(draft.text)
-        if size >= SLICE_CHARACTERS:
-            break
-    return taken
 
 
 def _context(message: Message, before: Message | None) -> str:

@@ -31,10 +31,8 @@ class Neighbours:
 
     def __init__(self, bank: BankId, store: Store, *, limit: int, floor: float) -> None:
         """Search up to `limit` facts of a cosine of at least `floor`, the widest that `near` is asked for."""
-        self._bank = bank
-        self._store = store
-        self._limit = limit
-        self._floor = floor
+        self._bank, self._store = bank, store
+        self._limit, self._floor = limit, floor
         self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
         self._facts: dict[FactId, Fact | None] = {}
 
@@ -53,7 +51,8 @@ class Neighbours:
 
     async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:
         """Return for each new fact the nearest current ones, best first."""
-        unknown = [item for item in new if not self._is_found(item)]
+        # A fact that was embedded again, with another text, is searched again.
+        unknown = [item for item in new if self._found.get(item.fact.id, (None,))[0] is not item.embedding]
         if unknown:
             vectors = np.stack([item.embedding for item in unknown])
             nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
@@ -64,10 +63,6 @@ class Neighbours:
         found = [self._found[item.fact.id][1][:limit] for item in new]
         return [[hit for hit in hits if hit.score >= least] for hits in found]
 
-    def _is_found(self, item: NewFact) -> bool:
-        """Return True unless the fact is new here or was embedded again with another text."""
-        return item.fact.id in self._found and self._found[item.fact.id][0] is item.embedding
-
     async def load(self, ids: Iterable[FactId]) -> Mapping[FactId, Fact]:
         """Return facts by id; a fact that does not exist is left out."""
         wanted = list(dict.fromkeys(ids))
@@ -77,9 +72,6 @@ class Neighbours:
             self._facts |= dict.fromkeys(missing)
             self._facts |= {fact.id: fact for fact in loaded}
         return {id: fact for id in wanted if (fact := self._facts[id]) is not None}
-
-
-_NONE = np.empty(0, np.intp)
 
 
 class Similar(NamedTuple):
@@ -98,7 +90,7 @@ def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterat
     vectors = np.stack([item.embedding for item in new])
     for at, row in enumerate(vectors @ vectors.T):
         number = int(np.count_nonzero(row[:at] >= floor))
-        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)] if number else _NONE
+        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)]
         yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
 
 

@@ -94,15 +94,11 @@ def stored_of(
         elif message.id in stored:
             fresh[message.id] = message
         else:
-            existing.append(Skipped(what=message.id, reason=_reason(message)))
+            known = f"document {message.document!r} already contains this message"
+            reason = "a message with this id is already stored" if message.key is None else known
+            existing.append(Skipped(what=message.id, reason=reason))
     waiting = sum(message.state == "pending" for message in fresh.values())
     return Retained(stored=tuple(fresh), skipped=(*skipped, *existing), pending=waiting, redacted=redacted)
-
-
-def _reason(message: Message) -> str:
-    if message.key is not None:
-        return f"document {message.document!r} already contains this message"
-    return "a message with this id is already stored"
 
 
 async def process(bank: BankId, context: RetainContext) -> Retained:

@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -85,16 +86,20 @@ def fact_id(bank: BankId, engine: str, key: str) -> FactId:
 
 async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], near: Neighbours) -> list[FactPair]:
     """Pair each new fact with known ones that are similar, or that its draft names and that may be about the same."""
-    named = {judged.fact for draft in drafts for judged in draft.judgements}
-    scores, known = await _neighbours(new, named, near, limit=MAX_COMPARED_FACTS, floor=SHARED_ENTITY_COSINE)
+    hits = await near.near(new, limit=MAX_COMPARED_FACTS, floor=SHARED_ENTITY_COSINE)
+    scores = [{hit.id: hit.score for hit in found} for found in hits]
+    named = [{judged.fact: None for judged in draft.judgements} for draft in drafts]
+    begun = min((item.fact.mentioned_at for item in new), default=None)
+    loaded = await near.load(id for ids in (*scores, *named) for id in ids)
+    known = {id: fact for id, fact in loaded.items() if is_current(fact, begun)}
     return [
         FactPair(at, known[id])
-        for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
-        for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
+        for at, item in enumerate(new)
+        for id in dict.fromkeys((*scores[at], *named[at]))
         if id in known and id != item.fact.id
         if scores[at].get(id, 0.0) >= COMPARED_COSINE
         or _share_entity(item.fact, known[id])
-        or (id in {judged.fact for judged in draft.judgements} and _may_revise(item.fact, known[id]))
+        or (id in named[at] and _may_revise(item.fact, known[id]))
     ]
 
 
@@ -132,17 +137,6 @@ def with_own_words(facts: Sequence[Fact]) -> set[FactId]:
 def said_in(fact: Fact) -> str:
     """Return what was said, without the speaker in front of it."""
     return fact.text.partition(": ")[2] or fact.text
-
-
-async def _neighbours(
-    new: Sequence[NewFact], named: set[FactId], near: Neighbours, *, limit: int, floor: float
-) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
-    """Return the cosines of known facts near each new one, and the current known facts by id."""
-    hits = await near.near(new, limit=limit, floor=floor)
-    loaded = await near.load(named.union(*({hit.id for hit in found} for found in hits)))
-    at = min((item.fact.mentioned_at for item in new), default=None)
-    known = {id: fact for id, fact in loaded.items() if is_current(fact, at)}
-    return [{hit.id: hit.score for hit in found} for found in hits], known
 
 
 def is_current(fact: Fact, at: datetime | None = None) -> bool:
@@ -382,7 +376,7 @@ async def find_repeats(
     message retained late, is merged with it, so that the fact is valid since the older one. A fact that a
     later one may have outdated is left out: who states it again says that it is true again.
     """
-    statements = await asyncio.to_thread(_statements, [item.fact for item in new])
+    statements = await asyncio.to_thread(lambda: [statement_of(item.fact) for item in new])
     hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
     facts = list((await near.load(hit.id for found in hits for hit in found)).values())
     frames = {_frame(item.fact) for item in new}
@@ -410,8 +404,8 @@ async def _known(
     bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store
 ) -> dict[Hashable, Fact]:
     """Return the facts that make one of the statements and that no later one may have outdated."""
-    stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
-    found = {fact.id: statement for fact, statement in stated if statement in statements}
+    stated = await asyncio.to_thread(lambda: [(fact.id, statement_of(fact)) for fact in facts])
+    found = {id: statement for id, statement in stated if statement in statements}
     if not found:
         return {}
     edges = await store.read(bank, lambda reader: fact_revisions(reader, Scope(bank=bank), list(found)))
@@ -421,16 +415,10 @@ async def _known(
     return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}
 
 
-def _statements(facts: Sequence[Fact]) -> list[Hashable]:
-    return [statement_of(fact) for fact in facts]
-
-
 def statement_of(fact: Fact) -> Hashable:
-    """Return what two facts have in common if one repeats the other: speaker, words, time, labels.
-
-    The context counts if the words alone may mean something else.
-    """
+    """Return what two facts have in common if one repeats the other: speaker, words, time, labels."""
     words = wording(fact.text.partition(": ")[2])
+    # The context counts if the words alone may mean something else.
     context = wording(fact.context) if needs_context(words) else ()
     return _frame(fact), words, context, _METADATA.encode(fact.metadata)
 
@@ -459,7 +447,16 @@ class _Standing:
 
     fact: Fact
     vector: Vector
-    topic: InstructionTopic
+
+    @cached_property
+    def topic(self) -> InstructionTopic:
+        return instruction_topic(said_in(self.fact))
+
+    def replaces(self, earlier: _Standing) -> bool:
+        """Return True if this instruction takes the place of an earlier one."""
+        if replaces_instruction(self.topic, earlier.topic):
+            return True
+        return have_same_occasion(self.topic, earlier.topic) and self.likeness(earlier) >= REPLACED
 
     def likeness(self, other: _Standing) -> float:
         one, two = set(self.topic.content), set(other.topic.content)
@@ -478,13 +475,13 @@ async def replaced_instructions(
     if not given:
         return [], {}
     newest = FactSelect(instructions=True, current=True, newest_first=True, with_embeddings=True, limit=MAX_COMPARED)
-    known = [_standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
+    known = [_Standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
     standing = deque(reversed(known), maxlen=2 * MAX_COMPARED)
     pairs: list[FactPair] = []
     for at in given:
-        made = _standing(new[at].fact, new[at].embedding)
+        made = _Standing(new[at].fact, new[at].embedding)
         earlier = [each for each in standing if _are_of_one_user(made.fact, each.fact)]
-        closed = [each for each in earlier if made.fact.instruction and _replaces_standing(made, each)]
+        closed = [each for each in earlier if made.fact.instruction and made.replaces(each)]
         if at in ending:
             closed += [each for each in sorted(earlier, key=made.likeness)[-1:] if made.likeness(each) >= ENDED]
         pairs += [FactPair(at, each.fact) for each in dict.fromkeys(closed)]
@@ -495,16 +492,6 @@ async def replaced_instructions(
     for pair in pairs:
         verdicts.setdefault(pair.new, []).append(Judgement(verdict="supersede", fact=pair.known.id))
     return pairs, verdicts
-
-
-def _standing(fact: Fact, vector: Vector) -> _Standing:
-    return _Standing(fact, vector, instruction_topic(said_in(fact)))
-
-
-def _replaces_standing(new: _Standing, earlier: _Standing) -> bool:
-    if replaces_instruction(new.topic, earlier.topic):
-        return True
-    return have_same_occasion(new.topic, earlier.topic) and new.likeness(earlier) >= REPLACED
 
 
 def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
@@ -523,17 +510,12 @@ async def judge_pairs(
     known = {f"K{n}": pair for n, pair in enumerate(pairs, start=1)}
     lines: list[str] = []
     for number, at in new_by_number.items():
-        lines.append(f"{number} (new) | {describe_fact(new[at].fact)}")
-        lines += [
-            f"    beside {id} (known) | {describe_fact(pair.known)}" for id, pair in known.items() if pair.new == at
-        ]
+        beside = [f"    beside {id} (known) | {describe_fact(p.known)}" for id, p in known.items() if p.new == at]
+        lines += [f"{number} (new) | {describe_fact(new[at].fact)}", *beside]
 
     def problems(answer: PairVerdicts) -> str | None:
-        wrong = [
-            f"{v.new}/{v.known}"
-            for v in answer.verdicts
-            if (pair := known.get(v.known)) is None or numbers[pair.new] != v.new
-        ]
+        asked = {(numbers[pair.new], id) for id, pair in known.items()}
+        wrong = [f"{each.new}/{each.known}" for each in answer.verdicts if (each.new, each.known) not in asked]
         return f"these pairs were not asked about: {', '.join(wrong[:5])}" if wrong else None
 
     request = load_prompt(PROMPTS, "judge").request(PairVerdicts, pairs=quote(lines))

@@ -15,7 +15,6 @@ from vmemo.models import (
     BankRevision,
     EntityId,
     Episode,
-    EpisodeId,
     Fact,
     Link,
     Mention,
@@ -26,14 +25,13 @@ from vmemo.models import (
 from vmemo.models.changes import (
     AddedSource,
     Changes,
-    ExpectedStatement,
     ExtractionResult,
     FactClosure,
     FactDraft,
     NewFact,
 )
 from vmemo.models.records import is_supported
-from vmemo.models.search import Encoding, Vector, Vectors
+from vmemo.models.search import Encoding, Vector
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store, encodings
 from vmemo.retain import revise
@@ -104,7 +102,7 @@ async def encode_drafts(
     if llm is not None and resolution.ambiguous:
         advice = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)
         resolution = await context.entity_cache.resolve(bank, revision, read.drafts, advice=advice, guess=False)
-    drafts = await _calibrate(replace(result, drafts=read.drafts), read.encodings, context)
+    drafts = await _calibrated(replace(result, drafts=read.drafts), read.encodings, context)
     return EncodedDrafts(
         result=replace(result, drafts=drafts),
         encodings=read.encodings,
@@ -121,18 +119,6 @@ def _embedded_texts(drafts: Sequence[FactDraft], engine: str) -> list[str]:
         else with_date(draft.likely_dates, draft.mentioned_at)
         for draft in drafts
     ]
-
-
-async def _calibrate(
-    result: ExtractionResult, encoded: Sequence[Encoding], context: RetainContext
-) -> tuple[FactDraft, ...]:
-    """Return the drafts with the importance that follows from what was expected."""
-    if not result.expected or not result.drafts:
-        return result.drafts
-    texts = [embedded_text(each.text, each.at, result.engine) for each in result.expected]
-    expected = np.stack(list(await context.embedder.embed(texts, "document")))
-    vectors = np.stack([encoding.vector for encoding in encoded])
-    return await asyncio.to_thread(calibrated, result.drafts, vectors, result.expected, expected)
 
 
 async def plan_writes(
@@ -212,13 +198,10 @@ def _keep_pins(done: Revision) -> Revision:
     """Pin the facts that replace pinned ones."""
     pinned = {id for id, fact in done.changed.items() if fact.pinned}
     heirs = {link.source for link in done.links if link.kind == "replaces" and link.target in pinned}
-    facts = [
-        replace(item, fact=item.fact.model_copy(update={"pinned": True}))
-        if item.fact.id in heirs or item.fact.supersedes in pinned
-        else item
-        for item in done.facts
-    ]
-    return replace(done, facts=facts) if pinned else done
+    for at, item in enumerate(done.facts if pinned else ()):
+        if item.fact.id in heirs or item.fact.supersedes in pinned:
+            done.facts[at] = replace(item, fact=item.fact.model_copy(update={"pinned": True}))
+    return done
 
 
 async def _revise(
@@ -260,17 +243,12 @@ async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
 
 def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revision) -> list[AddedSource]:
     """Return the new sources of known facts that messages repeat, except facts closed by the same batch."""
-    episode_by_message = {message: episode.id for episode in episodes for message in episode.messages}
+    episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     return [
-        AddedSource(
-            fact=each.fact,
-            messages=each.messages,
-            episodes=tuple(
-                dict.fromkeys(episode_by_message[message] for message in each.messages if message in episode_by_message)
-            ),
-        )
+        AddedSource(fact=each.fact, messages=each.messages, episodes=tuple(dict.fromkeys(episodes)))
         for each in result.restated
         if each.fact not in done.changed
+        for episodes in [[episode_of[id] for id in each.messages if id in episode_of]]
     ]
 
 
@@ -285,19 +263,37 @@ def _new_facts(
     bank: BankId, encoded: EncodedDrafts, episodes: Sequence[Episode], context: RetainContext
 ) -> list[NewFact]:
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
-    names = {
-        entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
-    }
+    names = {each.id: Mention(id=each.id, name=each.name, type=each.type) for each in encoded.resolution.entities}
     engine = encoded.result.engine or context.extractor.name
-    drafts = zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True)
-    return [
-        NewFact(
-            fact=_fact(bank, draft, episode_of, _mentions(draft, ids, names), context, engine),
-            embedding=encoding.vector,
-            tokens=encoding.tokens,
+    made: list[NewFact] = []
+    for draft, encoding, ids in zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True):
+        start, end = draft.occurred or (None, None)
+        fact = Fact(
+            id=fact_id(bank, context.engine, draft.key),
+            bank=bank,
+            network=draft.network,
+            text=draft.text,
+            tokens=context.counter(draft.text),
+            context=draft.context,
+            context_from=draft.context_from,
+            occurred_start=start,
+            occurred_end=end,
+            mentioned_at=draft.mentioned_at,
+            valid_at=draft.valid_at or min(start or draft.mentioned_at, draft.mentioned_at),
+            invalid_at=draft.invalid_at,
+            recorded_at=draft.recorded_at,
+            confidence=draft.confidence,
+            importance=draft.importance,
+            entities=_mentions(draft, ids, names),
+            messages=draft.messages,
+            episodes=tuple(dict.fromkeys(episode_of[id] for id in draft.messages if id in episode_of)),
+            tags=draft.tags,
+            metadata=draft.metadata,
+            engine=engine,
+            instruction=draft.instruction,
         )
-        for draft, encoding, ids in drafts
-    ]
+        made.append(NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens))
+    return made
 
 
 def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
@@ -309,43 +305,6 @@ def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[Enti
         name = "" if each.name.casefold() == mention.name.casefold() else each.name
         found.setdefault(mention.id, mention.model_copy(update={"name_in_text": name}) if name else mention)
     return tuple(found.values())
-
-
-def _fact(
-    bank: BankId,
-    draft: FactDraft,
-    episode_of: Mapping[MessageId, EpisodeId],
-    mentions: tuple[Mention, ...],
-    context: RetainContext,
-    engine: str,
-) -> Fact:
-    start, end = draft.occurred or (None, None)
-    episodes = dict.fromkeys(episode_of[message] for message in draft.messages if message in episode_of)
-    began = draft.mentioned_at if start is None else min(start, draft.mentioned_at)
-    return Fact(
-        id=fact_id(bank, context.engine, draft.key),
-        bank=bank,
-        network=draft.network,
-        text=draft.text,
-        tokens=context.counter(draft.text),
-        context=draft.context,
-        context_from=draft.context_from,
-        occurred_start=start,
-        occurred_end=end,
-        mentioned_at=draft.mentioned_at,
-        valid_at=draft.valid_at or began,
-        invalid_at=draft.invalid_at,
-        recorded_at=draft.recorded_at,
-        confidence=draft.confidence,
-        importance=draft.importance,
-        entities=mentions,
-        messages=draft.messages,
-        episodes=tuple(episodes),
-        tags=draft.tags,
-        metadata=draft.metadata,
-        engine=engine,
-        instruction=draft.instruction,
-    )
 
 
 async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context: RetainContext) -> list[Link]:
@@ -371,35 +330,33 @@ UNRELATED_COSINE = 0.3
 """Cosine up to which a fact has nothing in common with a statement."""
 
 
-def calibrated(
-    drafts: Sequence[FactDraft], vectors: Vectors, expected: Sequence[ExpectedStatement], expected_vectors: Vectors
+async def _calibrated(
+    result: ExtractionResult, encoded: Sequence[Encoding], context: RetainContext
 ) -> tuple[FactDraft, ...]:
-    """Return drafts with their importance: the mean of the distance to the nearest expected statement and of what that
-    statement misses.
-
-    A fact that outdates a known one contradicts what was expected, so the missed part of it counts in full.
-    """
-    if not expected or not drafts:
-        return tuple(drafts)
-    cosines = vectors @ expected_vectors.T
+    """Return the drafts with the importance that follows from the nearest of the expected statements."""
+    if not result.expected or not result.drafts:
+        return result.drafts
+    texts = [embedded_text(each.text, each.at, result.engine) for each in result.expected]
+    expected = np.stack(list(await context.embedder.embed(texts, "document")))
+    cosines = np.stack([encoding.vector for encoding in encoded]) @ expected.T
     nearest: list[int] = cosines.argmax(axis=1).tolist()
     return tuple(
-        replace(draft, importance=_importance(draft, float(cosines[at, near]), expected[near].text))
-        for at, (draft, near) in enumerate(zip(drafts, nearest, strict=True))
+        replace(draft, importance=_importance(draft, float(cosines[at, near]), result.expected[near].text))
+        for at, (draft, near) in enumerate(zip(result.drafts, nearest, strict=True))
     )
 
 
 def _importance(draft: FactDraft, cosine: float, expected: str) -> float:
+    """Return the mean of a draft's distance to an expected statement and of the share of its terms that this misses.
+
+    A fact that outdates a known one contradicts what was expected, so the missed part of it counts in full.
+    """
     distance = float(np.clip((1 - cosine) / (1 - UNRELATED_COSINE), 0.0, 1.0))
-    contradicts = any(each.verdict == "supersede" for each in draft.judgements)
-    missed = 1.0 if contradicts else _missed_share(draft.text, expected)
+    stated = set(terms(draft.text))
+    missed = len(stated - set(terms(expected))) / len(stated) if stated else 0.0
+    if any(each.verdict == "supersede" for each in draft.judgements):
+        missed = 1.0
     return round((distance + missed) / 2, 3)
-
-
-def _missed_share(text: str, expected: str) -> float:
-    """Return the share of a text's terms that are missing in what was expected."""
-    stated = set(terms(text))
-    return len(stated - set(terms(expected))) / len(stated) if stated else 0.0
 
 
 async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
