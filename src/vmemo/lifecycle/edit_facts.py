@@ -45,13 +45,19 @@ class FactEditor:
             old = await self._fact(id)
             if old.text == text and valid_at in (None, old.valid_at):
                 return old
-            _require_statement(old)
+            if old.network not in ("world", "experience"):
+                raise InvalidInput(
+                    f"{old.id} is an {old.network}, which is formed from other facts. Nothing was changed. Update the "
+                    "facts that `why` shows as its basis, or delete it."
+                )
             if not is_current(old):
                 newest = await self._newest_version(old)
                 if newest is not None and newest.text == text and valid_at in (None, newest.valid_at):
                     return newest
                 raise _closed(old, newest, "Update")
-            draft, version = await self._draft(old, text, valid_at), partial(_version, old=old, reason=reason)
+            kept = {name: getattr(old, name) for name in ("access_count", "pinned", "expires_at")}
+            version = partial(Fact.model_copy, update={**kept, "supersedes": old.id, "reason": reason})
+            draft = await self._draft(old, text, valid_at)
             changes = await plan_edit(self.bank, revision, draft, version, self.context)
             earlier = [] if valid_at is None else await self._end_earlier(old, valid_at)
             changes = replace(changes, curated=old.messages, closures=[*changes.closures, *earlier])
@@ -191,15 +197,6 @@ async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
     return [*before, *await store.facts(bank, FactSelect(supersedes=ids))]
 
 
-def _require_statement(fact: Fact) -> None:
-    """Raise InvalidInput for a fact that is formed from others, which can't have a new version by hand."""
-    if fact.network not in ("world", "experience"):
-        raise InvalidInput(
-            f"{fact.id} is an {fact.network}, which is formed from other facts. Nothing was changed. Update the facts "
-            "that `why` shows as its basis, or delete it."
-        )
-
-
 def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ...]:
     """Return the names in a text, the speakers, and the names of the old fact that the text repeats."""
     speakers = dict.fromkeys(message.speaker for message in said if message.speaker)
@@ -211,15 +208,3 @@ def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ..
     ]
     own = [FoundName(name=speaker, type="PERSON") for speaker in speakers]
     return merge_names(merge_names(own, find_names(text, speakers=set(speakers))), known)
-
-
-def _version(new: Fact, *, old: Fact, reason: str) -> Fact:
-    return new.model_copy(
-        update={
-            "supersedes": old.id,
-            "reason": reason,
-            "access_count": old.access_count,
-            "pinned": old.pinned,
-            "expires_at": old.expires_at,
-        }
-    )

@@ -43,7 +43,10 @@ async def merge_entities(
         raise InvalidInput(f"The entity {keep!r} can't be merged with itself. Nothing was changed.")
     while True:
         revision = await store.revision(bank)
-        kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
+        kept, absorbed = await _load(store, bank, keep), await _load(store, bank, absorb)
+        if kept is None or absorbed is None:
+            missing = keep if kept is None else absorb
+            raise NotFound(f"There is no entity {missing!r} in this bank. Nothing was changed.")
         jobs = [observation_job(keep)] if observe else []
         merges = await store.merges(bank)
         changes, merge = plan_merge(bank, kept, absorbed, merges, reason=reason, now=utc_now())
@@ -56,7 +59,11 @@ async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = 
     while True:
         revision = await store.revision(bank)
         merges = await store.merges(bank)
-        made = _undoable(merge, merges)
+        made = next((each for each in merges if each.id == merge), None)
+        if made is None:
+            raise NotFound(f"There is no merge {merge!r} in this bank. Nothing was changed.")
+        if made.undone_at is not None:
+            raise InvalidInput(f"The merge {merge!r} was undone already. Nothing was changed.")
         keeper = await _keeper(store, bank, made, merges)
         if made.absorbed is not None and await store.entities(bank, EntitySelect(ids=[made.absorbed])):
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
@@ -71,11 +78,9 @@ def observation_job(entity: EntityId) -> NewJob:
     return NewJob(kind="observe", key=entity, detail={"anew": True})
 
 
-async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
+async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity | None:
     found = await store.entities(bank, EntitySelect(ids=[id]))
-    if not found:
-        raise NotFound(f"There is no entity {id!r} in this bank. Nothing was changed.")
-    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id]))
+    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id])) if found else None
 
 
 def plan_merge(
@@ -194,20 +199,10 @@ def _mentions_of(entity: Entity, names: Mapping[FactId, str]) -> list[EntityMent
     ]
 
 
-def _undoable(id: str, merges: Iterable[MergeRecord]) -> MergeRecord:
-    made = next((merge for merge in merges if merge.id == id), None)
-    if made is None:
-        raise NotFound(f"There is no merge {id!r} in this bank. Nothing was changed.")
-    if made.undone_at is not None:
-        raise InvalidInput(f"The merge {id!r} was undone already. Nothing was changed.")
-    return made
-
-
 async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterable[MergeRecord]) -> MentionedEntity:
     """Return the entity that a merge kept; raise InvalidInput if it was merged into another since."""
-    found = await store.entities(bank, EntitySelect(ids=[made.entity]))
-    if found:
-        return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [made.entity]))
+    if (found := await _load(store, bank, made.entity)) is not None:
+        return found
     for later in merges:
         if later.absorbed == made.entity and later.undone_at is None:
             raise InvalidInput(
@@ -263,7 +258,9 @@ def _separated(
     made: MergeRecord, keeper: MentionedEntity, names: Sequence[str], later: Sequence[EntityMention]
 ) -> Entity:
     """Return the entity that is separate again; the names of the keeping entity are not aliases of it."""
-    entity = made.was or _from_names(made)
+    entity = made.was or Entity(
+        id=EntityId(new_id()), name=made.names[0], aliases=made.names[1:], first_seen=made.at, last_seen=made.at
+    )
     exact = made.first_seen is not None
     seen = [mention.mentioned_at for mention in later if mention.mentioned_at is not None]
     seen += [entity.first_seen, entity.last_seen] if exact else []
@@ -276,11 +273,6 @@ def _separated(
             "last_seen": max(seen),
         }
     )
-
-
-def _from_names(made: MergeRecord) -> Entity:
-    name, *aliases = made.names
-    return Entity(id=EntityId(new_id()), name=name, aliases=tuple(aliases), first_seen=made.at, last_seen=made.at)
 
 
 def _without_merge(keeper: Entity, made: MergeRecord, names: Sequence[str], others: Sequence[MergeRecord]) -> Entity:

@@ -22,7 +22,7 @@ from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingNames, owned_names
 from vmemo.lifecycle.reprocess import is_formed
 from vmemo.models import BankId, Claim, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId, new_id
-from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
+from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewFact, NewJob
 from vmemo.models.results import Forgotten, Job
 from vmemo.models.search import FactRevision, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
@@ -66,23 +66,17 @@ async def replace_messages(
 ) -> Forgotten:
     """Forget messages, those that still exist, and append others, all in one commit."""
 
-    async def plan() -> ForgetPlan:
+    async def plan() -> Changes:
         left = [message.id for message in await store.messages(bank, MessageSelect(ids=list(removed)))]
-        made = ForgetPlan(changes=Changes(bank=bank), counts=Forgotten())
-        if left:
-            made = await plan_forget(store, bank, ForgetTarget(messages=left))
+        made = await plan_forget(store, bank, ForgetTarget(messages=left)) if left else Changes(bank=bank)
         waiting = any(message.state == "pending" for message in added)
-        jobs = [*made.changes.jobs, *([NewJob(kind="process")] if waiting else ())]
-        return replace(made, changes=replace(made.changes, messages=added, jobs=jobs))
+        return replace(made, messages=added, jobs=[*made.jobs, *([NewJob(kind="process")] if waiting else ())])
 
     return await _commit_held(store, bank, plan)
 
 
-async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Awaitable[ForgetPlan]]) -> Forgotten:
-    """Commit a plan and return its counts.
-
-    The bank is held meanwhile, so that no other change makes the plan outdated again and again.
-    """
+async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Awaitable[Changes]]) -> Forgotten:
+    """Commit planned changes; the bank is held meanwhile, so that no other change makes them outdated again."""
     while True:
         lease = await _hold(store, bank)
         committed = False
@@ -90,12 +84,12 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
             # A lease that is lost all the same makes the commit fail if another one came first.
             async with renewed(partial(store.renew, [lease], LEASE_SECONDS), LEASE_SECONDS / 3):
                 plan = await make_plan()
-            committed = await store.commit(replace(plan.changes, finished=[lease]))
+            committed = await store.commit(replace(plan, finished=[lease]))
         finally:
             if not committed:
                 await _release(store, bank, lease)
         if committed:
-            return await _scrubbed(store, plan.counts)
+            return await _scrubbed(store, forgotten_by(plan))
 
 
 async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
@@ -163,15 +157,19 @@ async def ungroup(store: Store, bank: BankId) -> int:
             return len(grouped)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForgetPlan:
-    """The changes that forget a target, and their counts."""
+def forgotten_by(changes: Changes) -> Forgotten:
+    """Return the numbers of records that changes delete or process again."""
+    gone = changes.deleted
+    return Forgotten(
+        messages=len(gone.messages),
+        facts=len(gone.facts),
+        episodes=len(gone.episodes),
+        entities=len(gone.entities),
+        requeued=len(changes.requeued),
+    )
 
-    changes: Changes
-    counts: Forgotten
 
-
-async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> ForgetPlan:
+async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Changes:
     """Return what forgetting a target changes, without changing anything."""
     revision = await store.revision(bank)
     reader = _ForgetReader(store, bank)
@@ -185,9 +183,10 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
     # A deleted observation is not formed again at once.
     observed -= {mention.id for fact in found.versions if fact.network == "observation" for mention in fact.entities}
     shrunk = await reader.episodes_without(curated, reach)
-    reopened, rewired = reopen(reach.facts, await reader.successors(reach), await reader.revisions(reach))
+    replaced = await reader.replaced(reach)
+    reopened, rewired = reopen(reach.facts, await reader.successors(reach), await reader.revisions(replaced))
     jobs = await store.jobs(bank, ["extract", "observe"])
-    changes = Changes(
+    return Changes(
         bank=bank,
         revision=revision,
         requeued=[message.id for message in requeued],
@@ -199,7 +198,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         mentions=[replace(mention, name_in_text="") for mention in names.unused_mentions],
         reopened=reopened,
         rewired=rewired,
-        claims=await reader.remaining_claims(reach),
+        claims=await reader.remaining_claims(replaced, reach),
         deleted=Deletions(
             messages=sorted(found.messages),
             episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
@@ -212,15 +211,6 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         erase=True,
         jobs=[*([NewJob(kind="process")] if waiting else ()), *map(observation_job, sorted(observed))],
     )
-    deleted = changes.deleted
-    counts = Forgotten(
-        messages=len(deleted.messages),
-        facts=len(deleted.facts),
-        episodes=len(deleted.episodes),
-        entities=len(deleted.entities),
-        requeued=len(changes.requeued),
-    )
-    return ForgetPlan(changes=changes, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,16 +286,15 @@ def reopen(
     return sorted(replaced - deleted.keys() - still_replaced), rewired
 
 
-def _first_kept(id: FactId, deleted: Mapping[FactId, Fact]) -> FactId | None:
-    """Return the first fact on the way back through deleted ones that is not deleted."""
+def _first_kept(id: FactId | None, deleted: Mapping[FactId, Fact]) -> FactId | None:
+    """Follow a fact and those that it replaced to the first that is not deleted."""
     passed: set[FactId] = set()
-    step: FactId | None = id
-    while step is not None and step in deleted:
-        if step in passed:
+    while id is not None and id in deleted:
+        if id in passed:
             return None
-        passed.add(step)
-        step = deleted[step].supersedes
-    return step
+        passed.add(id)
+        id = deleted[id].supersedes
+    return id
 
 
 def described_by(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[EntityId]:
@@ -372,7 +361,11 @@ class _ForgetReader:
         entity = first_of(await self.store.entities(self.bank, EntitySelect(ids=[id])))
         if entity is None:
             raise NotFound(f"There is no entity {id!r} in this bank. Nothing was forgotten.")
-        names = EntityNames(entity, await self._with_part_of_name(entity))
+        others: dict[EntityId, Entity] = {}
+        for name in (entity.name, *entity.aliases):
+            near = await self.store.entities(self.bank, EntitySelect(containing=name, counted=False))
+            others |= {each.id: each for each in near if each.id != id}
+        names = EntityNames(entity, list(others.values()))
         facts = await self.store.facts(self.bank, FactSelect(entities=[id]))
         for name in names.unambiguous:
             holding = await self.store.facts(self.bank, FactSelect(containing=[name]))
@@ -384,14 +377,6 @@ class _ForgetReader:
             messages=sources_of(facts) | await self._naming(names),
             episodes=[each async for each in episodes if names.are_in(f"{each.title}\n{each.narrative}")],
         )
-
-    async def _with_part_of_name(self, entity: Entity) -> list[Entity]:
-        """Return the other entities with a name that contains one of an entity's names."""
-        found: dict[EntityId, Entity] = {}
-        for name in (entity.name, *entity.aliases):
-            near = await self.store.entities(self.bank, EntitySelect(containing=name, counted=False))
-            found |= {each.id: each for each in near if each.id != entity.id}
-        return list(found.values())
 
     async def _naming(self, names: EntityNames) -> set[MessageId]:
         """Return the messages that name an entity, or that it said.
@@ -503,23 +488,18 @@ class _ForgetReader:
         replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
         return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
 
-    async def revisions(self, reach: Reach) -> Sequence[FactRevision]:
-        """Return the links to the facts that deleted ones replaced."""
-        return await self._revisions(await self._replaced(reach))
-
-    async def remaining_claims(self, reach: Reach) -> dict[FactId, tuple[Claim, ...]]:
-        """Return the claims of remaining facts without those that only a deleted fact ended."""
-        replaced = await self._replaced(reach)
+    async def remaining_claims(self, replaced: AbstractSet[FactId], reach: Reach) -> dict[FactId, tuple[Claim, ...]]:
+        """Return the claims of replaced facts without those that only a deleted fact ended."""
         facts = await self.store.facts(self.bank, FactSelect(ids=sorted(replaced))) if replaced else []
         left = {fact.id: tuple(c for c in fact.claims if c.replaced_by not in reach.facts) for fact in facts}
         return {fact.id: left[fact.id] for fact in facts if len(left[fact.id]) < len(fact.claims)}
 
-    async def _replaced(self, reach: Reach) -> set[FactId]:
+    async def replaced(self, reach: Reach) -> set[FactId]:
         """Return the remaining facts that deleted ones replaced, or may have outdated."""
-        edges = await self._revisions(reach.facts)
+        edges = await self.revisions(reach.facts)
         return {edge.older for edge in edges if edge.newer in reach.facts} - reach.facts.keys()
 
-    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[FactRevision]:
+    async def revisions(self, facts: Iterable[FactId]) -> Sequence[FactRevision]:
         scope = Scope(bank=self.bank, include_expired=True, past_expiry=True)
         ids = sorted(facts)
         return await self.store.read(self.bank, lambda reader: fact_revisions(reader, scope, ids)) if ids else ()
@@ -528,40 +508,33 @@ class _ForgetReader:
         """Return the remaining entities with an observation that is deleted, or may be outdated."""
         if not kept:
             return set()
-        current = await self.store.facts(
-            self.bank, FactSelect(entities=sorted(kept), networks=("observation",), current=True)
-        )
-        return described_by([*reach.facts.values(), *current], kept)
+        select = FactSelect(entities=sorted(kept), networks=("observation",), current=True)
+        return described_by([*reach.facts.values(), *(await self.store.facts(self.bank, select))], kept)
 
     async def remaining_names(self, reach: Reach, forgotten: Entity | None) -> RemainingNames:
         """Return what is left of the names of entities, of merges, and of names that are not aliases."""
         ids = sorted({mention.id for fact in reach.facts.values() for mention in fact.entities})
         merges = await self.store.merges(self.bank)
+        merged = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
+        existing = await self.store.entities(self.bank, EntitySelect(ids=sorted(merged), counted=False))
         records = NameRecords(
             deleted_facts=reach.facts,
             affected=await self.store.entities(self.bank, EntitySelect(ids=ids)),
             forgotten=None if forgotten is None else forgotten.id,
             mentions=await self.store.mentions(self.bank, ids, named=True),
             merges=merges,
-            existing=await self._existing(merges),
+            existing={entity.id for entity in existing},
         )
         candidates = records.names_to_check()
         left = records.remaining({id: await self._in_use(id, each, reach.facts) for id, each in candidates.items()})
-        separated = left.current(
-            await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
-        )
+        stored = await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
+        separated = left.current(stored)
         names = left.not_aliases(separated)
         if not names:
             return left
         owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names), counted=False))
         names -= owned_names(names, left.current(owners))
         return left.without_not_aliases(separated, names - await self._in_messages(names, reach.deleted))
-
-    async def _existing(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
-        """Return the entities of merges that still exist."""
-        ids = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
-        stored = await self.store.entities(self.bank, EntitySelect(ids=sorted(ids), counted=False))
-        return {entity.id for entity in stored}
 
     async def _in_use(self, entity: EntityId, names: Iterable[str], deleted: Mapping[FactId, Fact]) -> set[str]:
         """Return the names that the remaining facts about an entity use, case-folded."""

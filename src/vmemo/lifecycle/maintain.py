@@ -6,7 +6,7 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,7 +29,7 @@ from vmemo.models.settings import Settings
 from vmemo.ports import Embedder, Store
 from vmemo.ports.store import paged
 from vmemo.retain.context import RetainContext
-from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment
+from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment, shortened
 from vmemo.retain.llm_answers import LineNumber, ShortText
 from vmemo.retain.llm_pipeline import LeaseLost, require_lease
 from vmemo.retain.write_plan import embed_messages
@@ -117,9 +117,8 @@ class _Maintenance:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         settings, count = self.context.settings, 0
         part_of: dict[EpisodeId, EpisodeId] = {}
-        pairs = consecutive(
-            await self._spans(), gap=timedelta(minutes=settings.episode_gap_minutes), largest=settings.episode_messages
-        )
+        gap = timedelta(minutes=settings.episode_gap_minutes)
+        pairs = consecutive(await self._spans(), gap=gap, largest=settings.episode_messages)
         for number, (first, second) in enumerate(pairs):
             if number % PAIRS == 0:
                 await self.require_lease()
@@ -133,9 +132,8 @@ class _Maintenance:
         """Return when each episode was, page by page: their texts would not fit into memory."""
         store, last, spans = self.context.store, None, list[EpisodeSpan]()
         while page := await store.episodes(self.bank, EpisodeSelect(after=last, limit=PAGE)):
-            begun = await store.messages(
-                self.bank, MessageSelect(ids=[id for each in page for id in each.messages[:1]])
-            )
+            first = [id for each in page for id in each.messages[:1]]
+            begun = await store.messages(self.bank, MessageSelect(ids=first))
             documents = {message.id: message.document for message in begun}
             spans += [
                 EpisodeSpan(each.id, documents[each.messages[0]], each.started_at, each.ended_at, len(each.messages))
@@ -145,18 +143,11 @@ class _Maintenance:
             last = page[-1].id
         return spans
 
-    def _episodes(self) -> AsyncGenerator[Episode]:
-        page = EpisodeSelect(limit=PAGE)
-        return paged(lambda after: self.context.store.episodes(self.bank, replace(page, after=after)))
-
     async def shorten(self, days: float) -> int:
         """Shorten the narratives of processed episodes that ended that many days ago; return how many."""
         store, count, before = self.context.store, 0, shifted(self.now, -days * 86_400)
-        long = [
-            episode
-            async for episode in self._episodes()
-            if len(episode.narrative) > SHORT_NARRATIVE and episode.ended_at < before
-        ]
+        every = paged(lambda after: store.episodes(self.bank, EpisodeSelect(limit=PAGE, after=after)))
+        long = [each async for each in every if len(each.narrative) > SHORT_NARRATIVE and each.ended_at < before]
         ended = sorted(long, key=lambda episode: (episode.ended_at, episode.id))
         for start in range(0, len(ended), EPISODES_PER_CALL):
             await self.require_lease()
@@ -275,7 +266,10 @@ async def _changes(
         or not settled(pair, messages, await store.jobs(bank, ["extract"]))
     ):
         return None
-    kept = await _joined(pair[0], messages, context)
+    ordered = sorted(messages, key=lambda message: message.timestamp)
+    written = new_episode(ordered, await embed_messages(ordered, context))
+    own = {"id": first, "previous": pair[0].previous, "recorded_at": pair[0].recorded_at}
+    kept = written.model_copy(update=own)
     facts = await store.facts(bank, FactSelect(episode=second, with_embeddings=True))
     return join_changes(bank, kept, second, messages=messages, facts=facts, revision=revision, lease=lease)
 
@@ -312,13 +306,6 @@ def join_changes(
     )
 
 
-async def _joined(first: Episode, messages: Sequence[Message], context: RetainContext) -> Episode:
-    """Return the first episode with the messages of both, and a new title and narrative."""
-    ordered = sorted(messages, key=lambda message: message.timestamp)
-    written = new_episode(ordered, await embed_messages(ordered, context))
-    return written.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
-
-
 async def _fact_vectors(bank: BankId, episode: EpisodeId, store: Store) -> list[MessageVector]:
     facts = await store.facts(bank, FactSelect(episode=episode, with_embeddings=True))
     return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
@@ -330,13 +317,10 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
         return False
     if is_repetition(second, first):
         return True
-    lines = sorted((*first, *second), key=lambda line: line.at)
-    return _mean_cosine(first, second) >= JOIN_COSINE and len(segment(lines, settings)) == 1
-
-
-def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> float:
     one, other = (np.mean([line.vector for line in lines], axis=0) for lines in (first, second))
-    return float(one @ other / max(float(np.linalg.norm(one) * np.linalg.norm(other)), 1e-9))
+    if one @ other < JOIN_COSINE * np.linalg.norm(one) * np.linalg.norm(other):
+        return False
+    return len(segment(sorted((*first, *second), key=lambda line: line.at), settings)) == 1
 
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -375,12 +359,8 @@ async def shorten(episodes: Sequence[Episode], embedder: Embedder, llm: Structur
 def with_narratives(stored: Sequence[Episode], old: Sequence[Episode], narratives: Sequence[str]) -> list[Episode]:
     """Return the stored episodes with their new narratives, without those that were rewritten since they were read."""
     known = {episode.id: (episode.narrative, new) for episode, new in zip(old, narratives, strict=True)}
-    return [
-        episode.model_copy(update={"narrative": new})
-        for episode in stored
-        for before, new in [known[episode.id]]
-        if episode.narrative == before
-    ]
+    current = [(episode, *known[episode.id]) for episode in stored]
+    return [each.model_copy(update={"narrative": new}) for each, before, new in current if each.narrative == before]
 
 
 async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int, str]:
@@ -415,9 +395,9 @@ async def _central_lines(episodes: Sequence[Episode], embedder: Embedder) -> lis
     lines = [_lines_of(episode.narrative) for episode in episodes]
     vectors = await embedder.embed([line for each in lines for line in each], "document")
     ends = np.cumsum([len(each) for each in lines])
-    return [
-        _shortened(_central_line(each, rows)) for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True)
-    ]
+    rows = np.split(vectors, ends[:-1])
+    central = [_central_line(each, own) for each, own in zip(lines, rows, strict=True)]
+    return [shortened(" ".join(line.split()), SHORT_NARRATIVE) for line in central]
 
 
 def _central_line(lines: Sequence[str], vectors: Vectors) -> str:
@@ -434,8 +414,3 @@ def _lines_of(narrative: str) -> list[str]:
     elif len(lines) == 1:
         lines = [sentence.strip() for sentence in _SENTENCE.findall(lines[0]) if sentence.strip()]
     return lines or [narrative.strip() or narrative]
-
-
-def _shortened(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= SHORT_NARRATIVE else flat[: SHORT_NARRATIVE - 1].rsplit(" ", 1)[0] + "…"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
-from vmemo.lifecycle.forget import plan_forget
+from vmemo.lifecycle.forget import forgotten_by, plan_forget
 from vmemo.lifecycle.reprocess import reembed_bank, staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
@@ -193,10 +193,10 @@ async def preview_forget(session: MemorySession, request: ForgetRequest | Delete
         status = await store.status(bank)
         names = ("messages", "facts", "episodes", "entities")
         return ForgetPreview(counts=Forgotten.of({name: getattr(status, name) for name in names}))
-    plan = await plan_forget(store, bank, await _target(session, request))
-    deleted = plan.changes.deleted
+    changes = await plan_forget(store, bank, await _target(session, request))
+    deleted = changes.deleted
     return ForgetPreview(
-        counts=plan.counts,
+        counts=forgotten_by(changes),
         messages=tuple(await store.messages(bank, MessageSelect(ids=list(deleted.messages[:SHOWN])))),
         facts=tuple(await store.facts(bank, FactSelect(ids=list(deleted.facts[:SHOWN])))),
         entities=tuple(await store.entities(bank, EntitySelect(ids=list(deleted.entities[:SHOWN])))),

@@ -383,7 +383,7 @@ def describe_episode(episode: Episode, messages: Sequence[Message]) -> Episode:
 def _title(message: Message) -> str:
     """Return the message's first sentence."""
     match = _SENTENCE.search(message.content)
-    return _shortened((match.group() if match else message.content).strip(), MAX_TITLE)
+    return shortened((match.group() if match else message.content).strip(), MAX_TITLE)
 
 
 def _narrative(messages: Sequence[Message], quoted: Sequence[int]) -> str:
@@ -392,12 +392,13 @@ def _narrative(messages: Sequence[Message], quoted: Sequence[int]) -> str:
     speakers = voices[0] if len(voices) == 1 else f"{', '.join(voices[:-1])} and {voices[-1]}"
     first = messages[0].timestamp
     lines = [
-        f"{messages[i].voice}: {_shortened(' '.join(messages[i].content.split()), QUOTED_CHARACTERS)}" for i in quoted
+        f"{messages[i].voice}: {shortened(' '.join(messages[i].content.split()), QUOTED_CHARACTERS)}" for i in quoted
     ]
     return "\n".join([f"On {first.day} {first:%B %Y} {speakers} talked.", *lines])
 
 
-def _shortened(text: str, most: int) -> str:
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, cut between words."""
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
