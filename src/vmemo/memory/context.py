@@ -20,8 +20,8 @@ from vmemo.models.requests import ContextRequest, RecallRequest
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.recall.answerable import LEAST_ADVICE, advice, answer_weights, constraint_direction
 from vmemo.recall.load import choose_instructions
-from vmemo.recall.precise import RELEVANT
 from vmemo.recall.rank import MAX_INSTRUCTIONS
+from vmemo.recall.run import RELEVANT
 from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.questions import MAX_QUERY_CHARS
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import RerankFailed, VmemoError
-from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, Fact, FactId
+from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, TokenVectors
 from vmemo.models.settings import Fusion
 from vmemo.ports import Reranker
@@ -140,7 +140,10 @@ async def score_texts(run: RecallRun, candidates: Ranking, reranker: Reranker) -
     numbers = candidates.numbers[: min(RERANKED_TEXTS, run.reranked)].tolist()
     loaded = await run.context.store.read(run.scope.bank, lambda reader: reader.load(numbers))
     known = [number for number in numbers if number in loaded.facts]
-    texts = [reranker_text(loaded.facts[number]) for number in known]
+    # The date, the fact, and what was said before it.
+    facts = [loaded.facts[number] for number in known]
+    before = [f" (after: {fact.context})" if fact.context else "" for fact in facts]
+    texts = [f"{f.mentioned_at.day} {f.mentioned_at:%B %Y}. {f.text}{b}" for f, b in zip(facts, before, strict=True)]
     scores = dict(zip(known, await _call(reranker, run.text, texts), strict=True)) if known else {}
     return RerankScores(numbers, np.array([scores.get(number, np.nan) for number in numbers]))
 
@@ -162,12 +165,6 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
             f"returned something else. {_FALLBACK}"
         )
     return scores.tolist()
-
-
-def reranker_text(fact: Fact) -> str:
-    """Return the text that a reranker compares: the date, the fact, and what was said before it."""
-    before = f" (after: {fact.context})" if fact.context else ""
-    return f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}. {fact.text}{before}"
 
 
 def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:

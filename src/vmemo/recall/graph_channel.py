@@ -100,12 +100,11 @@ class GraphActivation:
         wave = self._next_wave() if len(self._expanded) < self._expansions else []
         if not wave:
             return None
-        return replace(
-            self._base,
-            facts=[node for node in wave if node > 0],
-            entities=[-node for node in wave if node < 0],
-            least=self._least_weight(wave),
-        )
+        # No edge of a lower weight can pass on enough activation.
+        strongest = max(self._activation[node] for node in wave)
+        least = FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
+        facts, entities = [node for node in wave if node > 0], [-node for node in wave if node < 0]
+        return replace(self._base, facts=facts, entities=entities, least=least)
 
     def follow(self, edges: Iterable[Edge]) -> None:
         """Pass activation along edges; only the strongest path to a fact counts."""
@@ -140,16 +139,9 @@ class GraphActivation:
                 wave.append(node)
         return wave
 
-    def _least_weight(self, wave: Sequence[int]) -> float:
-        """Return the weight below which no edge of a wave can pass on enough activation."""
-        strongest = max(self._activation[node] for node in wave)
-        return FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
-
     def _is_cycle(self, edge: Edge) -> bool:
         """Return True if the path to the edge's source already passes its target."""
         node: int = edge.source
-        while node in self._reached_by:
+        while node in self._reached_by and node != edge.target:
             node = self._reached_by[node].source
-            if node == edge.target:
-                return True
-        return False
+        return node == edge.target

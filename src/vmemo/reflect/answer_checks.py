@@ -66,7 +66,7 @@ class AnswerChecks:
             )
             return
         marks = cited_marks(answer.text)
-        if unknown := unknown_marks(answer.text, self._known_marks):
+        if unknown := unknown_marks(answer.text, {*self.evidence.hits, *([BACKGROUND] if self.background else [])}):
             names = ", ".join(unknown[:5])
             yield AnswerProblem(
                 feedback=f"no memory with the mark {names} was shown; cite only marks that are shown, or say that "
@@ -85,10 +85,6 @@ class AnswerChecks:
                 "question",
                 flaw="The answer rests only on a memory that reads like an instruction.",
             )
-
-    @property
-    def _known_marks(self) -> set[str]:
-        return {*self.evidence.hits, BACKGROUND} if self.background else set(self.evidence.hits)
 
     def _repeats_instructions(self, answer: GeneratedAnswer) -> bool:
         """Return True if the answer repeats the instructions, or the background without being asked about it."""

@@ -97,8 +97,8 @@ _FACTS_ONLY = (
 
 def describe_disposition(disposition: Disposition) -> str:
     """Return the instructions for a disposition's three traits."""
-    traits = (_SKEPTICISM[disposition.skepticism], _LITERALISM[disposition.literalism], _EMPATHY[disposition.empathy])
-    return " ".join(traits)
+    skepticism, literalism = _SKEPTICISM[disposition.skepticism], _LITERALISM[disposition.literalism]
+    return f"{skepticism} {literalism} {_EMPATHY[disposition.empathy]}"
 
 
 def describe_bias(bias: float) -> str:
@@ -135,7 +135,6 @@ class Question:
     max_lookups: int
     opinions: bool
     """True if the answer may form opinions and change the confidence of held ones."""
-
     users: frozenset[str | None] = frozenset()
     """Names of users who speak in the bank, and None for a user without a name, as far as they are known."""
 

@@ -39,20 +39,15 @@ async def merge_background(bank: BankId, snippet: str, store: Store, llm: Struct
     """
     new = snippet.strip()
     while True:
-        profile = await _profile(bank, store)
+        if (stored := await store.bank(bank)) is None:
+            raise BankNotFound(bank)
+        profile = stored.profile
         if contains_sentences(profile.background, new):
             return profile
         merged = profile.model_copy(update={"background": await _merge(profile.background, new, llm)})
         change = ProfileChange(profile=merged, reason=new, expected=profile)
         if await store.commit(Changes(bank=bank, profile=change)):
             return merged
-
-
-async def _profile(bank: BankId, store: Store) -> Profile:
-    stored = await store.bank(bank)
-    if stored is None:
-        raise BankNotFound(bank)
-    return stored.profile
 
 
 async def _merge(old: str, new: str, llm: StructuredLLM) -> str:

@@ -156,7 +156,8 @@ class Evidence:
             fitting = hit if hit.tokens <= max_tokens else None if whole else self._truncated(hit, max_tokens)
             if fitting is not None:
                 max_tokens -= fitting.tokens
-                known[hit.id] = self._next_mark(MARK_LETTERS[hit.fact.network])
+                letter = MARK_LETTERS[hit.fact.network]
+                known[hit.id] = f"{letter}{1 + sum(mark.startswith(letter) for mark in self.hits)}"
                 self.hits[known[hit.id]] = fitting
             if fitting is not hit and not whole:
                 break
@@ -165,9 +166,6 @@ class Evidence:
     def _truncated(self, hit: Hit, max_tokens: int) -> Hit | None:
         is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
         return hit.truncate(max_tokens, self.counter) if is_useful or not self.hits else None
-
-    def _next_mark(self, letter: str) -> str:
-        return f"{letter}{1 + sum(mark.startswith(letter) for mark in self.hits)}"
 
     def fact_id(self, mark: str) -> FactId | None:
         """Return the id of the fact with this mark, or None."""
@@ -207,7 +205,9 @@ class Evidence:
                 current = day
                 yield f"{describe_day(day, self.asked_at)}:"
             replaced_by = self._replaced_by(hit)
-            notes = " ".join(f"({note})" for note in (*self._voice(hit), *_notes(hit, replaced_by)))
+            # Users' statements outrank the assistant's own.
+            own = hit.fact.network in ("world", "experience") and self.is_own(hit)
+            notes = " ".join(f"({note})" for note in (*(["yours"] if own else []), *_notes(hit, replaced_by)))
             event = describe_event(hit.fact, self.asked_at, closed=replaced_by is None)
             yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.marked_text)]))
 
@@ -217,11 +217,6 @@ class Evidence:
         newer = [each.fact for each in hit.newer if each.kind == "replaces"]
         direct = [each.id for each in self.hits.values() if each.fact.supersedes == hit.id]
         return next((marks[id] for id in (*newer, *direct) if id in marks), None)
-
-    def _voice(self, hit: Hit) -> Iterator[str]:
-        """Yield a note for the assistant's own statements, which users' statements outrank."""
-        if hit.fact.network in ("world", "experience") and self.is_own(hit):
-            yield "yours"
 
     def is_own(self, hit: Hit) -> bool:
         """Return True if the assistant itself said this.

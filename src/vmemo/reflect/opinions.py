@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -65,18 +65,8 @@ def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceCh
     return used
 
 
-def affected_opinions(
-    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
-) -> list[Fact]:
-    """Return the opinions that share an entity with a fact, or are similar to one, that did not count yet."""
-    return [
-        opinion
-        for opinion in opinions
-        if any(fact.id not in used[opinion.id] and _affects(fact, opinion) for fact in facts)
-    ]
-
-
 def _affects(fact: Fact, opinion: Fact) -> bool:
+    """Return True if a fact shares an entity with an opinion, or is similar to it."""
     entities = {mention.id for mention in opinion.entities}
     if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
@@ -105,14 +95,13 @@ async def update_opinions(
     store = context.store
     while True:
         revision = await store.revision(bank)
-        facts = [
-            fact
-            for fact in await store.facts(bank, FactSelect(ids=new, with_embeddings=True))
-            if fact.expired_at is None
-        ]
+        named = await store.facts(bank, FactSelect(ids=new, with_embeddings=True))
+        facts = [fact for fact in named if fact.expired_at is None]
         held = await store.facts(bank, FactSelect.believed("opinion"))
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        opinions = affected_opinions(held, facts, used)
+        opinions = [
+            each for each in held if any(fact.id not in used[each.id] and _affects(fact, each) for fact in facts)
+        ]
         if not opinions:
             await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))
             return []
@@ -125,7 +114,7 @@ async def update_opinions(
             closures=[
                 FactClosure(fact=f.supersedes, invalid_at=f.valid_at, expired_at=f.recorded_at)
                 for f in rewritten
-                if f.supersedes
+                if f.supersedes is not None
             ],
             confidence=confidence,
             spending=llm.spending,
@@ -315,19 +304,15 @@ async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Con
     found = entities_in(text, facts)
     if all(fact.entities for fact in facts):
         return found
-    named = await _entities_named_in(bank, text, context)
-    return tuple({mention.id: mention for mention in (*named, *found)}.values())
-
-
-async def _entities_named_in(bank: BankId, text: str, context: Context) -> list[Mention]:
-    """Return the entities of the names in a text; a name that several entities have is left out."""
+    known: dict[str, Mention] = {}
     names = [each.name for each in find_names(text)]
     entities = await context.store.entities(bank, EntitySelect(names=names)) if names else []
-    by_name = (
-        [each for each in entities if fold_name(name) in folded_names(each.name, each.aliases)] for name in names
-    )
-    certain = {found[0].id: found[0] for found in by_name if len(found) == 1}
-    return [Mention(id=each.id, name=each.name, type=each.type) for each in certain.values()]
+    for name in map(fold_name, names):
+        called = [each for each in entities if name in folded_names(each.name, each.aliases)]
+        # A name that several entities have is left out.
+        if len(called) == 1:
+            known[called[0].id] = Mention(id=called[0].id, name=called[0].name, type=called[0].type)
+    return tuple({**known, **{mention.id: mention for mention in found}}.values())
 
 
 def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]:
@@ -362,9 +347,8 @@ class _OpinionUpdate:
     ) -> _OpinionUpdate:
         store = context.store
         held = await store.facts(bank, FactSelect.believed("opinion"))
-        fact_ids = {id for each in formed for id in each.fact.basis} | {
-            id for each in revisions for id in each.evidence
-        }
+        fact_ids = {id for each in formed for id in each.fact.basis}
+        fact_ids |= {id for each in revisions for id in each.evidence}
         message_ids = {id for each in formed for id in each.fact.messages}
         facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
         messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
@@ -389,13 +373,11 @@ class _OpinionUpdate:
             return None
         same = next((id for id, held in self.held.items() if id != replaced and _same_words(fact, held)), None)
         if same is not None:
-            return _Revision(
-                opinion=same, stance="reinforce", evidence=basis, reason="The same opinion was formed again."
-            )
+            again = "The same opinion was formed again."
+            return _Revision(opinion=same, stance="reinforce", evidence=basis, reason=again)
         expiry = first_expiry(self.existing[id] for id in (*basis, *messages))
         update = {"basis": basis, "messages": messages, "supersedes": replaced, "expires_at": expiry}
-        kept = fact.model_copy(update=update)
-        self.new.append(NewFact(fact=kept, embedding=formed.embedding, tokens=formed.tokens))
+        self.new.append(replace(formed, fact=fact.model_copy(update=update)))
         if replaced is not None:
             # A question asked as of an earlier date must not close the opinion before it started.
             closed_at = max(asked_at, self.held.pop(replaced).valid_at or asked_at)
