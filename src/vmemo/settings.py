@@ -152,7 +152,7 @@ def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | 
             raise InvalidInput('reranker="llm" needs a language model: pass llm=... or set VMEMO_LLM.')
         return ModelReranker(llm)
     if isinstance(given, str) and given.startswith(("http://", "https://")):
-        from vmemo.embedding.http_reranker import HttpReranker
+        from vmemo.embedding.service import HttpReranker
 
         return HttpReranker(given, api_key=settings.reranker_key)
     if isinstance(given, str | Path):

@@ -26,7 +26,6 @@ class ProcessGuard:
 
     @property
     def forked(self) -> bool:
-        """True in a child of the process that opened them."""
         return self._process not in (None, os.getpid())
 
     def enter(self) -> None:
@@ -156,7 +155,6 @@ class Task(Generic[R]):
         return "done" if self._future.exception() is None else "failed"
 
     def done(self) -> bool:
-        """Return True if it has ended, successfully or not."""
         return self._future.done()
 
     def cancel(self) -> bool:

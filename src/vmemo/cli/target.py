@@ -44,7 +44,6 @@ class Target:
 
     @property
     def file(self) -> Path | None:
-        """The database file, or None for a server."""
         path = self.url.removeprefix(_SQLITE)
         return None if path in (self.url, "", ":memory:") else Path(path)
 

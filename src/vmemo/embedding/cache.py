@@ -183,7 +183,6 @@ class CachedEmbedder:
 
     @property
     def name(self) -> str:
-        """The inner embedder's name."""
         return self._inner.name
 
     @property

@@ -133,7 +133,6 @@ class ServiceEmbedder:
 
     @property
     def name(self) -> str:
-        """The given name, which identifies the vector space."""
         return self._name
 
     @property
@@ -143,7 +142,6 @@ class ServiceEmbedder:
 
     @property
     def concurrency(self) -> int:
-        """Requests that are sent at a time, at most."""
         return self._concurrency
 
     def __repr__(self) -> str:

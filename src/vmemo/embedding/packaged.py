@@ -213,12 +213,10 @@ class PackagedEmbedder:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
         return self._model.dimension
 
     @property
     def floor(self) -> float:
-        """The least cosine of a semantic hit."""
         return FLOOR
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
@@ -275,7 +273,6 @@ class PackagedEmbedder:
         return [encoded[index] for index in range(len(rows))]
 
     def _run(self, rows: Sequence[EncoderRow]) -> list[Encoding]:
-        """Run one model pass."""
         loaded, kind = self._load(), rows[0].kind
         outputs = (*_SHARED_OUTPUTS, *(_QUERY_OUTPUTS if kind == "query" else _DOCUMENT_OUTPUTS))
         found = dict(zip(outputs, loaded.session.run(outputs, _inputs(rows, loaded)), strict=True))

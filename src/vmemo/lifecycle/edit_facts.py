@@ -95,7 +95,6 @@ class FactEditor:
                 return new
 
     async def _commit(self, changes: Changes) -> Fact | None:
-        """Commit the changes of an edit and return its fact; None if another writer was faster."""
         store = self.context.store
         new = changes.facts[0].fact
         changes = await close_outdated_observations(changes, store)
@@ -198,7 +197,6 @@ async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ...]:
-    """Return the names in a text, the speakers, and the names of the old fact that the text repeats."""
     speakers = dict.fromkeys(message.speaker for message in said if message.speaker)
     folded = text.casefold()
     known = [

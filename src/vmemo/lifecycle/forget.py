@@ -304,7 +304,6 @@ def described_by(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[
 
 
 def obsolete_jobs(jobs: Iterable[Job], episodes: AbstractSet[EpisodeId], entities: AbstractSet[EntityId]) -> list[int]:
-    """Return the jobs about deleted episodes and entities."""
     return [
         job.id
         for job in jobs

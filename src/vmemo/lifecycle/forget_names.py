@@ -51,7 +51,6 @@ class EntityNames:
         )
 
     def is_speaker(self, message: Message) -> bool:
-        """Return True if the entity said a message."""
         return message.speaker is not None and fold_name(message.speaker) in self._unshared
 
     def may_be_speaker(self, message: Message) -> bool:
@@ -239,7 +238,6 @@ def _without_not_aliases(entity: Entity, unknown: AbstractSet[str]) -> Entity:
 
 
 def _absorbed_into(merges: Iterable[MergeRecord]) -> dict[EntityId, EntityId]:
-    """Return for each absorbed entity the one that absorbed it."""
     return {merge.absorbed: merge.entity for merge in merges if merge.absorbed is not None and merge.undone_at is None}
 
 

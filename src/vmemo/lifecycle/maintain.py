@@ -91,8 +91,6 @@ def faded(
 
 @dataclass(frozen=True)
 class _Maintenance:
-    """Maintenance of one bank in progress."""
-
     bank: BankId
     context: RetainContext
     lease: Lease | None
@@ -197,8 +195,6 @@ class _Maintenance:
 
 
 class EpisodeSpan(NamedTuple):
-    """An episode without its text."""
-
     id: EpisodeId
     document: str | None
     started_at: datetime
@@ -207,7 +203,6 @@ class EpisodeSpan(NamedTuple):
 
 
 def is_waiting(message: Message) -> bool:
-    """Return True if a message waits to be processed."""
     return message.state in ("pending", "grouped")
 
 

@@ -264,7 +264,6 @@ def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
 
 
 def kept_change(change: ConfidenceChange, records: ReprocessRecords) -> ConfidenceChange:
-    """Return a confidence change with the facts that take the place of its evidence."""
     return change.model_copy(update={"evidence": tuple(records.successors(change.evidence))})
 
 

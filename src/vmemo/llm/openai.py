@@ -364,7 +364,6 @@ class ModelAdapter:
 
     @contextmanager
     def _errors(self, request: LLMRequest) -> Generator[None]:
-        """Translate the errors of a call."""
         try:
             yield
         except TimeoutError as error:

@@ -244,7 +244,6 @@ async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) 
 
 
 async def stored_webhooks(session: MemorySession) -> list[SignedWebhook]:
-    """Return the webhooks with their secrets."""
     if not isinstance(session.store, WebhookStore):
         raise Unsupported(
             f"{type(session.store).__name__} can't store webhooks: it does not implement the WebhookStore port."

@@ -180,7 +180,6 @@ async def observations(session: MemorySession, request: r.ObservationsRequest) -
 
 
 async def current_facts(session: MemorySession, network: Literal["opinion", "observation"]) -> list[Fact]:
-    """Return the facts of a network that hold."""
     return await session.reads.facts(session.bank, FactSelect(current=True, networks=(network,)))
 
 

@@ -78,7 +78,6 @@ class Memory(Verbs):
             return await self._session.run(lambda: _execute(self._session, request))
 
     def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[object]:
-        """Wait for other requests, if they are limited."""
         requests = self._session.runtime.requests
         return nullcontext() if requests is None else requests.turn(request)
 

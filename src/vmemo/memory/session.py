@@ -200,7 +200,6 @@ class MemorySession:
 
     @property
     def context(self) -> RetainContext:
-        """The store, the models and the settings."""
         return self.runtime.context
 
     @property

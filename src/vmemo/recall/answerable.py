@@ -76,7 +76,6 @@ def answer_weights(embedder: Embedder) -> AnswerWeights | None:
 
 
 def advice(question: Vector, weights: AnswerWeights) -> float:
-    """Return the probability that a question asks for advice."""
     return _probability(weights.advice, question)
 
 

@@ -107,7 +107,6 @@ class RerankScores:
         return 0 if np.isnan(self.scores).all() else len(self.numbers)
 
     def of(self, number: int) -> float | None:
-        """Return the score of a candidate."""
         score = float(self.scores[self.numbers.index(number)]) if number in self.numbers else float("nan")
         return None if np.isnan(score) else score
 

@@ -53,11 +53,9 @@ class ScoredFact(NamedTuple):
 
     @property
     def verbatim(self) -> bool:
-        """True for a message in its own words."""
         return self.number < 0
 
     def times(self, factor: float) -> ScoredFact:
-        """Return it with its score multiplied by a factor."""
         return ScoredFact(self.fact, self.score * factor, self.number)
 
 
@@ -255,7 +253,6 @@ class _Loader:
         self._reader = reader
 
     def distinct(self, found: Sequence[ScoredFact]) -> list[ScoredFact]:
-        """Return candidates without those that repeat others."""
         return facts_for_lines(without_rests(found), self._run.text)
 
     def load(self, first: int, last: int) -> list[ScoredFact]:

@@ -184,7 +184,6 @@ def _temporal(run: RecallRun) -> TemporalSearch | None:
 
 
 def _weighted(run: RecallRun, request: SearchRequest, result: SearchResult) -> list[ChannelRanking]:
-    """Return the weighted rankings of a search result."""
     rankings = _with_parts(run, "semantic", result.semantic) if "semantic" in run.channels else []
     rankings += _with_parts(run, "keyword", result.keyword)
     if request.verbatim:

@@ -89,7 +89,6 @@ class RecallRun:
 
     @property
     def weights(self) -> Mapping[Channel, float]:
-        """The channels' weights for this type of question."""
         settings = self.context.settings
         return {**settings.channel_weights, **settings.channel_weights_by_type.get(self.analysis.type, {})}
 

@@ -91,5 +91,4 @@ def _omission(merged: MergedBackground, old: str, new: str) -> str | None:
 
 
 def _share_that_fits(text: str) -> float:
-    """Return the share of a text that fits into half a background."""
     return min(1.0, MAX_BACKGROUND / 2 / max(1, len(text)))

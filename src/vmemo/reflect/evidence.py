@@ -168,7 +168,6 @@ class Evidence:
         return hit.truncate(max_tokens, self.counter) if is_useful or not self.hits else None
 
     def fact_id(self, mark: str) -> FactId | None:
-        """Return the id of the fact with this mark, or None."""
         hit = self.hits.get(mark)
         return hit.id if hit else None
 
@@ -182,7 +181,6 @@ class Evidence:
         return [mark for mark, hit in self._in_order() if hit.id in ids]
 
     def has(self, letter: str) -> bool:
-        """Return True if there is a mark with this letter."""
         return any(mark.startswith(letter) for mark in self.hits)
 
     def render(self, letter: str) -> str:

@@ -62,7 +62,6 @@ def mentioned_day(fact: Fact, asked_at: datetime) -> DateSpan:
 
 
 def event_time(fact: Fact) -> FactTime | None:
-    """Return the time of a fact's event, if one was extracted."""
     if fact.occurred_start is None and fact.occurred_end is None:
         return None
     return _from_interval(fact.occurred_start, fact.occurred_end)

@@ -28,7 +28,6 @@ from vmemo.text.temporal.annotation import embedded_text
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    """Return the facts with their vectors, ready to be written."""
     texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     found = await encodings(embedder, texts, "document")
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]

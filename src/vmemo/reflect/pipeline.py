@@ -186,7 +186,6 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 def _requested(
     generated: GeneratedAnswer, *, question: Question, results: Sequence[LookupResult], rounds_left: int
 ) -> list[LookupCall]:
-    """Return the calls of an answer that are allowed and new."""
     return new_calls(generated.calls, question.text, [each.lookup for each in results]) if rounds_left else []
 
 

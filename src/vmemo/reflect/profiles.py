@@ -174,7 +174,7 @@ class NewStatement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileUpdate:
+class EntityProfileUpdate:
     """Statements of one profile to write, others to close, and the number of new facts that the model was shown."""
 
     profile: EntityProfile
@@ -275,12 +275,12 @@ class ProfilePrompt:
             return f"the profile of {number} would have {after} statements; keep at most {MAX_STATEMENTS}"
         return None if after or profile.outdated else f"{number} has no statement"
 
-    def updates(self, answer: EntityProfiles) -> list[ProfileUpdate]:
+    def updates(self, answer: EntityProfiles) -> list[EntityProfileUpdate]:
         """Return the update of each profile. What the answer does not mention stays."""
         given = {each.entity: each for each in answer.profiles}
         revisions = [given.get(number) or ProfileRevision(entity=number) for number in self.profiles]
         return [
-            ProfileUpdate(
+            EntityProfileUpdate(
                 profile=profile,
                 written=self._written(revision, profile),
                 dropped=[self.statements[label] for label in revision.drop],
@@ -391,8 +391,6 @@ async def update_observations(
 
 @dataclass(frozen=True)
 class _ProfileWriter:
-    """Commits profiles, each with its job."""
-
     bank: BankId
     context: Context
     llm: StructuredLLM
@@ -408,7 +406,7 @@ class _ProfileWriter:
             for id, lease in leases.items():
                 await self.finish({id: lease}, {id: unsupported.get(id, ())})
 
-    async def write(self, update: ProfileUpdate, lease: Lease) -> int | None:
+    async def write(self, update: EntityProfileUpdate, lease: Lease) -> int | None:
         """Close the statements that are dropped or replaced and write the new ones; None if the lease was lost."""
         store = self.context.store
         while True:
@@ -430,7 +428,7 @@ class _ProfileWriter:
             if not await store.renew([lease], lease.seconds):
                 return None
 
-    async def _planned(self, update: ProfileUpdate, now: datetime) -> tuple[list[Fact], list[Fact]]:
+    async def _planned(self, update: EntityProfileUpdate, now: datetime) -> tuple[list[Fact], list[Fact]]:
         """Return the statements to write and to close, by the facts as they are now.
 
         A sentence that rests on a fact that was closed or forgotten while the model worked is not written, and what
@@ -455,7 +453,7 @@ class _ProfileWriter:
         return new, [each for each in current if each.expired_at is None]
 
     def _observation(
-        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: ProfileUpdate, now: datetime
+        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: EntityProfileUpdate, now: datetime
     ) -> Fact:
         entity = update.profile.entity
         latest = max(facts[id].mentioned_at for id in statement.basis)

@@ -87,7 +87,6 @@ def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int
 
 
 def _topics(lines: Sequence[MessageVector], block: Sequence[int]) -> list[list[int]]:
-    """Split a block into topics."""
     vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
     # What all messages have in common hides their topics.
     vectors -= vectors.mean(axis=0)
@@ -307,12 +306,10 @@ def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
 
 
 async def message_before(bank: BankId, message: Message, store: Store) -> Message | None:
-    """Return the previous message of the same document."""
     return first_of(await store.messages(bank, MessageSelect(preceding=message, limit=1)))
 
 
 async def last_episode(bank: BankId, store: Store) -> Episode | None:
-    """Return the bank's latest episode."""
     return first_of(await store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
 
 
@@ -343,13 +340,11 @@ def capacity(earlier: OpenEpisode, settings: Settings) -> int:
 
 
 def new_episode(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """Return a new episode of the messages."""
     stacked = np.stack([vectors[message.id] for message in messages])
     return _summarised(EpisodeId(new_id()), messages, stacked)
 
 
 def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """Return the episode extended by further messages."""
     everything = [*earlier.messages, *messages]
     old = [line.vector for line in earlier.lines]
     stacked = np.stack([*old, *(vectors[message.id] for message in messages)])

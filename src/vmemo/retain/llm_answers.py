@@ -194,7 +194,6 @@ MAX_JUDGEMENTS = 3
 
 
 def describe_fact(fact: Fact) -> str:
-    """Return a fact with the date on which it was mentioned."""
     return f"{fact.mentioned_at:%d %b %Y} | {fact.text}"
 
 
@@ -366,7 +365,6 @@ def causes_by_fact(
 
 
 def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the metadata that all sources have in common."""
     first = dict(metadata[0])
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in metadata[1:])}
 

@@ -73,7 +73,6 @@ class ExtractionInput:
 
     @property
     def messages(self) -> list[Message]:
-        """The message of each line."""
         return [line.message for line in self.lines]
 
     def quoted_lines(self) -> str:

@@ -71,7 +71,6 @@ class ExtractionJob:
 
     @staticmethod
     def of(detail: Mapping[str, JsonValue]) -> ExtractionJob:
-        """Parse a job's detail."""
         messages = cast("list[str]", detail["messages"])
         return ExtractionJob(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
 
@@ -410,7 +409,6 @@ def _runs(stream: Sequence[Message], gap: timedelta) -> Iterator[tuple[Message, 
 
 
 async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int) -> list[list[_TopicGroup]]:
-    """Return the groups of each run, of at most `most` messages."""
     large = [run for run in runs if len(run) > most]
     grouped = iter(await _group_with_llm(large, llm, most) if large else [])
     return [next(grouped) if len(run) > most else [_TopicGroup(run)] for run in runs]

@@ -38,7 +38,6 @@ class Neighbours:
 
     @staticmethod
     def of(bank: BankId, context: Context) -> Neighbours:
-        """Return the neighbours for links, repeats and the revision model."""
         limits = [NEAREST, context.settings.links_per_fact]
         if context.revision_model is not None:
             limits.append(MAX_SIMILAR)
@@ -46,7 +45,6 @@ class Neighbours:
 
     @staticmethod
     def for_links(bank: BankId, context: Context) -> Neighbours:
-        """Return the neighbours for links alone."""
         return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
 
     async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:

@@ -230,7 +230,6 @@ def embedder_mismatch(
 
 
 def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
-    """Return the report of committed changes."""
     return Retained(
         derived=tuple(item.fact.id for item in changes.facts),
         revised=tuple(dict.fromkeys((*(c.fact for c in changes.closures), *(s.fact for s in changes.sources)))),
@@ -241,7 +240,6 @@ def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ())
 
 
 async def redact_text(text: str, redactor: Redactor | None) -> str:
-    """Return a text as the redactor leaves it."""
     return text if redactor is None else await asyncio.to_thread(_redacted, text, redactor)
 
 

@@ -46,7 +46,6 @@ MAX_MERGED_CHARACTERS = 240
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    """Return facts with the embeddings of their texts."""
     texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     encoded = await encodings(embedder, texts, "document")
     return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
@@ -183,7 +182,6 @@ def verdicts_from_engine(drafts: Sequence[FactDraft], pairs: Sequence[FactPair])
 def apply_verdicts(
     new: Sequence[NewFact], judged: Mapping[int, Sequence[Judgement]], pairs: Sequence[FactPair]
 ) -> Revision:
-    """Apply verdicts to new facts."""
     known = {pair.known.id: pair.known for pair in pairs}
     done = Revision()
     for at, item in enumerate(new):
@@ -354,7 +352,6 @@ def start_of(fact: Fact) -> datetime:
 
 
 def recorded_end(new: Fact, old: Fact) -> datetime:
-    """Return when the old fact expired: when the new one was recorded."""
     return max(new.recorded_at, old.recorded_at)
 
 

@@ -253,7 +253,6 @@ def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revis
 
 
 async def embed_messages(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
-    """Return an embedding for each message."""
     texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
     found = await context.embedder.embed(texts, "document") if texts else ()
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}

@@ -149,7 +149,6 @@ class _PendingMessages:
     """Episodes of pending messages only, with the episode before each."""
 
     def add(self, message: Message) -> Message:
-        """Return the message as it is exported."""
         if message.state == "grouped":
             self.grouped.add(message.id)
         return ungrouped(message)
@@ -489,7 +488,6 @@ def _own(record: RestoreRecord) -> Own:
 
 
 def _needed(record: RestoreRecord) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield the ids that a record refers to."""
     match record:
         case Link():
             yield "fact", (record.source, record.target)

@@ -135,7 +135,6 @@ class ForeignFile:
 
     @property
     def value(self) -> JsonValue:
-        """The value of a JSON file; None of others."""
         return None if self.lines or not self.values else self.values[0][1]
 
 
