@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from vmemo import InvalidInput, Memory, Settings
 from vmemo.models.settings import CHANNEL_WEIGHTS
-from vmemo.recall import fuse, graph_channel, rank
+from vmemo.recall import fuse, rank
 from vmemo.retain import neighbours
 from vmemo.testing import HashEmbedder
 
@@ -137,8 +137,8 @@ def test_defaults_are_the_numbers_of_the_specification() -> None:
     )
     assert (chosen.extractions_per_bank, chosen.extractions_per_process) == (10, 300)
     assert (chosen.fusion, fuse.RANK_CONSTANT, rank.SEMANTIC_FLOOR) == ("sum", 60, 0.3)
-    assert (graph_channel.ENTRY_FLOOR, graph_channel.DECAY, graph_channel.FLOOR) == (0.5, 0.8, 0.1)
-    above = {kind for kind, multiplier in graph_channel.MULTIPLIERS.items() if multiplier > 1}
+    assert (rank.ENTRY_FLOOR, rank.DECAY, rank.FLOOR) == (0.5, 0.8, 0.1)
+    above = {kind for kind, multiplier in rank.MULTIPLIERS.items() if multiplier > 1}
     assert above == {"entity", "causes", "caused_by", "enables", "prevents"}
     assert (rank.LINK_DECAY, rank.TEMPORAL_FLOOR) == (0.7, 0.4)
     recall, retrieve = signature(Memory.recall).parameters, signature(Memory.retrieve).parameters

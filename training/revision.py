@@ -27,7 +27,7 @@ import numpy as np
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.revision_model import features
 from vmemo.models.search import LINKED
-from vmemo.retain.neighbours import LEAST_COSINE
+from vmemo.retain.revise import LEAST_COSINE
 from vmemo.retain.revise_by_model import (
     CANDIDATES,
     Statement,

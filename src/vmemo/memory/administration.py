@@ -16,19 +16,9 @@ from vmemo.lifecycle.reprocess import reembed_bank, staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, requests as r, utc_now
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, NewJob
 from vmemo.models.records import Record, shifted
-from vmemo.models.requests import (
-    AddWebhookRequest,
-    DeleteFactRequest,
-    DeleteWebhookRequest,
-    ForgetRequest,
-    MergeEntitiesRequest,
-    ProcessRequest,
-    RetainRequest,
-    UndoMergeRequest,
-)
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, Webhook, names_private_host, split_webhook_url
@@ -38,14 +28,14 @@ from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
 
-async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
+async def forget(session: MemorySession, request: r.ForgetRequest) -> Forgotten:
     if request.entity is not None:
         # Pending messages may mention the entity too.
         await _process_pending(session)
     return await _forget(session, await _target(session, request))
 
 
-async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
+async def delete_fact(session: MemorySession, request: r.DeleteFactRequest) -> Forgotten:
     return await _forget(session, await _target(session, request))
 
 
@@ -63,10 +53,10 @@ async def _forget(session: MemorySession, target: ForgetTarget) -> Forgotten:
 async def _process_pending(session: MemorySession) -> None:
     """Process pending messages. A model's failure must not prevent forgetting; `status()` reports it."""
     with suppress(LLMFailed):
-        await process(session, ProcessRequest())
+        await process(session, r.ProcessRequest())
 
 
-async def replace_messages(session: MemorySession, request: RetainRequest, removed: Sequence[str]) -> Retained:
+async def replace_messages(session: MemorySession, request: r.RetainRequest, removed: Sequence[str]) -> Retained:
     """Store messages and forget others in one commit, then derive facts."""
     await session.open()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
@@ -81,14 +71,14 @@ async def replace_messages(session: MemorySession, request: RetainRequest, remov
     )
 
 
-async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) -> Merge:
+async def merge_entities(session: MemorySession, request: r.MergeEntitiesRequest) -> Merge:
     keep, absorb = await entity_id(session, request.keep), await entity_id(session, request.absorb)
     reason, observe = request.reason or "requested by the caller", session.context.llm is not None
     merge = await entity_merges.merge_entities(session.store, session.bank, keep, absorb, reason, observe=observe)
     return merge.public()
 
 
-async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> EntityId:
+async def undo_merge(session: MemorySession, request: r.UndoMergeRequest) -> EntityId:
     observe = session.context.llm is not None
     return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
 
@@ -185,11 +175,11 @@ class ForgetPreview(Record):
     entities: tuple[Entity, ...] = ()
 
 
-async def preview_forget(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetPreview:
+async def preview_forget(session: MemorySession, request: r.ForgetRequest | r.DeleteFactRequest) -> ForgetPreview:
     """Return what a request would delete. Pending messages are not processed first, as forgetting an entity does."""
     await session.open()
     store, bank = session.store, session.bank
-    if isinstance(request, ForgetRequest) and request.bank:
+    if isinstance(request, r.ForgetRequest) and request.bank:
         status = await store.status(bank)
         names = ("messages", "facts", "episodes", "entities")
         return ForgetPreview(counts=Forgotten.of({name: getattr(status, name) for name in names}))
@@ -203,8 +193,8 @@ async def preview_forget(session: MemorySession, request: ForgetRequest | Delete
     )
 
 
-async def _target(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetTarget:
-    if isinstance(request, DeleteFactRequest):
+async def _target(session: MemorySession, request: r.ForgetRequest | r.DeleteFactRequest) -> ForgetTarget:
+    if isinstance(request, r.DeleteFactRequest):
         found = await by_any_id(session, request.fact)
         return ForgetTarget(fact=found.id) if isinstance(found, Fact) else ForgetTarget(messages=[found.id])
     if request.entity is not None:
@@ -214,7 +204,7 @@ async def _target(session: MemorySession, request: ForgetRequest | DeleteFactReq
     )
 
 
-async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> SignedWebhook:
+async def add_webhook(session: MemorySession, request: r.AddWebhookRequest) -> SignedWebhook:
     host = split_webhook_url(request.url).hostname or ""
     if names_private_host(host) and not session.context.settings.webhook_private:
         raise InvalidInput(
@@ -233,7 +223,7 @@ async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> Sig
     return new
 
 
-async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) -> Webhook:
+async def delete_webhook(session: MemorySession, request: r.DeleteWebhookRequest) -> Webhook:
     found = next((each.public() for each in await stored_webhooks(session) if each.id == request.webhook), None)
     if found is None:
         raise NotFound(f"There is no webhook {request.webhook!r} in bank {session.bank!r}.")

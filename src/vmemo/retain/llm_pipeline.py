@@ -25,6 +25,7 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
+from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVector,
@@ -46,14 +47,6 @@ from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, E
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.revise import is_current
 from vmemo.retain.revise_by_model import CANDIDATES, Statement, is_past_event, statement_pairs
-from vmemo.retain.write_plan import (
-    MESSAGE_CHARACTERS,
-    close_outdated_observations,
-    embed_messages,
-    encode_drafts,
-    inherit_expiry,
-    plan_writes,
-)
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import terms
 
@@ -115,11 +108,13 @@ async def extract_episode(
             episode = await _episode(bank, job, context)
             if episode is None:
                 raise LeaseLost
-            encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
+            encoded = await write_plan.encode_drafts(bank, revision, extraction.result, context, llm)
             episodes = split_by_topics(episode, pending, extraction.topics)
-            changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
+            changes = await write_plan.plan_writes(bank, revision, encoded, episodes, context, llm)
             jobs = await _follow_up(changes, context, observe_at)
-            changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
+            changes = await write_plan.inherit_expiry(
+                await write_plan.close_outdated_observations(changes, context.store), context.store
+            )
             processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
@@ -252,14 +247,14 @@ def _distinct_names(entity: Entity) -> list[str]:
 
 def _statements(messages: Sequence[Message]) -> list[Statement]:
     """Return the statements of messages with their speakers, and each message with the one before it."""
-    texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
+    texts = [f"{message.voice}: {message.content[: write_plan.MESSAGE_CHARACTERS]}" for message in messages]
     together = [
         Statement(f"{a}\n{b}", message.timestamp) for (a, b), message in zip(pairwise(texts), messages[1:], strict=True)
     ]
     parts = [
         Statement(f"{message.voice}: {part.text}", message.timestamp)
         for message in messages
-        for part in split_statements(message.content[:MESSAGE_CHARACTERS])
+        for part in split_statements(message.content[: write_plan.MESSAGE_CHARACTERS])
     ]
     return [*parts, *together] or [Statement(text, m.timestamp) for text, m in zip(texts, messages, strict=True)]
 
@@ -367,7 +362,7 @@ async def group_messages(
 
     A run that continues the previous episode extends it.
     """
-    vectors, settings = await embed_messages(messages, context), context.settings
+    vectors, settings = await write_plan.embed_messages(messages, context), context.settings
     runs = [
         run
         for stream in by_document(messages)
@@ -457,7 +452,7 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
     if episode is None:
         return None
     messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))
-    vectors = await embed_messages(messages, context)
+    vectors = await write_plan.embed_messages(messages, context)
     lines = tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
     return OpenEpisode(episode, messages, lines)
 

@@ -27,15 +27,9 @@ from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
 from vmemo.models.settings import Redactor
 from vmemo.ports import Embedder, Store
+from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
-from vmemo.retain.write_plan import (
-    close_outdated_observations,
-    embed_messages,
-    encode_drafts,
-    inherit_expiry,
-    plan_writes,
-)
 
 BATCH = 256
 """Messages per commit, so that memory use does not grow with the number of pending messages."""
@@ -178,21 +172,23 @@ async def derive(
     previous = [await message_before(bank, stream[0], context.store) for stream in streams]
     extracted = [await context.extractor.read(stream, before) for stream, before in zip(streams, previous, strict=True)]
     result = ExtractionResult.combined(extracted)
-    encoded = await encode_drafts(bank, revision, result, context)
+    encoded = await write_plan.encode_drafts(bank, revision, result, context)
     # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own_words = context.extractor.keeps_words
     known = encoded.by_message if own_words else {}
     without_facts = [message for message in messages if message.id not in known]
     unknown = [message for message in without_facts if message.id not in encoded.left_out]
-    vectors = {**encoded.left_out, **known, **await embed_messages(unknown, context)}
+    vectors = {**encoded.left_out, **known, **await write_plan.embed_messages(unknown, context)}
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
         earlier = None if before is None else await context.open_episodes.of(bank, revision, before)
         episodes += await place_messages(stream, vectors, earlier, context.settings)
     if any(episode.previous is None for episode in episodes):
         episodes = link_to_previous(episodes, await last_episode(bank, context.store))
-    changes = await plan_writes(bank, revision, encoded, episodes, context)
-    changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
+    changes = await write_plan.plan_writes(bank, revision, encoded, episodes, context)
+    changes = await write_plan.inherit_expiry(
+        await write_plan.close_outdated_observations(changes, context.store), context.store
+    )
     processed = replace(
         changes,
         pending=[message.id for message in messages],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,17 +20,103 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Claim, Fact, FactId, Link, Mention, MessageId, utc_now
 from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, FoundName, Judgement, NewFact
-from vmemo.models.search import Scope, Vector
+from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
-from vmemo.ports import Embedder, Store, encodings, fact_revisions
+from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact, names_in
-from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.text.instructions import InstructionTopic, have_same_occasion, instruction_topic, replaces_instruction
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
+
+# Stored facts near new ones, searched and loaded once per batch.
+NEAREST = 10
+"""Known facts that are compared with a new one at least."""
+LINK_COSINE = 0.7
+"""Least cosine of a semantic link."""
+REPEAT_COSINE = 0.7
+"""Cosine of repeats, at least: the date is embedded with the words."""
+LEAST_COSINE = 0.3
+"""Least cosine of a known fact that the revision model compares."""
+MAX_SIMILAR = 64
+"""Nearest facts among which the revision model finds those that it compares."""
+
+
+class Neighbours:
+    """The stored facts near those of one batch. It lives no longer than the plan of one commit."""
+
+    def __init__(self, bank: BankId, store: Store, *, limit: int, floor: float) -> None:
+        """Search up to `limit` facts of a cosine of at least `floor`, the widest that `near` is asked for."""
+        self._bank, self._store = bank, store
+        self._limit, self._floor = limit, floor
+        self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
+        self._facts: dict[FactId, Fact | None] = {}
+
+    @staticmethod
+    def of(bank: BankId, context: Context) -> Neighbours:
+        limits = [NEAREST, context.settings.links_per_fact]
+        if context.revision_model is not None:
+            limits.append(MAX_SIMILAR)
+        return Neighbours(bank, context.store, limit=max(limits), floor=LEAST_COSINE)
+
+    @staticmethod
+    def for_links(bank: BankId, context: Context) -> Neighbours:
+        return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
+
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each new fact the nearest current ones, best first."""
+        # A fact that was embedded again, with another text, is searched again.
+        unknown = [item for item in new if self._found.get(item.fact.id, (None,))[0] is not item.embedding]
+        if unknown:
+            vectors = np.stack([item.embedding for item in unknown])
+            nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
+            for item, hits in zip(unknown, nearest, strict=True):
+                self._found[item.fact.id] = item.embedding, hits
+        # The store has applied the floor of the search, in the precision of its vectors.
+        least = floor if floor > self._floor else -math.inf
+        found = [self._found[item.fact.id][1][:limit] for item in new]
+        return [[hit for hit in hits if hit.score >= least] for hits in found]
+
+    async def load(self, ids: Iterable[FactId]) -> Mapping[FactId, Fact]:
+        """Return facts by id; a fact that does not exist is left out."""
+        wanted = list(dict.fromkeys(ids))
+        missing = [id for id in wanted if id not in self._facts]
+        if missing:
+            loaded = await self._store.facts(self._bank, FactSelect(ids=missing))
+            self._facts |= dict.fromkeys(missing)
+            self._facts |= {fact.id: fact for fact in loaded}
+        return {id: fact for id in wanted if (fact := self._facts[id]) is not None}
+
+
+class Similar(NamedTuple):
+    """Facts similar to a new one and their cosines, best first, and the number of all such facts of its batch."""
+
+    ids: Sequence[FactId]
+    scores: Sequence[float]
+    number: int
+
+
+def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
+    """Yield for each fact up to `limit` similar ones that come before it in the batch; of equal ones the earlier."""
+    if not new:
+        return
+    ids = [item.fact.id for item in new]
+    vectors = np.stack([item.embedding for item in new])
+    for at, row in enumerate(vectors @ vectors.T):
+        number = int(np.count_nonzero(row[:at] >= floor))
+        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)]
+        yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
+
+
+def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
+    """Return the stored facts and those of the batch, best first; of equal ones the stored fact first."""
+    ids = [*(hit.id for hit in stored), *in_batch.ids]
+    scores = [*(hit.score for hit in stored), *in_batch.scores]
+    order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
+    return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
+
 
 PROMPTS = Path(__file__).parent / "prompts"
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")

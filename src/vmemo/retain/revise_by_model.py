@@ -25,18 +25,7 @@ from vmemo.models import Claim, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import LINKED, SUSPECT, ClaimPair, StatementPair
 from vmemo.ports import Context, RevisionModel
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, Similar, merge_similar, similar_in_batch
-from vmemo.retain.revise import (
-    FactPair,
-    Revision,
-    is_current,
-    own_statement,
-    recorded_end,
-    said_in,
-    speaker_of,
-    start_of,
-    with_own_words,
-)
+from vmemo.retain import revise
 from vmemo.text.corrections import is_correction
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.lexicon import is_foreign
@@ -78,13 +67,13 @@ class Outdated:
     """The newer fact corrects one of several claims of the older one."""
 
 
-async def revise_by_model(done: Revision, near: Neighbours, context: Context) -> Revision:
+async def revise_by_model(done: revise.Revision, near: revise.Neighbours, context: Context) -> revise.Revision:
     """Add the closures and links that follow from the revision model to those that are decided."""
     model = context.revision_model
     if model is None:
         return done
     found = await _pairs(done, near)
-    found = [each for each in found if speaker_of(each.older.fact) == speaker_of(each.newer.fact)]
+    found = [each for each in found if revise.speaker_of(each.older.fact) == revise.speaker_of(each.newer.fact)]
     if not found:
         return done
     scores = await model.score([each.pair for each in found])
@@ -101,13 +90,17 @@ async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) ->
     closed = {item.pair.older.fact.id for item in outdated if item.closed}
     left = [item for item in outdated if item.pair.older.fact.id not in closed]
     divided = [
-        (item.pair, claims_in(said_in(item.pair.older.fact)), claims_in(said_in(item.pair.newer.fact))) for item in left
+        (item.pair, claims_in(revise.said_in(item.pair.older.fact)), claims_in(revise.said_in(item.pair.newer.fact)))
+        for item in left
     ]
     several = [(pair, claims, later) for pair, claims, later in divided if len(claims) > 1 and later]
     asked = [
         [
             ClaimPair(
-                said_in(pair.older.fact)[claim.start : claim.end], pair.newer.fact.text, pair.probability, numbers
+                revise.said_in(pair.older.fact)[claim.start : claim.end],
+                pair.newer.fact.text,
+                pair.probability,
+                numbers,
             )
             for claim, numbers in zip(
                 claims, claim_numbers(claims, later, pair.probability, pair.rarity).tolist(), strict=True
@@ -129,7 +122,7 @@ def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float
     A correction ends the most probable one.
     """
     older, newer = item.pair.older.fact, item.pair.newer.fact
-    said, offset = said_in(older), len(older.text) - len(said_in(older))
+    said, offset = revise.said_in(older), len(older.text) - len(revise.said_in(older))
     spans = [(claim.start, claim.end) for claim, score in zip(claims, scores, strict=True) if score >= SUSPECT]
     for start, end in joined(said, spans):
         inside = [score for claim, score in zip(claims, scores, strict=True) if start <= claim.start < end]
@@ -145,7 +138,7 @@ def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float
         )
 
 
-def with_claims(done: Revision, outdated: Sequence[tuple[Fact, Claim]]) -> Revision:
+def with_claims(done: revise.Revision, outdated: Sequence[tuple[Fact, Claim]]) -> revise.Revision:
     """Return the revision with claims added to the facts that they are of, new or stored."""
     added: defaultdict[FactId, list[Claim]] = defaultdict(list)
     older = {fact.id: fact for fact, _ in outdated}
@@ -169,21 +162,21 @@ def with_claims(done: Revision, outdated: Sequence[tuple[Fact, Claim]]) -> Revis
 
 
 async def suspected_pairs(
-    new: Sequence[NewFact], shown: AbstractSet[FactId], near: Neighbours, context: Context
-) -> list[FactPair]:
+    new: Sequence[NewFact], shown: AbstractSet[FactId], near: revise.Neighbours, context: Context
+) -> list[revise.FactPair]:
     """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
     model = context.revision_model
     if model is None or not new:
         return []
     found = [
         each
-        for each in await _pairs(Revision(facts=list(new)), near)
+        for each in await _pairs(revise.Revision(facts=list(new)), near)
         if each.older.fact.id not in shown and not is_past_event(each.older.fact)
     ]
     scores = await model.score([each.pair for each in found])
     places = {item.fact.id: at for at, item in enumerate(new)}
     suspected = [
-        (score, FactPair(places[each.newer.fact.id], each.older.fact))
+        (score, revise.FactPair(places[each.newer.fact.id], each.older.fact))
         for each, score in zip(found, scores, strict=True)
         if score >= CLOSE and each.newer.fact.id in places and each.older.fact.id not in places
     ]
@@ -242,33 +235,35 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(terms(text.partition(": ")[2] or text))
 
 
-async def _pairs(done: Revision, near: Neighbours) -> list[Comparison]:
+async def _pairs(done: revise.Revision, near: revise.Neighbours) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     # The model was trained on English.
-    own = await asyncio.to_thread(with_own_words, [item.fact for item in said])
+    own = await asyncio.to_thread(revise.with_own_words, [item.fact for item in said])
     said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
     # Replies of the assistant and other speakers are among the nearest and are not compared.
-    stored = await near.near(said, limit=MAX_SIMILAR, floor=LEAST_COSINE)
-    similar = list(map(merge_similar, stored, similar_in_batch(said, LEAST_COSINE, MAX_SIMILAR)))
+    stored = await near.near(said, limit=revise.MAX_SIMILAR, floor=revise.LEAST_COSINE)
+    similar = list(
+        map(revise.merge_similar, stored, revise.similar_in_batch(said, revise.LEAST_COSINE, revise.MAX_SIMILAR))
+    )
     known = {item.fact.id: item for item in said}
     wanted = set[FactId]().union(*(each.ids for each in similar)) - known.keys() - done.changed.keys()
     known |= {
         id: NewFact(fact=fact, embedding=np.empty(0, np.float32))
         for id, fact in (await near.load(wanted)).items()
-        if is_statement(fact) and own_statement(fact)
+        if is_statement(fact) and revise.own_statement(fact)
     }
     return [each for item, others in zip(said, similar, strict=True) for each in _compare(item, others, known)]
 
 
-def _compare(item: NewFact, similar: Similar, known: Mapping[FactId, NewFact]) -> Iterator[Comparison]:
+def _compare(item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewFact]) -> Iterator[Comparison]:
     """Yield the comparisons of a new fact with the nearest known ones that it can be compared with."""
     near = ((known[id], score) for id, score in zip(similar.ids, similar.scores, strict=True) if id in known)
     chosen = list(islice((pair for pair in near if comparable(item.fact, pair[0].fact)), CANDIDATES))
-    said = Statement(own_statement(item.fact), item.fact.mentioned_at)
-    others = [Statement(own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
+    said = Statement(revise.own_statement(item.fact), item.fact.mentioned_at)
+    others = [Statement(revise.own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
     pairs = statement_pairs(said, others, [score for _, score in chosen])
     rarity = rarity_of(said.text, [each.text for each in others])
     return (in_order(item, other, pair, rarity) for (other, _), pair in zip(chosen, pairs, strict=True))
@@ -276,7 +271,7 @@ def _compare(item: NewFact, similar: Similar, known: Mapping[FactId, NewFact]) -
 
 def is_statement(fact: Fact) -> bool:
     """Return True for a current fact that a person stated; the text of a document is nobody's statement."""
-    return fact.network == "world" and is_current(fact) and speaker_of(fact) != "document"
+    return fact.network == "world" and revise.is_current(fact) and revise.speaker_of(fact) != "document"
 
 
 def comparable(one: Fact, other: Fact) -> bool:
@@ -284,7 +279,7 @@ def comparable(one: Fact, other: Fact) -> bool:
 
     A standing instruction is compared with another one only, and a person's statement with none of another person.
     """
-    speakers = {speaker_of(one), speaker_of(other)} - {""}
+    speakers = {revise.speaker_of(one), revise.speaker_of(other)} - {""}
     if one.instruction != other.instruction or len(speakers) > 1:
         return False
     same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
@@ -312,14 +307,14 @@ def choose(judged: Sequence[Comparison]) -> list[Outdated]:
     found: list[Outdated] = []
     for pair in likely:
         corrected = closing.get(pair.older.fact.id) is pair
-        single = corrected and len(claims_in(said_in(pair.older.fact))) <= 1
+        single = corrected and len(claims_in(revise.said_in(pair.older.fact))) <= 1
         found.append(Outdated(pair=pair, closed=single, corrected=corrected and not single))
     return found
 
 
 def corrects(pair: Comparison) -> bool:
     """Return True if the newer fact certainly replaces the older one, or a claim of it: it corrects it in words."""
-    return pair.probability >= CLOSE and is_correction(own_statement(pair.newer.fact).partition(": ")[2])
+    return pair.probability >= CLOSE and is_correction(revise.own_statement(pair.newer.fact).partition(": ")[2])
 
 
 def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
@@ -332,7 +327,7 @@ def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
     return best.values()
 
 
-def apply(done: Revision, outdated: Sequence[Outdated]) -> Revision:
+def apply(done: revise.Revision, outdated: Sequence[Outdated]) -> revise.Revision:
     """Return the revision with the closures and links of what is outdated."""
     closed = [item.pair for item in outdated if item.closed]
     new = {item.fact.id for item in done.facts}
@@ -363,9 +358,9 @@ def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
     """
     older, newer = pair.older.fact, pair.newer.fact
     late = older.id in new and newer.id not in new
-    expired_at = None if late or newer.mentioned_at > utc_now() else recorded_end(newer, older)
+    expired_at = None if late or newer.mentioned_at > utc_now() else revise.recorded_end(newer, older)
     edited = newer.engine == EDITED_BY_HAND
-    end = max(start_of(older), start_of(newer)) if edited else newer.mentioned_at
+    end = max(revise.start_of(older), revise.start_of(newer)) if edited else newer.mentioned_at
     return FactClosure(fact=older.id, invalid_at=end, expired_at=expired_at)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import numpy as np
 
@@ -16,7 +18,9 @@ from vmemo.models import (
     EntityId,
     Episode,
     Fact,
+    FactId,
     Link,
+    LinkKind,
     Mention,
     Message,
     MessageId,
@@ -37,17 +41,7 @@ from vmemo.ports import Store, encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
 from vmemo.retain.entities import EntityResolution, identify_names
-from vmemo.retain.neighbours import (
-    LINK_COSINE,
-    Neighbours,
-    causal_links,
-    merge_similar,
-    semantic_links,
-    similar_in_batch,
-    temporal_links,
-)
 from vmemo.retain.reader import read_drafts
-from vmemo.retain.revise import Revision, fact_id, find_repeats, judge_pairs, replaced_instructions
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, with_date
 from vmemo.text.tokens import terms
@@ -131,7 +125,7 @@ async def plan_writes(
 ) -> Changes:
     """Revise known facts by the new ones, link the new ones, and return the changes to commit."""
     new = await asyncio.to_thread(_new_facts, bank, encoded, episodes, context)
-    near = Neighbours.of(bank, context)
+    near = revise.Neighbours.of(bank, context)
     revised = await _revise(bank, new, near, encoded.result, context, llm)
     causal = causal_links(encoded.result.drafts, [item.fact.id for item in new], revised.duplicate_of)
     changes = await _changes(bank, revision, encoded, revised, near, context)
@@ -156,8 +150,8 @@ async def plan_edit(
     fact = edit(drafted.fact)
     new = [replace(drafted, fact=fact)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
-    near = Neighbours.of(bank, context)
-    decided = Revision(facts=new)
+    near = revise.Neighbours.of(bank, context)
+    decided = revise.Revision(facts=new)
     for old in replaced:
         revise.replace_by_hand(fact, old, decided)
     return await _changes(bank, revision, encoded, await revise_by_model(decided, near, context), near, context)
@@ -166,16 +160,16 @@ async def plan_edit(
 async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
     """Return the changes that add facts as another memory states them: they are linked, and revise nothing."""
     new = await asyncio.to_thread(_new_facts, bank, encoded, (), context)
-    near = Neighbours.for_links(bank, context)
-    return await _changes(bank, revision, encoded, Revision(facts=new), near, context)
+    near = revise.Neighbours.for_links(bank, context)
+    return await _changes(bank, revision, encoded, revise.Revision(facts=new), near, context)
 
 
 async def _changes(
     bank: BankId,
     revision: BankRevision,
     encoded: EncodedDrafts,
-    revised: Revision,
-    near: Neighbours,
+    revised: revise.Revision,
+    near: revise.Neighbours,
     context: RetainContext,
 ) -> Changes:
     """Return the changes that write new facts with their entities and links, and the revision of known ones."""
@@ -194,7 +188,7 @@ async def _changes(
     )
 
 
-def _keep_pins(done: Revision) -> Revision:
+def _keep_pins(done: revise.Revision) -> revise.Revision:
     """Pin the facts that replace pinned ones."""
     pinned = {id for id, fact in done.changed.items() if fact.pinned}
     heirs = {link.source for link in done.links if link.kind == "replaces" and link.target in pinned}
@@ -207,16 +201,16 @@ def _keep_pins(done: Revision) -> Revision:
 async def _revise(
     bank: BankId,
     new: Sequence[NewFact],
-    near: Neighbours,
+    near: revise.Neighbours,
     result: ExtractionResult,
     context: RetainContext,
     llm: StructuredLLM | None,
-) -> Revision:
+) -> revise.Revision:
     """Apply the verdicts of a language model or, without one, of repeats, instructions and the revision model."""
     if llm is None:
         ending = {at for at, draft in enumerate(result.drafts) if draft.ends_instruction}
-        instructions, replaced = await replaced_instructions(bank, new, ending, context.store)
-        repeated, repeats = await find_repeats(bank, new, near, context.store)
+        instructions, replaced = await revise.replaced_instructions(bank, new, ending, context.store)
+        repeated, repeats = await revise.find_repeats(bank, new, near, context.store)
         decided = revise.apply_verdicts(new, {**repeats, **replaced}, [*repeated, *instructions])
         return await revise_by_model(decided, near, context)
     pairs = await revise.similar_pairs(new, result.drafts, near)
@@ -226,12 +220,12 @@ async def _revise(
     pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
-        judged |= await judge_pairs(unclear, new, llm)
+        judged |= await revise.judge_pairs(unclear, new, llm)
     decided = revise.apply_verdicts(new, judged, pairs)
     return await _embed_reworded(decided, context)
 
 
-async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
+async def _embed_reworded(done: revise.Revision, context: RetainContext) -> revise.Revision:
     """Count and embed facts whose text is new: merged ones, and what still holds of superseded ones."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
     facts = [done.facts[at].fact for at in again]
@@ -241,7 +235,7 @@ async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
     return done
 
 
-def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revision) -> list[AddedSource]:
+def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: revise.Revision) -> list[AddedSource]:
     """Return the new sources of known facts that messages repeat, except facts closed by the same batch."""
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     return [
@@ -268,7 +262,7 @@ def _new_facts(
     for draft, encoding, ids in zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True):
         start, end = draft.occurred or (None, None)
         fact = Fact(
-            id=fact_id(bank, context.engine, draft.key),
+            id=revise.fact_id(bank, context.engine, draft.key),
             bank=bank,
             network=draft.network,
             text=draft.text,
@@ -306,7 +300,7 @@ def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[Enti
     return tuple(found.values())
 
 
-async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context: RetainContext) -> list[Link]:
+async def _links(bank: BankId, new: Sequence[NewFact], near: revise.Neighbours, context: RetainContext) -> list[Link]:
     if not new:
         return []
     facts, limit = [item.fact for item in new], context.settings.links_per_fact
@@ -314,14 +308,66 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
         bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=limit)
     )
     # One more than needed: a fact that is written again finds itself.
-    stored = await near.near(new, limit=limit + 1, floor=LINK_COSINE)
-    in_batch = similar_in_batch(new, LINK_COSINE, limit)
+    stored = await near.near(new, limit=limit + 1, floor=revise.LINK_COSINE)
+    in_batch = revise.similar_in_batch(new, revise.LINK_COSINE, limit)
     semantic = [
         link
-        for fact, similar in zip(facts, map(merge_similar, stored, in_batch), strict=True)
+        for fact, similar in zip(facts, map(revise.merge_similar, stored, in_batch), strict=True)
         for link in semantic_links(fact.id, similar, limit)
     ]
     return [*temporal_links(facts, earlier, limit), *semantic]
+
+
+# Links.
+DECAY_TIME = timedelta(hours=24)
+"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+LEAST_TEMPORAL = 0.3
+"""Least weight of a temporal link."""
+
+
+def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], limit: int) -> Iterator[Link]:
+    """Yield links from each new fact to the `limit` nearest earlier ones, new or stored."""
+    line = sorted((*earlier, *new), key=event_time)
+    times = [event_time(fact) for fact in line]
+    fresh = {fact.id for fact in new}
+    for i, (fact, time) in enumerate(zip(line, times, strict=True)):
+        if fact.id not in fresh:
+            continue
+        for place in range(max(0, i - limit), i):
+            apart = time - times[place]
+            if apart <= DECAY_TIME:
+                weight = max(LEAST_TEMPORAL, math.exp(-(apart / DECAY_TIME)))
+                yield _link(fact.id, line[place].id, "temporal", weight)
+
+
+def event_time(fact: Fact) -> datetime:
+    """Return the time that orders a fact: its occurrence, or else its mention."""
+    return fact.occurred_start or fact.mentioned_at
+
+
+def semantic_links(fact: FactId, near: revise.Similar, limit: int) -> Iterator[Link]:
+    """Yield links from a fact to the `limit` most similar ones."""
+    others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
+    for id, score in islice(others, limit):
+        if score >= revise.LINK_COSINE:
+            yield _link(fact, id, "semantic", min(1.0, score))
+
+
+def _link(source: FactId, target: FactId, kind: LinkKind, weight: float) -> Link:
+    return Link.trusted({"source": source, "target": target, "kind": kind, "weight": weight})
+
+
+def causal_links(
+    drafts: Sequence[FactDraft], ids: Sequence[FactId], duplicate_of: Mapping[FactId, FactId]
+) -> Iterator[Link]:
+    """Yield the causal links of drafts; a duplicate is replaced by the known fact that it repeats."""
+    by_key = {draft.key: duplicate_of.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
+    for draft, id in zip(drafts, ids, strict=True):
+        source = duplicate_of.get(id, id)
+        for cause in draft.causes:
+            target = by_key.get(cause.target)
+            if target is not None and target != source:
+                yield Link(source=source, target=target, kind=cause.kind, weight=min(1.0, max(0.0, cause.strength)))
 
 
 # Importance: the distance of a new fact from what was expected.
