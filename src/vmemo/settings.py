@@ -39,6 +39,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.token_counter import count_tokens
+    from vmemo.retain.local_extraction import LocalExtractor
 
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
@@ -52,7 +53,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
         owns_embedder=isinstance(named := embedder or chosen.embedder, str) and not _is_packaged(named),
-        extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
+        extractor=llm if isinstance(llm, Extractor) else LocalExtractor(times, southern=chosen.southern_seasons),
         llm=model,
         owns_llm=isinstance(llm or chosen.llm, str),
         counter=count_tokens,
@@ -99,12 +100,6 @@ def _packaged_embedder(*, deep: bool) -> Embedder:
     return PackagedEmbedder(DEEP if deep else ENCODER)
 
 
-def _local(settings: Settings, times: TimeReader | None) -> Extractor:
-    from vmemo.retain.local_extraction import LocalExtractor
-
-    return LocalExtractor(times, southern=settings.southern_seasons)
-
-
 def _llm(given: object, settings: Settings) -> LLM | None:
     """The language model that reads; None leaves reading to the local engine."""
     if given is None or isinstance(given, LLM):
@@ -141,10 +136,8 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
 
 def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | Literal["late", "none"]:
     """Late interaction unless told otherwise; a URL or a path stands for a service or a model file."""
-    if given is None or given == "late":
-        return "late"
-    if given == "none":
-        return "none"
+    if given in (None, "late", "none"):
+        return "none" if given == "none" else "late"
     if given == "llm":
         from vmemo.llm.model_reranker import ModelReranker
 
@@ -166,10 +159,8 @@ def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | 
 
 
 def _redactor(given: object) -> Redactor | None:
-    if given == "none":
-        return None
-    if given == "secrets":
-        return redact_secrets
+    if given in ("none", "secrets"):
+        return redact_secrets if given == "secrets" else None
     if callable(given):
         return cast("Redactor", given)
     raise InvalidInput(f'redact must be "secrets", "none" or a function from text to text, not {given!r:.40}.')

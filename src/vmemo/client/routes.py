@@ -84,7 +84,6 @@ class Route:
     method: str
     path: str
     response: Any
-    """The type of the response."""
     convert: Callable[[Any], object] = lambda response: response
     """Converts the response to the verb's result."""
     content: Callable[[Any], Mapping[str, object]] = _fields

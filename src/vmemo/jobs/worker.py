@@ -72,7 +72,6 @@ class RunResult:
     keep: bool = True
     """Keep what was retained; a worker that runs indefinitely does not."""
     errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
-    """The last errors."""
     processing_errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     """The last errors that left messages pending."""
     jobs: int = 0
@@ -412,7 +411,6 @@ def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
 
 # Execution of jobs: the stage that runs each kind, and the record of failures and retries.
 MAX_RETRY_SECONDS = 3600.0
-"""Longest delay between two attempts of a job."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,12 @@ class FactEditor:
             revision = await self.context.store.revision(self.bank)
             if found := await self.context.store.facts(self.bank, FactSelect(ids=[own.id])):
                 return found[0]
-            await self._require_without_facts(message)
+            if message.state in ("pending", "grouped"):
+                waits = f"Message {message.id} waits to be processed"
+                raise InvalidInput(f"{waits}. Nothing was changed. Call process() first.")
+            if stated := await self.context.store.facts(self.bank, FactSelect(messages=[message.id])):
+                ids = ", ".join(fact.id for fact in stated[:3])
+                raise InvalidInput(f"Message {message.id} has facts. Nothing was changed. Give the id of one: {ids}.")
             changes = await plan_edit(
                 self.bank,
                 revision,
@@ -124,17 +129,6 @@ class FactEditor:
             for each in await versions_of(self.context.store, old)
             if each.invalid_at is not None and each.invalid_at > max(start_of(each), valid_at)
         ]
-
-    async def _require_without_facts(self, message: Message) -> None:
-        """Raise InvalidInput for a message that has facts, or may get some."""
-        if message.state in ("pending", "grouped"):
-            raise InvalidInput(
-                f"Message {message.id} waits to be processed. Nothing was changed. Call process() first."
-            )
-        stated = await self.context.store.facts(self.bank, FactSelect(messages=[message.id]))
-        if stated:
-            ids = ", ".join(fact.id for fact in stated[:3])
-            raise InvalidInput(f"Message {message.id} has facts. Nothing was changed. Give the id of one: {ids}.")
 
     async def _draft(self, old: Fact, text: str, valid_at: datetime | None) -> FactDraft:
         """Return the draft of a new version. A text without times and names of its own keeps those of the old one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, FactId, new_id, utc_now
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
@@ -96,7 +96,7 @@ def plan_merge(
     others = _active(merges, kept.id)
     own_names = {name.casefold() for name in kept.names}.difference(*(added_names(other) for other in others))
     own_facts = kept.names_in_text.keys() - {fact for other in others for fact in added_mentions(other)}
-    before = _own_fields(kept.entity, others)
+    before = _without_merges(kept.entity, others)
     merge = MergeRecord(
         id=new_id(),
         entity=kept.id,
@@ -142,30 +142,22 @@ def added_mentions(merge: MergeRecord) -> dict[FactId, str]:
     return {mention.fact: mention.name_in_text or name for mention in merge.mentions if not mention.both}
 
 
-@dataclass(frozen=True)
-class _OwnFields:
-    """The type and times that an entity has without its merges."""
-
-    type: EntityType
-    first_seen: datetime
-    last_seen: datetime
-
-
-def _own_fields(entity: Entity, others: Iterable[MergeRecord]) -> _OwnFields:
-    type, first_seen, last_seen = entity.type, entity.first_seen, entity.last_seen
-    for absorbed, before in _absorbed(others):
-        type = before.type if absorbed.type == entity.type else type
-        first_seen = before.first_seen if absorbed.first_seen == entity.first_seen else first_seen
-        last_seen = before.last_seen if absorbed.last_seen == entity.last_seen else last_seen
-    return _OwnFields(type, first_seen, last_seen)
+def _without_merges(entity: Entity, others: Iterable[MergeRecord]) -> Entity:
+    """Return an entity with the type and times that it has without its merges."""
+    own: dict[str, object] = {}
+    for absorbed, before in _absorbed(entity, others):
+        for name in ("type", "first_seen", "last_seen"):
+            if getattr(absorbed, name) == getattr(entity, name):
+                own[name] = getattr(before, name)
+    return entity.model_copy(update=own)
 
 
-def _absorbed(merges: Iterable[MergeRecord]) -> list[tuple[Entity, _OwnFields]]:
-    """Return the entities that merges absorbed, each with the own fields of the keeping entity at that time."""
+def _absorbed(keeper: Entity, merges: Iterable[MergeRecord]) -> list[tuple[Entity, Entity]]:
+    """Return the entities that merges absorbed, each with the type and times of the keeping entity before."""
     return [
-        (merge.was, _OwnFields(merge.type, merge.first_seen, merge.last_seen))
-        for merge in merges
-        if merge.was and merge.type and merge.first_seen and merge.last_seen
+        (m.was, keeper.model_copy(update={"type": m.type, "first_seen": m.first_seen, "last_seen": m.last_seen}))
+        for m in merges
+        if m.was and m.type and m.first_seen and m.last_seen
     ]
 
 
@@ -282,8 +274,8 @@ def _without_merge(keeper: Entity, made: MergeRecord, names: Sequence[str], othe
         "aliases": tuple(names[1:]),
         "not_aliases": _distinct((*keeper.not_aliases, *made.names), without=names),
     }
-    for absorbed, own in _absorbed([made]):
-        left = [entity for entity, _ in _absorbed(others)]
+    for absorbed, own in _absorbed(keeper, [made]):
+        left = [entity for entity, _ in _absorbed(keeper, others)]
         first = min([own.first_seen, *(entity.first_seen for entity in left)])
         last = max([own.last_seen, *(entity.last_seen for entity in left)])
         types = [own.type, *(entity.type for entity in left)]

@@ -36,18 +36,20 @@ LEASE_SECONDS = 5.0
 WAIT_SECONDS = 60.0
 """Seconds that another process's hold is waited for."""
 HOLD_PAUSE = 0.02
-"""Seconds between two attempts to hold a bank."""
 FIRST_PAGE = 10
 """Facts that are read first to look for a name of their entity: nearly always one of them uses it."""
 PAGE = 1000
-"""Records that are read together when names are looked for."""
 
 
 async def forget(store: Store, bank: BankId, target: ForgetTarget) -> Forgotten:
     """Delete a target with everything that rests on it, and return the counts."""
-    if target.bank:
-        return await _forget_bank(store, bank)
-    return await _commit_held(store, bank, lambda: plan_forget(store, bank, target))
+    if not target.bank:
+        return await _commit_held(store, bank, lambda: plan_forget(store, bank, target))
+    status = await store.status(bank)
+    counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
+    if not await store.drop_bank(bank):
+        raise NotFound(f"There is no bank {bank!r} here.")
+    return await _scrubbed(store, counts)
 
 
 @runtime_checkable
@@ -90,14 +92,6 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
                 await _release(store, bank, lease)
         if committed:
             return await _scrubbed(store, forgotten_by(plan))
-
-
-async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
-    status = await store.status(bank)
-    counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
-    if not await store.drop_bank(bank):
-        raise NotFound(f"There is no bank {bank!r} here.")
-    return await _scrubbed(store, counts)
 
 
 async def _scrubbed(store: Store, forgotten: Forgotten) -> Forgotten:
@@ -220,7 +214,6 @@ class _Targeted:
     messages: AbstractSet[MessageId]
     entity: Entity | None = None
     facts: Sequence[Fact] = ()
-    """Facts about the entity."""
     episodes: Sequence[Episode] = ()
     """Episodes whose title or narrative names the entity."""
     versions: Sequence[Fact] = ()
@@ -247,17 +240,6 @@ class Reach:
         reached = (members | sources_of(found[1].values())) - self.deleted - self.kept - self.requeued
         self.requeued |= reached
         return reached
-
-
-def may_quote(fact: Fact) -> bool:
-    """Return True for a fact in which a model may have used other messages of the episode than those that state it."""
-    return fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned
-
-
-def sole_sources(deleted: Sequence[Fact], stated: Iterable[Fact]) -> set[MessageId]:
-    """Return the messages that state nothing but deleted facts; `stated` are all facts that they state."""
-    ids = {fact.id for fact in deleted}
-    return sources_of(deleted) - sources_of(fact for fact in stated if fact.id not in ids)
 
 
 def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
@@ -343,7 +325,10 @@ class _ForgetReader:
             versions = await self._versions(target.fact)
             messages = sorted(sources_of(versions))
             stated = await self.store.facts(self.bank, FactSelect(messages=messages)) if messages else []
-            return _Targeted(messages=sole_sources(versions, stated), versions=versions)
+            # The messages that state nothing else.
+            ids = {fact.id for fact in versions}
+            sole = sources_of(versions) - sources_of(fact for fact in stated if fact.id not in ids)
+            return _Targeted(messages=sole, versions=versions)
         if target.document is not None:
             held = await self.store.messages(self.bank, MessageSelect(document=target.document))
             if not held:
@@ -446,7 +431,8 @@ class _ForgetReader:
         members = {message for episode in episodes for message in episode.messages}
         kept = await self._keep(reach, members)
         stated = await self.store.facts(self.bank, FactSelect(messages=sorted(kept))) if kept else []
-        return [fact for fact in stated if may_quote(fact)]
+        # A model may have used other messages of the episode than those that state a fact.
+        return [fact for fact in stated if fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned]
 
     async def without_context(self, reach: Reach) -> list[NewFact]:
         """Return the remaining facts that were extracted with a deleted message as context, with their vectors."""

@@ -76,11 +76,9 @@ class RemainingNames:
     """Entities that keep some of their facts, with the names that are left."""
     deleted: AbstractSet[EntityId]
     changed: Mapping[EntityId, Entity]
-    """Entities to save."""
     unused_mentions: Sequence[EntityMention]
     """Mentions of kept entities by a name that no remaining fact uses."""
     merges: Mapping[str, MergeRecord]
-    """All merges that are left."""
     changed_merges: Mapping[str, MergeRecord]
     deleted_merges: Sequence[str]
 
@@ -133,7 +131,8 @@ class NameRecords:
             keeper = _keeper(merge.entity, into, existing)
             if keeper is not None and self._affects(merge, keeper):
                 for entity in {keeper, *_joined_entities(merge)} & existing:
-                    wanted.setdefault(entity, set()).update(_names_in(merge))
+                    in_text = {mention.name_in_text for mention in merge.mentions if mention.name_in_text}
+                    wanted.setdefault(entity, set()).update(in_text, merge.names, merge.own)
         return wanted
 
     def remaining(self, in_use: NamesInUse) -> RemainingNames:
@@ -255,7 +254,3 @@ def _keeper(entity: EntityId, into: Mapping[EntityId, EntityId], existing: Abstr
         passed.add(entity)
         entity = into[entity]
     return entity
-
-
-def _names_in(merge: MergeRecord) -> set[str]:
-    return {*merge.names, *merge.own, *(mention.name_in_text for mention in merge.mentions if mention.name_in_text)}

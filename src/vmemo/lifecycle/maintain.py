@@ -35,7 +35,6 @@ from vmemo.retain.llm_pipeline import LeaseLost, require_lease
 from vmemo.retain.write_plan import embed_messages
 
 PAGE = 500
-"""Records that are read together."""
 PAIRS = 50
 """Pairs of episodes that are compared before the lease is renewed."""
 ENOUGH_RECALLS = 5

@@ -26,19 +26,15 @@ from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.questions import MAX_QUERY_CHARS
 
 PINNED = FactSelect(pinned=True, current=True, newest_first=True, limit=100)
-"""The newest pinned facts that hold."""
 MAX_OBSERVATIONS = 50
-"""Newest observations that are considered."""
 MAX_LIMITS = 64
 """Facts nearest to the direction of constraints that are considered."""
 MAX_CONSTRAINTS = 8
-"""Constraints that are shown, at most."""
 LEAST_CONSTRAINT = 0.05
 """Least cosine of a constraint and their direction."""
 MAX_SESSIONS = 256
 """Sessions whose blocks are kept; the one not used for longest is dropped, and begins anew."""
 MAX_RECENT = 4
-"""Newest facts that are considered."""
 SAMPLED_MESSAGES = 100
 """First messages of the bank whose speakers are its users, with those of the latest facts and of instructions."""
 

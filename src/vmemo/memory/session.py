@@ -123,7 +123,6 @@ class MemoryRuntime:
     requests: RequestQueue | None = None
     """Requests that run, and those that wait for them; None if they are not limited."""
     guard: ProcessGuard = field(default_factory=ProcessGuard)
-    """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
     """The staging bank of each bank that `reprocess()` works on."""
     context_logs: dict[tuple[BankId, str | None, str], ContextLog] = field(

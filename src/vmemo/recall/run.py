@@ -56,18 +56,15 @@ class RecallRun:
     analysis: QueryAnalysis
     timer: StageTimer
     encodings: Sequence[Encoding]
-    """Those of the question and of its parts."""
     during: Interval | None
     """The time that the temporal channel searches."""
     scope: Scope
     nodes: int
-    """Candidates taken from each channel."""
     max_tokens: int | None
     top_k: int | None
     resolved: LLMResolvedTime | None = None
     """The time that a model found in the question."""
     precision: Precision = SUFFICIENT
-    """That of a precise recall."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
 

@@ -14,7 +14,6 @@ from vmemo.text.injection import addresses_assistant, contains_instructions, rem
 from vmemo.text.tokens import STOP_WORDS, terms
 
 MAX_OPINION_LENGTH = 1000
-"""Characters of an opinion."""
 BACKGROUND_RUN = 12
 """Consecutive words of the background that count as repeating it; a shorter run may be what the question is about."""
 

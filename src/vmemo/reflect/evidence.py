@@ -96,7 +96,6 @@ _REACTION = (
     "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
     "back later"
 )
-"""Words of reactions such as "Hmm, that makes sense."."""
 
 
 @dataclass(frozen=True)

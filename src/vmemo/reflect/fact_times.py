@@ -25,7 +25,6 @@ from vmemo.text.temporal.format import (
 )
 
 MAX_TIMES = 4
-"""Times of one fact that are considered."""
 MAX_SCANNED = 4_000
 """Characters of a text that are scanned for times; a verbatim message may be a whole document."""
 VERBATIM_ENGINES = ("local", "verbatim")

@@ -206,7 +206,6 @@ def confidence_change(
 
 
 MAX_OPINIONS = 5
-"""Opinions that one answer may form."""
 _FILLER_WORDS = frozenset("i a an the that think believe feel find really very quite".split())
 """Words that do not distinguish two opinions."""
 

@@ -43,12 +43,10 @@ class EntityProfile:
     support: Mapping[FactId, Sequence[FactId]]
     """The facts behind each of these that are still true."""
     seen: int
-    """Facts that the profile covers."""
     facts: Sequence[Fact]
     cursor: FactId | None
     """The last of these facts in the order they were stored."""
     more: bool = False
-    """There may be further new facts."""
     rebuilt: bool = False
     """The profile is made again: `facts` are all that no statement cites, the most important first."""
 
@@ -131,7 +129,6 @@ PROMPTS = Path(__file__).parent / "prompts"
 PROMPT_CHARACTERS = 12_000
 """Characters of profiles and facts in one prompt; more are divided among several calls."""
 MAX_PROFILES = 8
-"""Profiles in one prompt; their length bounds the answer."""
 MAX_STATEMENTS = 5
 MAX_BASIS = 8
 """Facts behind a statement, the latest."""

@@ -33,7 +33,6 @@ RUN_MESSAGES = 3
 TOPIC_MESSAGES = 2
 """Least messages of a topic that alternates with another, and on each side of a run within a topic."""
 ADJACENCY = 0.05
-"""Added to the cosine of adjacent messages."""
 REPEAT_COSINE = 0.95
 """Cosine from which a message counts as a repetition."""
 WINDOW = 75
@@ -286,11 +285,8 @@ def _base(
 # Placement of messages in episodes.
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80
-"""Characters of an extractive title."""
 NARRATIVE_MESSAGES = 3
-"""Messages that an extractive narrative quotes."""
 QUOTED_CHARACTERS = 300
-"""Characters of a quoted message."""
 MAX_NARRATIVE = 2000
 """Characters of a narrative that grows with its episode."""
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")

@@ -289,14 +289,11 @@ def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonV
     parts = [" ".join(part.split()) for part in fact.relation.split("|")]
     if len(parts) == 3 and all(parts):
         subject, verb, other = parts
-        ends = [next((each.name for each in names if _is_called(each, name)), None) for name in (subject, other)]
+        called = {fold_name(own): each.name for each in reversed(names) for own in (each.name, *each.aliases)}
+        ends = [called.get(fold_name(name)) for name in (subject, other)]
         if None not in ends and ends[0] != ends[1]:
             found["relation"] = {"subject": ends[0], "verb": verb[:MAX_NAME], "object": ends[1]}
     return found
-
-
-def _is_called(found: FoundName, name: str) -> bool:
-    return fold_name(name) in map(fold_name, (found.name, *found.aliases))
 
 
 def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:

@@ -44,7 +44,6 @@ WINDOW = 24_000
 PRECEDING_MESSAGES = 4
 """Messages before an episode that are shown as context."""
 _CONTEXT_CHARACTERS = 200
-"""Characters shown of a context message."""
 
 
 @dataclass(frozen=True)
@@ -347,7 +346,9 @@ def _usable_result(
 ) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
-    problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
+    about = "is about the conversation, not about the world"
+    found = {n: about if is_meta_text(f.what) else _line_problem(n, f, source) for n, f in numbered.items()}
+    problems = {n: problem for n, problem in found.items() if problem is not None}
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
@@ -391,12 +392,6 @@ def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
         lines = [*found[kept].lines, *fact.lines] if kept in found else fact.lines
         found[kept] = found.get(kept, fact).model_copy(update={"lines": lines})
     return found
-
-
-def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
-    if is_meta_text(fact.what):
-        return "is about the conversation, not about the world"
-    return _line_problem(n, fact, source)
 
 
 def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:

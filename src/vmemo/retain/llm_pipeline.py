@@ -344,9 +344,7 @@ async def _outdated(
 # runs are divided by topic first, with one LLM call for all of them.
 PROMPTS = Path(__file__).parent / "prompts"
 GROUPING_BATCH = 100
-"""Messages per grouping commit."""
 _PREVIEW_CHARACTERS = 300
-"""Characters of each message that the topic prompt shows."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ from vmemo.text.wording import needs_context, wording
 NEAREST = 10
 """Known facts that are compared with a new one at least."""
 LINK_COSINE = 0.7
-"""Least cosine of a semantic link."""
 REPEAT_COSINE = 0.7
 """Cosine of repeats, at least: the date is embedded with the words."""
 LEAST_COSINE = 0.3

@@ -47,7 +47,6 @@ from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, with_d
 from vmemo.text.tokens import terms
 
 MESSAGE_CHARACTERS = 1600
-"""Characters of a message that are embedded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,6 @@ class EncodedDrafts:
     left_out: Mapping[MessageId, Vector] = field(default_factory=dict[MessageId, Vector])
     """The embeddings of messages that give no facts."""
     embedded: int = 0
-    """The number of texts that were embedded."""
 
     @property
     def by_message(self) -> dict[MessageId, Vector]:
@@ -322,7 +320,6 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: revise.Neighbours, 
 DECAY_TIME = timedelta(hours=24)
 """Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
 LEAST_TEMPORAL = 0.3
-"""Least weight of a temporal link."""
 
 
 def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], limit: int) -> Iterator[Link]:

@@ -90,7 +90,6 @@ class StatedFact:
     invalid_at: datetime | None = None
     expired_at: datetime | None = None
     expires_at: datetime | None = None
-    """The time after which it is not recalled any more."""
 
 
 @dataclass(frozen=True, kw_only=True)

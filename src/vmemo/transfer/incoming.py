@@ -33,7 +33,6 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
 
 PAGE = 1000
-"""Records that are committed together."""
 LINKS = 10
 """Times as many links are committed together; a link is small."""
 Kind = TypeVar("Kind")

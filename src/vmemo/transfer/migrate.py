@@ -115,7 +115,6 @@ class Tally:
     def __init__(self, bank: Bank) -> None:
         self.counts = Counter[Kind]()
         self.records = 0
-        """The number of records after the head."""
         self._sum = sha256(f"{head(bank)}\n".encode())
 
     def add(self, record: RestoreRecord) -> None:
