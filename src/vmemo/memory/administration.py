@@ -12,7 +12,7 @@ from pathlib import Path
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
 from vmemo.lifecycle.forget import forgotten_by, plan_forget
-from vmemo.lifecycle.reprocess import reembed_bank, staging_bank, swap_in
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
@@ -142,11 +142,6 @@ async def left_to_reprocess(session: MemorySession) -> int:
     with suppress(NotFound):
         return (await session.store.status(staging)).pending
     return 0
-
-
-async def reembed(session: MemorySession) -> int:
-    await session.store.open()
-    return await reembed_bank(session.bank, session.store, session.context.embedder)
 
 
 async def export(session: MemorySession, path: Path) -> int:

@@ -14,9 +14,7 @@ from vmemo.memory.session import MemorySession
 from vmemo.models import (
     BankId,
     ConfidenceChange,
-    Entity,
     EntityId,
-    Episode,
     Fact,
     FactId,
     Message,
@@ -140,35 +138,17 @@ async def bank_profile(session: MemorySession) -> Profile:
     return stored.profile
 
 
-async def messages(session: MemorySession, request: r.MessagesRequest) -> list[Message]:
-    limits = {"document": request.document, "limit": request.limit}
-    return await _page(session.reads.messages, MessageSelect, session.bank, request.after, **limits)
-
-
-async def episodes(session: MemorySession, request: r.EpisodesRequest) -> list[Episode]:
-    return await _page(session.reads.episodes, EpisodeSelect, session.bank, request.after, limit=request.limit)
-
-
-async def facts(session: MemorySession, request: r.FactsRequest) -> list[Fact]:
-    limits = request.model_dump(include={"instructions", "pinned", "limit", "with_embeddings"})
-    return await _page(session.reads.facts, FactSelect, session.bank, request.after, **limits)
-
-
-async def entities(session: MemorySession, request: r.EntitiesRequest) -> list[Entity]:
-    return await _page(session.reads.entities, EntitySelect, session.bank, request.after, limit=request.limit)
-
-
-async def _page(
+async def page(
+    session: MemorySession,
+    request: r.PageRequest,
     read: Callable[[BankId, S], Awaitable[list[R]]],
     select: Callable[..., S],
-    bank: BankId,
-    after: str | None,
-    **limits: object,
 ) -> list[R]:
     """Return a page of records; a missing record before it raises NotFound, so that no reader starts over unnoticed."""
-    if after and not await read(bank, select(ids=[after])):
+    after, filters = request.after, request.model_dump(exclude={"after"})
+    if after and not await read(session.bank, select(ids=[after])):
         raise NotFound(f"There is no {after!r} to continue after; it may be forgotten. Start from the first page.")
-    return await read(bank, select(after=after or None, **limits))
+    return await read(session.bank, select(after=after or None, **filters))
 
 
 async def observations(session: MemorySession, request: r.ObservationsRequest) -> list[Fact]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set, Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def weigh(found: Sequence[ScoredFact], run: RecallRun) -> list[ScoredFact]:
     return by_score(each.times(factor(each.fact)) for each in found)
 
 
-def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set[int]) -> list[ScoredFact]:
+def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: AbstractSet[int]) -> list[ScoredFact]:
     """Return candidates by score; one keeps a share of it for each better one of its episode but the first.
 
     What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
@@ -213,6 +214,8 @@ def status_of(fact: Fact, scope: Scope, now: datetime, *, outdated: bool) -> Hit
     return "former" if former else "maybe_outdated" if outdated else "current"
 
 
+Load = Callable[[int, int], list[ScoredFact]]
+"""Loads the candidates from one place to another."""
 REPEATED_EPISODE = 0.9
 """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
 
@@ -221,8 +224,8 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
     with run.timer.stage("judge"):
         judgement = judge(run, candidates, reader)
     with run.timer.stage("load"):
-        loader = _Loader(run, candidates, reader)
-        weighed = _weighed(run, loader)
+        titles: dict[EpisodeId, str] = {}
+        weighed = _weighed(run, candidates, partial(_load, run, candidates, reader, titles))
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
         found = weighed[:count]
         hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
@@ -235,67 +238,55 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
             instructions=_instructions(run, reader, candidates.instructions, hits),
             at_time=run.scope.at_time,
             known_at=run.scope.known_at,
-            titles={id: loader.titles[id] for hit in hits for id in hit.fact.episodes},
+            titles={id: titles[id] for hit in hits for id in hit.fact.episodes},
             answerable=judgement.answerable if judgement else None,
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
 
 
-class _Loader:
-    """Loads candidates, and collects the titles of their episodes."""
+def _load(
+    run: RecallRun, candidates: Candidates, reader: BankReader, titles: dict[EpisodeId, str], first: int, last: int
+) -> list[ScoredFact]:
+    """Return the candidates from one place to another that exist, without messages that state nothing.
 
-    def __init__(self, run: RecallRun, candidates: Candidates, reader: BankReader) -> None:
-        self.titles: dict[EpisodeId, str] = {}
-        self.ranked = candidates.ordered
-        self.revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
-        """Candidates that replace each other."""
-        self._run = run
-        self._reader = reader
-
-    def distinct(self, found: Sequence[ScoredFact]) -> list[ScoredFact]:
-        return facts_for_lines(without_rests(found), self._run.text)
-
-    def load(self, first: int, last: int) -> list[ScoredFact]:
-        """Return the candidates from one place to another that exist, without messages that state nothing."""
-        run, chosen = self._run, self.ranked.take(slice(first, last))
-        if not len(chosen):
-            return []
-        loaded = self._reader.load(chosen.numbers.tolist())
-        self.titles.update(loaded.titles)
-        known = dict(loaded.facts)
-        for number, message in loaded.messages.items():
-            if not is_left_out(message, run.text, with_questions=run.with_questions):
-                known[number] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
-        scored = zip(chosen.numbers.tolist(), chosen.scores.tolist(), strict=True)
-        return [ScoredFact(known[number], score, number) for number, score in scored if number in known]
+    The titles of their episodes are added to `titles`.
+    """
+    chosen = candidates.ordered.take(slice(first, last))
+    if not len(chosen):
+        return []
+    loaded = reader.load(chosen.numbers.tolist())
+    titles |= loaded.titles
+    known = dict(loaded.facts)
+    for number, message in loaded.messages.items():
+        if not is_left_out(message, run.text, with_questions=run.with_questions):
+            known[number] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
+    scored = zip(chosen.numbers.tolist(), chosen.scores.tolist(), strict=True)
+    return [ScoredFact(known[number], score, number) for number, score in scored if number in known]
 
 
-def _weighed(run: RecallRun, loader: _Loader) -> list[ScoredFact]:
+def _weighed(run: RecallRun, candidates: Candidates, load: Load) -> list[ScoredFact]:
     """Load as many candidates as may be among the hits, and return them by their final score."""
-    count, gathers = len(loader.ranked), run.analysis.gathers
+    ranked, gathers = candidates.ordered, run.analysis.gathers
     weighs = run.request.recency_half_life is not None or run.request.importance_weight > 0
-    if not weighs:
-        count = first_fitting(loader.ranked.tokens, run.max_tokens, run.top_k)
-        if gathers:
-            count = max(count, run.nodes)
-    found = _without_noise(run, loader, min(count, len(loader.ranked)))
+    count = len(ranked) if weighs else first_fitting(ranked.tokens, run.max_tokens, run.top_k)
+    found = _without_noise(run, ranked.tokens, load, min(max(count, run.nodes) if gathers else count, len(ranked)))
     if gathers:
-        found = spread_over_episodes(found, REPEATED_EPISODE, loader.revised)
+        revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
+        found = spread_over_episodes(found, REPEATED_EPISODE, revised)
     return weigh(found, run) if weighs else found
 
 
-def _without_noise(run: RecallRun, loader: _Loader, count: int) -> list[ScoredFact]:
+def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count: int) -> list[ScoredFact]:
     """Load the first candidates, and others that may take the place of those that are left out or weigh less."""
-    found = loader.load(0, count)
-    type = run.analysis.type
+    found, type = load(0, count), run.analysis.type
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
     lighter = weighed and any(weighs_less(each.fact, type) for each in found)
-    if len(loader.distinct(found)) == count and not lighter:
+    if len(facts_for_lines(without_rests(found), run.text)) == count and not lighter:
         return found
-    tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
-    more = first_fitting(loader.ranked.tokens, tokens, top_k)
-    distinct = loader.distinct([*found, *loader.load(count, max(count, more))])
+    max_tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
+    more = load(count, max(count, first_fitting(tokens, max_tokens, top_k)))
+    distinct = facts_for_lines(without_rests([*found, *more]), run.text)
     return weigh_replies(distinct, type) if weighed else by_score(distinct)
 
 
