@@ -149,7 +149,8 @@ class NameRecords:
             unused_mentions=[
                 mention
                 for mention in self.mentions
-                if mention.entity in kept and mention.fact not in self.deleted_facts and not _is_in_use(mention, in_use)
+                if mention.entity in kept and mention.fact not in self.deleted_facts
+                if mention.name_in_text and mention.name_in_text.casefold() not in in_use[mention.entity]
             ],
             merges={merge.id: merges.get(merge.id, merge) for merge in self.merges if merge.id not in dropped},
             changed_merges=merges,
@@ -221,10 +222,6 @@ def _names_in_use(names: Iterable[str], in_use: AbstractSet[str]) -> tuple[str, 
 def _renamed(entity: Entity, in_use: NamesInUse) -> Entity | None:
     left = _names_in_use((entity.name, *entity.aliases), in_use[entity.id])
     return entity.model_copy(update={"name": left[0], "aliases": left[1:]}) if left else None
-
-
-def _is_in_use(mention: EntityMention, in_use: NamesInUse) -> bool:
-    return not mention.name_in_text or mention.name_in_text.casefold() in in_use[mention.entity]
 
 
 def _with_name_in_use(mention: AbsorbedMention, in_use: AbstractSet[str]) -> AbsorbedMention:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId,
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
-from vmemo.models.search import Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.settings import Settings
 from vmemo.ports import Embedder, Store
@@ -317,7 +315,6 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
     return len(segment(sorted((*first, *second), key=lambda line: line.at), settings)) == 1
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 SHORT_NARRATIVE = 200
 """Characters of a shortened narrative, at most; longer narratives are shortened."""
 EPISODES_PER_CALL = 10
@@ -369,7 +366,7 @@ async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> 
         wrong = [str(place + 1) for place in range(len(episodes)) if place not in good]
         return f"missing, empty or longer than {SHORT_NARRATIVE} characters: {', '.join(wrong)}" if wrong else None
 
-    ask = load_prompt(PROMPTS, "shorten").request(ShortNarratives, episodes=quote(shown))
+    ask = load_prompt("lifecycle", "shorten").request(ShortNarratives, episodes=quote(shown))
     try:
         return _usable(await llm.ask(ask, ShortNarratives, complaint, lenient=True), len(episodes))
     except LLMFailed:
@@ -389,15 +386,12 @@ async def _central_lines(episodes: Sequence[Episode], embedder: Embedder) -> lis
     lines = [_lines_of(episode.narrative) for episode in episodes]
     vectors = await embedder.embed([line for each in lines for line in each], "document")
     ends = np.cumsum([len(each) for each in lines])
-    rows = np.split(vectors, ends[:-1])
-    central = [_central_line(each, own) for each, own in zip(lines, rows, strict=True)]
+    central: list[str] = []
+    for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True):
+        # The line nearest to the mean vector; very short lines count less.
+        weight = np.array([min(len(line), 120) / 120 for line in each])
+        central.append(each[int(np.argmax((rows @ rows.mean(axis=0)) * weight))])
     return [shortened(" ".join(line.split()), SHORT_NARRATIVE) for line in central]
-
-
-def _central_line(lines: Sequence[str], vectors: Vectors) -> str:
-    """Return the line nearest to the mean vector; very short lines count less."""
-    weight = np.array([min(len(line), 120) / 120 for line in lines])
-    return lines[int(np.argmax((vectors @ vectors.mean(axis=0)) * weight))]
 
 
 def _lines_of(narrative: str) -> list[str]:

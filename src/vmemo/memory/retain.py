@@ -23,7 +23,7 @@ from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
 from vmemo.models import BankId, FactId, Message, MessageId, utc_now
-from vmemo.models.changes import ExtractionResult, FactDraft, FoundName, NewFact
+from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
 from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect
@@ -212,7 +212,10 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         drafts = tuple([_draft(message, fact) for message, fact in new.values()])
         encoded = await encode_drafts(bank, revision, ExtractionResult(drafts=drafts, engine=engine), context)
         changes = await plan_stated(bank, revision, encoded, context)
-        facts = [_with_ends(item, new[item.fact.messages[0]][1]) for item in changes.facts]
+        stated_by = [new[item.fact.messages[0]][1] for item in changes.facts]
+        ends = [{"expired_at": each.expired_at, "expires_at": each.expires_at} for each in stated_by]
+        written = zip(changes.facts, ends, strict=True)
+        facts = [replace(item, fact=item.fact.model_copy(update=end)) for item, end in written]
         mentioned = dict.fromkeys(mention.id for item in facts for mention in item.fact.entities)
         changes = replace(
             changes,
@@ -223,11 +226,6 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         if await context.store.commit(changes):
             context.entity_cache.committed(bank, revision, changes)
             return Retained.combined([stored_of(messages, new.keys()), retained_by(changes, encoded.result.usage)])
-
-
-def _with_ends(item: NewFact, stated: StatedFact) -> NewFact:
-    ends = {"expired_at": stated.expired_at, "expires_at": stated.expires_at}
-    return replace(item, fact=item.fact.model_copy(update=ends))
 
 
 def _draft(message: Message, stated: StatedFact) -> FactDraft:

@@ -124,7 +124,6 @@ async def _embed(texts: Sequence[str], context: Context, timer: StageTimer) -> S
 async def _resolve_time(
     request: RecallQuery, bank: BankId, resolver: LLMTimeResolver, timer: StageTimer
 ) -> LLMResolvedTime:
-    """Let the model resolve a time that the rules found and could not resolve."""
     with timer.stage("resolve_time"):
         return await resolver.resolve(bank, request.query[:MAX_QUERY_CHARS], request.now or utc_now())
 

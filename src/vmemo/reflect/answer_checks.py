@@ -72,7 +72,7 @@ class AnswerChecks:
                 "it is not known",
                 flaw=f"The model cited sources that were not recalled ({names}); these citations were removed.",
             )
-        elif answer.found and not any(mark[0] in "FSB" for mark in marks) and not self._states_opinion(answer, marks):
+        elif answer.found and not marks and all(self.opinion_problem(each) is not None for each in answer.opinions):
             yield AnswerProblem(
                 feedback="it cites no fact; put the marks of the supporting facts after each statement, or set "
                 "`found` to false if there are none",
@@ -94,11 +94,6 @@ class AnswerChecks:
             return True
         background = "" if addresses_assistant(self.question) else self.background
         return any(repeats_prompt(text, background, allowed=allowed, min_words=BACKGROUND_RUN) for text in texts)
-
-    def _states_opinion(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
-        """Return True if the answer states a held opinion, or forms one that facts support."""
-        cites_opinion = any(mark.startswith("O") for mark in marks)
-        return cites_opinion or any(self.opinion_problem(each) is None for each in answer.opinions)
 
     def _follows_injection(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
         """Return True if the answer takes nothing from its memories but instructions that the question is not about."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from string import Template
 from typing import Annotated
 
@@ -114,7 +113,6 @@ def describe_character(profile: Profile) -> str:
     return f"{describe_disposition(profile.disposition)}\n{describe_bias(profile.bias)} {limit}"
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"
 """The step of the call that generates the answer."""
 _OPTIONAL_LINE = re.compile(r"^@([A-Z]) ?(.*\n)", re.MULTILINE)
@@ -141,7 +139,7 @@ class Question:
 
 def instructions(question: Question) -> str:
     """Return the texts that an answer must not repeat."""
-    system = load_prompt(PROMPTS, STEP).system.template
+    system = load_prompt("reflect", STEP).system.template
     return f"{_OPTIONAL_LINE.sub(lambda line: line[2], system)}\n{describe_character(question.profile)}"
 
 
@@ -152,7 +150,7 @@ def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupRe
     """
     name = asker(question.text, evidence.sources, question.users)
     parts = set(_parts(question, evidence, rounds_left))
-    prompt = load_prompt(PROMPTS, STEP)
+    prompt = load_prompt("reflect", STEP)
     system = _OPTIONAL_LINE.sub(lambda line: line[2] if line[1] in parts else "", prompt.system.template)
     request = replace(prompt, system=Template(system)).request(
         GeneratedAnswer,
@@ -213,4 +211,4 @@ def _sections(question: Question, evidence: Evidence, results: Sequence[LookupRe
 
 def engine_label(model: str) -> str:
     """Return the engine recorded with an opinion: the model and the prompt's version."""
-    return f"{model}/{load_prompt(PROMPTS, STEP).label}"
+    return f"{model}/{load_prompt('reflect', STEP).label}"

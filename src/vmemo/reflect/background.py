@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -16,7 +15,6 @@ from vmemo.models.records import MAX_BACKGROUND
 from vmemo.ports import BankNotFound, Store
 from vmemo.text.wording import contains_sentences, content_overlap, is_second_person, lacks_first_person, lost_clauses
 
-PROMPTS = Path(__file__).parent / "prompts"
 _MIN_KEPT = 0.5
 """Share of a snippet's words that must be kept; polite words around the information need not be."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -51,7 +49,7 @@ async def merge_background(bank: BankId, snippet: str, store: Store, llm: Struct
 
 
 async def _merge(old: str, new: str, llm: StructuredLLM) -> str:
-    ask = load_prompt(PROMPTS, "background").request(
+    ask = load_prompt("reflect", "background").request(
         MergedBackground,
         background=quote([old]) if old.strip() else "(none yet)",
         snippet=quote([new]),

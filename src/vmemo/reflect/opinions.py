@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 from pydantic import Field
@@ -33,7 +32,6 @@ async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 STEP = 0.15
 """Change of confidence when a fact reinforces or weakens an opinion."""
 AFFECTING_COSINE = 0.6
@@ -130,7 +128,7 @@ async def update_opinions(
 async def _assess(opinions: Sequence[Fact], facts: Sequence[Fact], llm: StructuredLLM) -> OpinionAssessments:
     opinion_lines = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
     fact_lines = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
-    prompt = load_prompt(PROMPTS, "opinions")
+    prompt = load_prompt("reflect", "opinions")
     ask = prompt.request(OpinionAssessments, opinions=quote(opinion_lines), facts=quote(fact_lines))
     return await llm.ask(ask, OpinionAssessments, lambda answer: _feedback(answer, len(opinions), len(facts)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -125,7 +124,6 @@ async def _load(
     )
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 PROMPT_CHARACTERS = 12_000
 """Characters of profiles and facts in one prompt; more are divided among several calls."""
 MAX_PROFILES = 8
@@ -226,7 +224,7 @@ class ProfilePrompt:
 
     def request(self) -> LLMRequest:
         profiles, facts = quote(self._profile_lines()), quote(self._fact_lines())
-        return load_prompt(PROMPTS, "observe").request(EntityProfiles, profiles=profiles, facts=facts)
+        return load_prompt("reflect", "observe").request(EntityProfiles, profiles=profiles, facts=facts)
 
     def _profile_lines(self) -> list[str]:
         numbers = {each.id: number for number, each in self.statements.items()}
@@ -467,7 +465,7 @@ class _ProfileWriter:
             basis=statement.basis,
             expires_at=first_expiry(facts[id].expires_at for id in statement.basis),
             metadata=update.coverage,
-            engine=f"{self.llm.name}/{load_prompt(PROMPTS, 'observe').label}",
+            engine=f"{self.llm.name}/{load_prompt('reflect', 'observe').label}",
         )
 
 

@@ -8,7 +8,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import blake2b
-from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -192,7 +191,6 @@ class CustomExtraction:
 
 
 # Extraction.
-PROMPTS = Path(__file__).parent / "prompts"
 MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
@@ -222,7 +220,7 @@ class LLMExtractor:
         """Return the facts and topics of an input, with one call per window of lines."""
         if all(is_small_talk(line.text) for line in source.lines):
             return EpisodeExtraction(
-                result=ExtractionResult(drafts=(), engine=_engine_label(llm, load_prompt(PROMPTS, "extract")))
+                result=ExtractionResult(drafts=(), engine=_engine_label(llm, load_prompt("retain", "extract")))
             )
         expected = await self._predict(source, llm)
         parts = [
@@ -235,7 +233,7 @@ class LLMExtractor:
         """Return the predicted statements; none if too little is known, or if little of it comes up again."""
         if len(source.known) < MIN_KNOWN_FACTS or not source.repeats or self.small:
             return ()
-        prompt = load_prompt(PROMPTS, "predict")
+        prompt = load_prompt("retain", "predict")
         known = quote(describe_fact(fact) for fact in source.known)
         when = f"{source.lines[0].message.timestamp:%A %d %B %Y}"
         request = prompt.request(Prediction, max_tokens=1024, known=known, when=when, title=quote([source.title]))
@@ -254,7 +252,7 @@ class LLMExtractor:
     async def _extract_full(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
-        prompt = load_prompt(PROMPTS, "extract")
+        prompt = load_prompt("retain", "extract")
         request = prompt.request(
             Extraction,
             max_tokens=8192,
@@ -277,7 +275,7 @@ class LLMExtractor:
 
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
-        prompt = load_prompt(PROMPTS, "extract_small")
+        prompt = load_prompt("retain", "extract_small")
         request = self.custom.applied(prompt.request(SmallExtraction, lines=source.quoted_lines()))
         answer = await llm.ask(request, SmallExtraction)
         facts = [

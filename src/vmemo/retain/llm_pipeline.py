@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -342,7 +341,6 @@ async def _outdated(
 
 # Grouping. A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer
 # runs are divided by topic first, with one LLM call for all of them.
-PROMPTS = Path(__file__).parent / "prompts"
 GROUPING_BATCH = 100
 _PREVIEW_CHARACTERS = 300
 
@@ -425,7 +423,7 @@ async def _group_with_llm(
         found = [("are in no group", missing), ("are in two groups or do not exist", strange)]
         return "; ".join(f"lines {lines[:10]} {problem}" for problem, lines in found if lines) or None
 
-    request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
+    request = load_prompt("retain", "segment").request(LineGroups, lines=quote(lines))
     answer = await llm.ask(request, LineGroups, problems, lenient=True)
     topics = iter(group_by_line([group.lines for group in answer.groups], len(everything)))
     return [_run_groups(run, list(islice(topics, len(run))), answer, most) for run in runs]

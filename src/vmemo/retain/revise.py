@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -117,7 +116,6 @@ def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
     return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
 MAX_COMPARED_FACTS = 8
@@ -184,7 +182,7 @@ async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], nea
         for id in dict.fromkeys((*scores[at], *named[at]))
         if id in known and id != item.fact.id
         if scores[at].get(id, 0.0) >= COMPARED_COSINE
-        or _share_entity(item.fact, known[id])
+        or not {each.id for each in item.fact.entities}.isdisjoint(each.id for each in known[id].entities)
         or (id in named[at] and _may_revise(item.fact, known[id]))
     ]
 
@@ -230,10 +228,6 @@ def is_current(fact: Fact, at: datetime | None = None) -> bool:
     if fact.network not in ("world", "experience") or fact.expired_at is not None:
         return False
     return fact.invalid_at is None or fact.invalid_at > (at or utc_now())
-
-
-def _share_entity(one: Fact, other: Fact) -> bool:
-    return not {mention.id for mention in one.entities}.isdisjoint(mention.id for mention in other.entities)
 
 
 def _may_revise(one: Fact, other: Fact) -> bool:
@@ -602,7 +596,7 @@ async def judge_pairs(
         wrong = [f"{each.new}/{each.known}" for each in answer.verdicts if (each.new, each.known) not in asked]
         return f"these pairs were not asked about: {', '.join(wrong[:5])}" if wrong else None
 
-    request = load_prompt(PROMPTS, "judge").request(PairVerdicts, pairs=quote(lines))
+    request = load_prompt("retain", "judge").request(PairVerdicts, pairs=quote(lines))
     answer = await llm.ask(request, PairVerdicts, problems)
     found: dict[int, list[Judgement]] = {}
     for each in answer.verdicts:
