@@ -73,6 +73,7 @@ def _common(flag: str, help: str, metavar: str | None = None, variable: str | No
 
 
 BankName = Annotated[str, _common("--bank", "The bank.", "NAME")]
+EmbedderName = Annotated[str | None, _common("--embedder", _EMBEDDER, "NAME", "VMEMO_EMBEDDER")]
 AsJson = Annotated[bool, _common("--json", "Print only JSON on stdout.")]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -12,20 +12,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from vmemo.errors import NotFound
-from vmemo.models import (
-    Bank,
-    BankId,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Fact,
-    FactId,
-    Link,
-    Mention,
-    Message,
-    MessageId,
-)
+from vmemo.models import Bank, Entity, Fact, Link, Mention, Message
 from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, Rename
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings

@@ -11,21 +11,9 @@ from typing import Literal, TypeVar
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.edit_facts import FactEditor, versions_of
 from vmemo.memory.session import MemorySession
-from vmemo.models import (
-    BankId,
-    ConfidenceChange,
-    EntityId,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    NewerFact,
-    Profile,
-    Provenance,
-    requests as r,
-)
+from vmemo.models import Fact, Message, NewerFact, Profile, Provenance, requests as r
 from vmemo.models.changes import Changes, ProfileChange
-from vmemo.models.records import parse_short_id
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId, parse_short_id
 from vmemo.models.results import Status
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect

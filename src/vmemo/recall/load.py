@@ -12,20 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import (
-    Channel,
-    EpisodeId,
-    Fact,
-    FactId,
-    Hit,
-    HitStatus,
-    Message,
-    MessageId,
-    NewerFact,
-    QueryType,
-    Reranking,
-)
+from vmemo.models import Fact, Hit, HitStatus, Message, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
+from vmemo.models.records import Channel, EpisodeId, FactId, MessageId, QueryType
 from vmemo.models.search import Scope
 from vmemo.ports import BankReader, TokenCounter
 from vmemo.recall.answerable import SIGNALS, AnswerEstimate, judge

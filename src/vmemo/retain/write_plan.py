@@ -12,20 +12,7 @@ from itertools import islice
 import numpy as np
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import (
-    BankId,
-    BankRevision,
-    EntityId,
-    Episode,
-    Fact,
-    FactId,
-    Link,
-    LinkKind,
-    Mention,
-    Message,
-    MessageId,
-    utc_now,
-)
+from vmemo.models import Episode, Fact, Link, Mention, Message
 from vmemo.models.changes import (
     AddedSource,
     Changes,
@@ -34,7 +21,7 @@ from vmemo.models.changes import (
     FactDraft,
     NewFact,
 )
-from vmemo.models.records import is_supported
+from vmemo.models.records import BankId, BankRevision, EntityId, FactId, LinkKind, MessageId, is_supported, utc_now
 from vmemo.models.search import Encoding, Vector
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store, encodings

@@ -15,19 +15,9 @@ from typing import TypeVar
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
 from vmemo.lifecycle.forget import sources_of
-from vmemo.models import (
-    Bank,
-    BankId,
-    ConfidenceChange,
-    Entity,
-    Episode,
-    FormerProfile,
-    Link,
-    Message,
-    MessageId,
-    new_id,
-)
+from vmemo.models import Bank, Entity, Episode, Link, Message
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
+from vmemo.models.records import BankId, ConfidenceChange, FormerProfile, MessageId, new_id
 from vmemo.models.results import Spending
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
