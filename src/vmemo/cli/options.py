@@ -106,7 +106,7 @@ _TARGET_OPTIONS = {
     ),
     "bank": option("bank", BankName, "default"),
     "llm": option("llm", Annotated[str | None, _common("--llm", _LLM, "MODEL", "VMEMO_LLM")]),
-    "embedder": option("embedder", Annotated[str | None, _common("--embedder", _EMBEDDER, "NAME", "VMEMO_EMBEDDER")]),
+    "embedder": option("embedder", EmbedderName),
     "as_json": option("as_json", AsJson, default=False),
 }
 

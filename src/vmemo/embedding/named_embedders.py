@@ -15,15 +15,7 @@ from vmemo.embedding.service import JsonService
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.extras import load_integration
-from vmemo.llm.connections import (
-    SERVICES,
-    ServiceEndpoint,
-    find_access,
-    http_client,
-    parse_url,
-    split_model_url,
-    unknown_name,
-)
+from vmemo.llm import connections
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.sync import PerEventLoop
@@ -114,7 +106,7 @@ class ServiceEmbedder:
     ) -> None:
         if options.concurrency < 1:
             raise InvalidInput("An embedder's concurrency must be at least 1.")
-        parts = parse_url(base_url, "The embedder's base URL")
+        parts = connections.parse_url(base_url, "The embedder's base URL")
         self._service = JsonService(
             parts._replace(path=parts.path.rstrip("/") + "/embeddings").geturl(),
             label=f"The embedder {name!r}",
@@ -128,7 +120,7 @@ class ServiceEmbedder:
         self._limits, self._concurrency = limits, options.concurrency
         self._prefixes = NO_PREFIXES if limits.input_type else prefixes_of(model)
         self._dimension = 0
-        self._clients = PerEventLoop(http_client)
+        self._clients = PerEventLoop(connections.http_client)
         self._slots = PerEventLoop(lambda: asyncio.Semaphore(options.concurrency))
 
     @property
@@ -233,10 +225,10 @@ def _within(text: str, max_tokens: int) -> tuple[str, int]:
     return text, tokens
 
 
-EMBEDDING_SERVICES: Mapping[str, ServiceEndpoint] = {
-    **{prefix: SERVICES[prefix] for prefix in ("openai", "gemini", "mistral", "together", "openrouter")},
-    "voyage": ServiceEndpoint("https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
-    **{prefix: SERVICES[prefix] for prefix in ("ollama", "vllm", "llamacpp", "lmstudio")},
+EMBEDDING_SERVICES: Mapping[str, connections.ServiceEndpoint] = {
+    **{prefix: connections.SERVICES[prefix] for prefix in ("openai", "gemini", "mistral", "together", "openrouter")},
+    "voyage": connections.ServiceEndpoint("https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
+    **{prefix: connections.SERVICES[prefix] for prefix in ("ollama", "vllm", "llamacpp", "lmstudio")},
 }
 """Services with OpenAI's embeddings protocol, by the prefix of a name."""
 _LIMITS: Mapping[str, RequestLimits] = {
@@ -249,16 +241,16 @@ _FORMS = ("deep", *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES), "fastem
 def resolve_embedder(text: str, *, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:
     """Return the named embedder; `keys` holds variables such as OPENAI_API_KEY. Opens and loads nothing."""
     if text.startswith(("http://", "https://")):
-        url, host, model = split_model_url(text, "The embedder's base URL", "bge-m3")
+        url, host, model = connections.split_model_url(text, "The embedder's base URL", "bge-m3")
         return ServiceEmbedder(model, name=f"{host}#{model}", base_url=url, options=options)
     prefix, _, model = text.partition(":")
     named = bool(model.strip()) and model == model.strip()
     if named and prefix == "fastembed":
         return load_integration("fastembed", f"The embedder {text!r}").FastEmbedEmbedder(model)
     if not named or (service := EMBEDDING_SERVICES.get(prefix)) is None:
-        raise unknown_name(text, "an embedder", _FORMS)
+        raise connections.unknown_name(text, "an embedder", _FORMS)
     what, given = f"The embedder {text!r}", {"url": options.base_url, "key": options.api_key}
-    url, key = find_access(service, what, keys, setting="embedder_key", **given)
+    url, key = connections.find_access(service, what, keys, setting="embedder_key", **given)
     limits = _LIMITS.get(prefix, RequestLimits())
     # It is not known if another server packs numbers.
     limits = replace(limits, base64=limits.base64 and url == service.base_url)

@@ -10,15 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from vmemo.errors import (
-    DatabaseReplaced,
-    EmbedderMismatch,
-    EmbeddingFailed,
-    LLMFailed,
-    NotFound,
-    StoreError,
-    VmemoError,
-)
+from vmemo import errors
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
@@ -67,16 +59,16 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
     pending = len(stored.stored)
     try:
         derived = await _process(session, stored.stored)
-    except EmbedderMismatch as error:
+    except errors.EmbedderMismatch as error:
         # Another process finished `reembed` after the messages were stored.
         error.stored = stored.stored
         raise
-    except (DatabaseReplaced, NotFound):
+    except (errors.DatabaseReplaced, errors.NotFound):
         # The messages are in the former file or bank.
         raise
     except Exception as error:
         # Also an error of the caller's own extractor or model: the messages are stored all the same.
-        with suppress(StoreError):
+        with suppress(errors.StoreError):
             pending = (await session.store.status(session.bank)).pending
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
     skipped = (*stored.skipped, *derived.skipped)
@@ -87,9 +79,9 @@ async def process(session: MemorySession, request: ProcessRequest) -> Retained:
     session.context.derived_messages.drop(session.bank, request.messages)
     try:
         return await _process(session, request.messages)
-    except (LLMFailed, EmbeddingFailed) as error:
+    except (errors.LLMFailed, errors.EmbeddingFailed) as error:
         raise DerivationProblem.caused_by(error).to_error() from error
-    except VmemoError:
+    except errors.VmemoError:
         raise
     except Exception as error:
         raise DerivationProblem.caused_by(error).to_error() from error

@@ -20,16 +20,6 @@ from vmemo.models.changes import ExpectedStatement, ExtractionResult, FactDraft,
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers
-from vmemo.retain.llm_answers import (
-    EpisodeTopic,
-    ExtractedFact,
-    Extraction,
-    Prediction,
-    SmallExtraction,
-    describe_fact,
-    divide_topics,
-    episode_topics,
-)
 from vmemo.retain.local_extraction import agent_users, annotate_message
 from vmemo.retain.revise import is_rest_of
 from vmemo.text.meta_text import is_grounded, is_meta_text, strip_recalled
@@ -87,7 +77,7 @@ class ExtractionInput:
 
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
-        shown = [f"{id} | {describe_fact(fact)}" for id, fact in self.numbered.items()]
+        shown = [f"{id} | {llm_answers.describe_fact(fact)}" for id, fact in self.numbered.items()]
         sections = {
             "Known names:": ["; ".join(self.names)] if self.names else [],
             "Known facts:": [line for line in shown if line.startswith("K")],
@@ -205,7 +195,7 @@ class EpisodeExtraction:
     """The facts of an episode, and the topics into which the model divided it."""
 
     result: ExtractionResult
-    topics: tuple[EpisodeTopic, ...] = ()
+    topics: tuple[llm_answers.EpisodeTopic, ...] = ()
 
 
 @dataclass
@@ -234,10 +224,12 @@ class LLMExtractor:
         if len(source.known) < MIN_KNOWN_FACTS or not source.repeats or self.small:
             return ()
         prompt = load_prompt("retain", "predict")
-        known = quote(describe_fact(fact) for fact in source.known)
+        known = quote(llm_answers.describe_fact(fact) for fact in source.known)
         when = f"{source.lines[0].message.timestamp:%A %d %B %Y}"
-        request = prompt.request(Prediction, max_tokens=1024, known=known, when=when, title=quote([source.title]))
-        return (await llm.ask(request, Prediction)).statements
+        request = prompt.request(
+            llm_answers.Prediction, max_tokens=1024, known=known, when=when, title=quote([source.title])
+        )
+        return (await llm.ask(request, llm_answers.Prediction)).statements
 
     async def _extract_window(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
@@ -254,7 +246,7 @@ class LLMExtractor:
     ) -> EpisodeExtraction:
         prompt = load_prompt("retain", "extract")
         request = prompt.request(
-            Extraction,
+            llm_answers.Extraction,
             max_tokens=8192,
             amount=_FACTS_PER_TOPIC[self.style],
             agent=source.agent,
@@ -262,27 +254,29 @@ class LLMExtractor:
             lines=source.quoted_lines(),
         )
         request = replace(self.custom.applied(request), omit_empty=True)
-        answer = await llm.ask(request, Extraction, lambda found: _problems(found, source), lenient=True)
+        answer = await llm.ask(request, llm_answers.Extraction, lambda found: _problems(found, source), lenient=True)
         if self.style == "narrative":
-            answer = divide_topics(answer, len(source.lines))
+            answer = llm_answers.divide_topics(answer, len(source.lines))
         result = _usable_result(answer, source, n, self.custom)
         _require_usable(result, answer.facts, llm, request)
         at = source.lines[0].message.timestamp
         foreseen = [ExpectedStatement(text=text, at=at) for text in expected]
         foreseen += [ExpectedStatement(text=fact.text, at=fact.mentioned_at) for fact in source.known]
         result = replace(result, engine=_engine_label(llm, prompt), expected=tuple(foreseen))
-        return EpisodeExtraction(result=result, topics=episode_topics(answer, result.drafts, source.messages))
+        return EpisodeExtraction(
+            result=result, topics=llm_answers.episode_topics(answer, result.drafts, source.messages)
+        )
 
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
         prompt = load_prompt("retain", "extract_small")
-        request = self.custom.applied(prompt.request(SmallExtraction, lines=source.quoted_lines()))
-        answer = await llm.ask(request, SmallExtraction)
+        request = self.custom.applied(prompt.request(llm_answers.SmallExtraction, lines=source.quoted_lines()))
+        answer = await llm.ask(request, llm_answers.SmallExtraction)
         facts = [
-            ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
+            llm_answers.ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
             for fact in answer.facts
         ]
-        unaware, found = replace(source, known=(), instructions=()), Extraction(facts=facts)
+        unaware, found = replace(source, known=(), instructions=()), llm_answers.Extraction(facts=facts)
         result = _usable_result(found, unaware, n, self.custom)
         _require_usable(result, facts, llm, request)
         return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
@@ -294,7 +288,7 @@ def _engine_label(llm: StructuredLLM, prompt: Prompt) -> str:
 
 def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     placed: set[MessageId] = set()
-    topics: list[EpisodeTopic] = []
+    topics: list[llm_answers.EpisodeTopic] = []
     for topic in (topic for part in parts for topic in part.topics):
         # A long message spans several windows and belongs to its first topic.
         own = tuple(id for id in topic.messages if id not in placed)
@@ -304,7 +298,7 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 
-def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
+def _problems(answer: llm_answers.Extraction, source: ExtractionInput) -> str | None:
     """Return the problems to correct: facts without existing lines, and wrong K numbers and rests."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
     relations = [each for fact in answer.facts for each in fact.supersedes]
@@ -321,7 +315,7 @@ def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
     return "; ".join(problems[:6]) or None
 
 
-def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
+def _line_problem(n: int, fact: llm_answers.ExtractedFact, source: ExtractionInput) -> str | None:
     if not _source_messages(fact, source):
         return f"fact {n} has no line of the episode, whose lines are 1 to {len(source.lines)}"
     if not _is_grounded(fact, source):
@@ -329,18 +323,18 @@ def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str |
     return None
 
 
-def _source_messages(fact: ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
+def _source_messages(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
     return llm_answers.sources(fact.lines, source.messages)
 
 
-def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
+def _is_grounded(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> bool:
     wanted = set(fact.lines)
     texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
     return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.numbered.values()])
 
 
 def _usable_result(
-    answer: Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
+    answer: llm_answers.Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
 ) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
@@ -352,7 +346,7 @@ def _usable_result(
     key = source.lines[0].message.id
     names, numbered = llm_answers.found_names(answer.names), source.numbered
 
-    def draft(n: int, fact: ExtractedFact) -> FactDraft:
+    def draft(n: int, fact: llm_answers.ExtractedFact) -> FactDraft:
         messages = _source_messages(fact, source)
         found = llm_answers.draft(fact, messages, names, numbered, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
@@ -381,10 +375,10 @@ def _usable_result(
     )
 
 
-def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
+def _distinct(facts: Mapping[int, llm_answers.ExtractedFact]) -> dict[int, llm_answers.ExtractedFact]:
     """Return the facts by number; one that repeats the words of an earlier one only adds its lines to that one."""
     first: dict[str, int] = {}
-    found: dict[int, ExtractedFact] = {}
+    found: dict[int, llm_answers.ExtractedFact] = {}
     for n, fact in facts.items():
         kept = first.setdefault(llm_answers.fact_text(fact), n)
         lines = [*found[kept].lines, *fact.lines] if kept in found else fact.lines
@@ -392,7 +386,7 @@ def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
     return found
 
 
-def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
+def _restated(answer: llm_answers.Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
     numbered = source.numbered
     for each in answer.repeated:
         fact = llm_answers.known_fact(each.id, numbered)
@@ -402,7 +396,7 @@ def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedF
 
 
 def _require_usable(
-    result: ExtractionResult, facts: Sequence[ExtractedFact], llm: StructuredLLM, request: LLMRequest
+    result: ExtractionResult, facts: Sequence[llm_answers.ExtractedFact], llm: StructuredLLM, request: LLMRequest
 ) -> None:
     """Raise if no fact is usable: an answer of unusable facts does not mean that there was nothing to remember."""
     unusable = [fact for fact in facts if not is_meta_text(fact.what)]
