@@ -66,10 +66,7 @@ class JsonService:
         *,
         max_pause: float,
     ) -> T:
-        """Return the parsed answer; a service that asks for a pause of more than `max_pause` seconds is an error.
-
-        `parse` raises ValueError with what the answer should have been, in words that do not quote it.
-        """
+        """Return the parsed answer; `parse` raises ValueError with what it should have been, without quoting it."""
         # Lone surrogates cannot be encoded; replacing them is better than failing.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         for attempt in range(1, self._tries + 1):

@@ -170,10 +170,7 @@ class Worker:
         return _any_held(await self._store.jobs(bank, PROCESSING_JOBS))
 
     async def follow(self, bank: BankId) -> RunResult:
-        """Run a bank's opinion and observation jobs as they become due, until none is queued.
-
-        An unavailable database ends it; the next call of `process()` starts it again.
-        """
+        """Run a bank's opinion and observation jobs as they become due, until none is left or the database is away."""
 
         async def take(running: Collection[Job]) -> list[Job]:
             with suppress(*TRANSIENT):

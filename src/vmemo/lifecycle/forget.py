@@ -122,10 +122,7 @@ async def _release(store: Store, bank: BankId, lease: Lease) -> None:
 
 
 async def ungroup(store: Store, bank: BankId) -> int:
-    """Take messages that wait in an episode out of it, with the jobs to extract from it; return their number.
-
-    An episode keeps its processed messages; one without any is deleted.
-    """
+    """Take messages that wait in an episode out of it, with the jobs that extract from it; return their number."""
     while True:
         revision = await store.revision(bank)
         grouped = {message.id for message in await store.messages(bank, MessageSelect(state="grouped"))}
@@ -394,10 +391,7 @@ class _ForgetReader:
         return found
 
     async def reach(self, found: _Targeted) -> Reach:
-        """Follow the targeted records to everything that rests on them.
-
-        The messages of deleted versions that stay are not processed again.
-        """
+        """Follow the targeted records to everything that rests on them."""
         reach = Reach(found.messages)
         reach.kept |= sources_of(found.versions) - found.messages
         reach.facts |= {fact.id: fact for fact in await self._with_dependents(found.versions, {})}

@@ -77,10 +77,7 @@ def faded(
     half_life: float,
     now: datetime,
 ) -> list[FactId]:
-    """Return the facts of a weight below `below` that are neither pinned nor needed by others.
-
-    `said` has the times at which messages were stored.
-    """
+    """Return the facts weaker than `below` that are neither pinned nor needed; `said` has the times of messages."""
     free = [fact for fact in facts if not fact.pinned and fact.id not in needed]
     stated = [max((said[id] for id in fact.messages if id in said), default=fact.recorded_at) for fact in free]
     return [fact.id for fact, at in zip(free, stated, strict=True) if strength(fact, at, now, half_life) < below]
@@ -204,10 +201,7 @@ def is_waiting(message: Message) -> bool:
 
 
 def consecutive(episodes: Iterable[EpisodeSpan], *, gap: timedelta, largest: int) -> list[tuple[EpisodeId, EpisodeId]]:
-    """Return pairs of episodes, the second of which continues the document of the first within `gap`.
-
-    Together they hold at most `largest` messages.
-    """
+    """Return pairs of episodes of one document, within `gap`, that hold at most `largest` messages together."""
     last: dict[str | None, EpisodeSpan] = {}
     pairs: list[tuple[EpisodeId, EpisodeId]] = []
     for episode in sorted(episodes, key=lambda episode: (episode.started_at, episode.id)):

@@ -30,10 +30,7 @@ PAGE = 1000
 
 
 async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
-    """Return the staging bank with pending copies of all messages: the one begun before, or a new one.
-
-    One that was begun with another engine or embedder is dropped.
-    """
+    """Return the staging bank with pending copies of all messages: that begun with the same engine, or a new one."""
     found = await _find(store, bank)
     if found is not None and (found.note, found.bank.embedder, found.bank.dimension) != (engine, embedder, dimension):
         await store.drop_bank(BankId(found.bank.id))
@@ -75,10 +72,7 @@ async def _all_entities(store: Store, bank: BankId) -> list[Entity]:
 
 
 async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
-    """Put the staging bank in the bank's place; return False, with nothing changed, if it is not complete.
-
-    It is complete once it holds all messages and has processed them.
-    """
+    """Put the staging bank in the bank's place; return False if it lacks messages or has not processed all."""
     staging = await _find(store, bank)
     if staging is None:
         return False

@@ -155,10 +155,7 @@ async def sse_events(packets: AsyncIterable[bytes]) -> AsyncGenerator[str]:
 
 
 async def with_deadline(deltas: AsyncGenerator[T], seconds: float) -> AsyncGenerator[T]:
-    """Yield the deltas; raise TimeoutError once the total time spent waiting for them exceeds `seconds`.
-
-    Time that the consumer takes between two deltas does not count.
-    """
+    """Yield the deltas; raise TimeoutError once waiting for them, the consumer's time aside, exceeds `seconds`."""
     loop = asyncio.get_running_loop()
     async with aclosing(deltas):
         while True:

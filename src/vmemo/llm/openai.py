@@ -454,10 +454,7 @@ class OpenAICompatible(ModelAdapter):
 
     @asynccontextmanager
     async def _response(self, request: LLMRequest, *, streaming: bool = False) -> AsyncGenerator[_HTTPResponse]:
-        """Send the request, downgrading its format until the server accepts it, and remember that format.
-
-        The response format is remembered per step: a server may reject one step's schema and accept the others.
-        """
+        """Send the request, downgrading its format until the server accepts it, and remember the format of the step."""
         format = replace(self._format, response_format=self._format_by_step.get(request.step, "json_schema"))
         while True:
             async with self._send(request, format, streaming=streaming) as response:

@@ -144,10 +144,7 @@ class StructuredLLM:
     async def ask_text(
         self, request: LLMRequest, parse: Callable[[str], ParseResult[R]], *, lenient: bool = False
     ) -> R:
-        """Like `ask`, with a parser of the caller's own in place of a schema and a check.
-
-        Answers are parsed in a thread: a long answer, or a caller's slow schema, must not stop the event loop.
-        """
+        """Like `ask`, with a parser of the caller's own, which may be slow: answers are parsed in a thread."""
         first = await self._complete(request)
         problem, answer = await asyncio.to_thread(parse, first.text)
         if problem is None and answer is not None:

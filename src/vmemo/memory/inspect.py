@@ -55,10 +55,7 @@ async def by_any_id(session: MemorySession, id: str) -> Fact | Message:
 
 
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
-    """Return the records that a fact was derived from, and those that replaced it.
-
-    Facts that have probably outdated a claim of it are among the newer ones.
-    """
+    """Return the records that a fact was derived from, and those that replaced it or outdated a claim of it."""
     scope = Scope(bank=bank, include_expired=True)
     edges = await store.read(bank, lambda reader: fact_revisions(reader, scope, [fact.id]))
     marking = {claim.replaced_by for claim in fact.claims}

@@ -30,10 +30,7 @@ OWN_TIME = timedelta(seconds=5)
 
 
 async def retain(session: MemorySession, request: RetainRequest) -> Retained:
-    """Store messages, then derive facts from them.
-
-    A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
-    """
+    """Store messages, then derive facts from them; a failure to derive is reported as `problem`."""
     await session.recheck()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
@@ -139,10 +136,7 @@ R = TypeVar("R")
 
 
 async def import_from(session: MemorySession, path: Path, format: ForeignFormat | None) -> Retained:
-    """Store the records of a foreign export and derive facts from its messages; what is stored already is skipped.
-
-    The whole file is validated and redacted before anything is written.
-    """
+    """Validate and redact the records of a foreign export, store those that are new, and derive facts from them."""
     chosen, found = await asyncio.to_thread(read_foreign, path, format)
     facts, superseded = _newest(found.facts)
     records, redacted = await _redacted(session, replace(found, facts=facts, skipped=(*found.skipped, *superseded)))

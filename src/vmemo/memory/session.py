@@ -249,10 +249,7 @@ class MemorySession:
         return await verb()
 
     async def recheck(self) -> None:
-        """Open the bank, and create it again if another process deleted it since it was opened here.
-
-        Raise EmbedderMismatch if another process switched it to another embedder.
-        """
+        """Open the bank, again if another process deleted it; raise EmbedderMismatch if one switched its embedder."""
         await self.open()
         stored = await self.store.bank(self.bank)
         if stored is None:

@@ -123,10 +123,7 @@ def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, t
 
 
 def late_shortlist(candidates: Ranking, run: RecallRun) -> list[int]:
-    """Return the candidates whose token vectors are compared with the question's.
-
-    These are the ones that fit, and those that reranking could lift above the last of them.
-    """
+    """Return the candidates to compare: those that fit, and those that reranking could lift above the last of them."""
     if not len(candidates):
         return []
     count = fitting(candidates.tokens, run.max_tokens, run.top_k)
@@ -167,10 +164,7 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
 
 
 def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Score documents by late interaction: for each token of the question its best match in a document, summed.
-
-    A document without token vectors has NaN.
-    """
+    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
     counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
     scores = np.full(len(documents), np.nan)
     known = [vectors for vectors in documents if vectors is not None and len(vectors)]

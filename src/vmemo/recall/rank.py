@@ -340,10 +340,7 @@ def _with_parts(run: RecallRun, channel: Channel, rankings: Sequence[Ranking]) -
 
 
 def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
-    """Return the facts inside the interval and those linked to the best of them, best first.
-
-    A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
-    """
+    """Return the facts inside the interval and those that links lead to from the best of them, best first."""
     if not links:
         return found
     scores = dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True))
@@ -432,10 +429,7 @@ def applicable(edges: Sequence[RevisionEdge], best: Ranking, analysis: QueryAnal
 
 
 def _passes_a_better(edge: RevisionEdge, pairs: Collection[tuple[int, int]], score: Mapping[int, float]) -> bool:
-    """Return True if the newer fact would rank above a better one that it is not known to outdate.
-
-    The older fact of the edge ranks above that one, because it may have outdated it.
-    """
+    """Return True if the newer fact would rank above a better one that it is not known to outdate."""
     return any(
         score.get(better, 0.0) > score[edge.older] and (edge.newer, better) not in pairs
         for newer, better in pairs

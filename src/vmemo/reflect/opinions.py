@@ -229,10 +229,7 @@ class _Revision:
 async def form_opinions(
     bank: BankId, answer: GeneratedAnswer, checks: AnswerChecks, asked_at: datetime, context: Context
 ) -> OpinionChanges:
-    """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
-
-    If the bank changes meanwhile, they are compared again with the opinions held then.
-    """
+    """Write the opinions of an answer that pass the checks, and its revisions of held opinions."""
     usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
     facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
     formed = await embed_facts(facts, context.embedder)

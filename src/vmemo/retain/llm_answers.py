@@ -249,10 +249,7 @@ def known_fact(id: str, known: Mapping[str, Fact]) -> Fact | None:
 def draft(
     fact: ExtractedFact, messages: Sequence[Message], names: Sequence[FoundName], known: Mapping[str, Fact], *, key: str
 ) -> FactDraft:
-    """Return an extracted fact as a draft. Its causes are added once all drafts have their keys.
-
-    The model has dated the fact: its text is neither altered nor searched for dates.
-    """
+    """Return an extracted fact as a draft without causes; the model has dated it, so none is read from its text."""
     last = max(messages, key=lambda message: message.timestamp)
     text = fact_text(fact)
     since, until = _interval(fact.since), _interval(fact.until)

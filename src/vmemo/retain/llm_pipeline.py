@@ -354,10 +354,7 @@ class _TopicGroup:
 async def group_messages(
     bank: BankId, messages: Sequence[Message], context: RetainContext, llm: StructuredLLM
 ) -> Changes:
-    """Return the changes that place pending messages in episodes and queue their extraction.
-
-    A run that continues the previous episode extends it.
-    """
+    """Return the changes that place pending messages in new episodes or the open one, and queue their extraction."""
     vectors, settings = await write_plan.embed_messages(messages, context), context.settings
     runs = [
         run

@@ -38,10 +38,7 @@ class LocalExtractor:
     keeps_words = True
 
     def __init__(self, times: TimeReader | None = None, *, southern: bool = False) -> None:
-        """Use `times` in addition to the built-in rules, such as for other languages.
-
-        With `southern`, seasons are those of the southern hemisphere.
-        """
+        """Read times also with `times`; with `southern`, seasons are those of the southern hemisphere."""
         self._times = times
         self._southern = southern
 

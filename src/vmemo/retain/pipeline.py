@@ -242,10 +242,7 @@ async def redact_text(text: str, redactor: Redactor | None) -> str:
 async def redact_messages(
     messages: Sequence[NewMessage], redactor: Redactor | None
 ) -> tuple[Sequence[NewMessage], int]:
-    """Return messages with their text and the texts in their metadata redacted, and the number that this changed.
-
-    The redactor runs in a thread, so that a slow one does not stop the event loop.
-    """
+    """Return messages redacted in a thread, their metadata too, and the number of those that this changed."""
     if redactor is None:
         return messages, 0
     found = await asyncio.to_thread(lambda: [_redacted_message(message, redactor) for message in messages])

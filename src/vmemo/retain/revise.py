@@ -231,10 +231,7 @@ def is_current(fact: Fact, at: datetime | None = None) -> bool:
 
 
 def _may_revise(one: Fact, other: Fact) -> bool:
-    """Return True if two facts without a common name may be about the same: by their words, or as the agent's own.
-
-    A standing instruction is ended in other words than those it was given in.
-    """
+    """Return True if facts without a common name may be about the same; an instruction is ended in other words."""
     if other.instruction:
         return True
     shared = len(set(terms(one.text)) & set(terms(other.text)))
@@ -545,10 +542,7 @@ class _Standing:
 async def replaced_instructions(
     bank: BankId, new: Sequence[NewFact], ending: AbstractSet[int], store: Store
 ) -> tuple[list[FactPair], dict[int, list[Judgement]]]:
-    """Return the instructions that new facts replace or end, known and of the same batch, and the verdicts on them.
-
-    `ending` are the indexes of new facts that end an instruction.
-    """
+    """Return the instructions that new facts replace, or those at `ending` end, and the verdicts on them."""
     given = [at for at, item in enumerate(new) if item.fact.instruction or at in ending]
     if not given:
         return [], {}

@@ -117,10 +117,7 @@ async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) ->
 
 
 def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float]) -> Iterator[Claim]:
-    """Yield the claims of the older fact that are probably outdated; neighbours are one claim.
-
-    A correction ends the most probable one.
-    """
+    """Yield the claims of the older fact that are probably outdated; neighbours are one claim."""
     older, newer = item.pair.older.fact, item.pair.newer.fact
     said, offset = revise.said_in(older), len(older.text) - len(revise.said_in(older))
     spans = [(claim.start, claim.end) for claim, score in zip(claims, scores, strict=True) if score >= SUSPECT]

@@ -103,10 +103,7 @@ def _text(numbers: NDArray[Any]) -> str:
 
 
 async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
-    """Yield a bank's records in the order of an export.
-
-    The bank is read page by page. A caller that needs one state compares the revisions before and after.
-    """
+    """Yield a bank's records in the order of an export; its revision before and after shows if it changed meanwhile."""
     for former in await store.former_profiles(bank):
         yield former
     pending = _PendingMessages(store, bank)
@@ -211,10 +208,7 @@ _RECORD_TYPES: Mapping[str, type[PlainRecord]] = {**RECORD_TYPES}
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
-    """Write a bank to a file, which appears whole or not at all and is its owner's alone; return the number of lines.
-
-    A bank is read page by page. If its memories change meanwhile, it is read again.
-    """
+    """Write a bank to a file, whole or not at all, that is its owner's alone; return the number of lines."""
     with partial_file(path) as partial:
         for _ in range(TRIES):
             revision = await store.revision(bank)
