@@ -46,7 +46,11 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     chosen = settings or Settings.from_environment()
     if encryption_key is not None:
         chosen = chosen.model_copy(update={"encryption_key": encryption_key, "encryption_key_file": None})
-    times = _time_reader(chosen)
+    times: TimeReader | None = None
+    if chosen.languages:
+        from vmemo.text.temporal.foreign import DateparserTimes
+
+        times = DateparserTimes(chosen.languages)
     cached = _cached(build_embedder(embedder or chosen.embedder, chosen), chosen)
     model = None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen)
     return RetainContext(
@@ -112,14 +116,6 @@ def _llm(given: object, settings: Settings) -> LLM | None:
     from vmemo.llm.resolve import resolve_llm
 
     return resolve_llm(given, keys=os.environ, settings=settings)
-
-
-def _time_reader(settings: Settings) -> TimeReader | None:
-    if not settings.languages:
-        return None
-    from vmemo.text.temporal.foreign import DateparserTimes
-
-    return DateparserTimes(settings.languages)
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:

@@ -28,7 +28,6 @@ R = TypeVar("R")
 WIDTH = 100
 """Columns when the output is not a terminal."""
 _POLL = 0.2
-"""Seconds between two queries of the remaining count."""
 
 
 def stdout(*, errors: bool = False) -> Console:

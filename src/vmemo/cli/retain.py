@@ -131,10 +131,7 @@ def _summary(retained: Retained, stored: bool) -> Iterator[str]:
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yield chunks of a text, split at the last paragraph, line or word that fits.
-
-    A text that only grew at its end yields the same first chunks.
-    """
+    """Yield chunks of a text, cut at a paragraph, line or word; a text that grew at its end yields the same first."""
     rest = text.strip()
     while len(rest) > CHUNK:
         cut = next((at for at in (rest.rfind(mark, 1, CHUNK) for mark in _BREAKS) if at > 0), CHUNK)

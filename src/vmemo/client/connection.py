@@ -84,7 +84,6 @@ def _class_of(kind: str, status: int) -> type[VmemoError]:
 
 
 _CONNECT = 10.0
-"""Timeout of connecting, in seconds."""
 _JSON = "application/json"
 LINES = "application/x-ndjson"
 """Media type of an exported bank."""

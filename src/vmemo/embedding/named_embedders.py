@@ -53,7 +53,6 @@ class RequestLimits:
 
     texts: int = 100
     tokens: int = 100_000
-    """Tokens of all texts of a request."""
     text_tokens: int = 8_000
     """Tokens of one text; the rest of a longer one is ignored."""
     input_type: bool = False

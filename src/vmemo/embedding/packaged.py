@@ -226,10 +226,7 @@ class PackagedEmbedder:
         return np.stack([encoding.vector for encoding in await self.encode(texts, kind)])
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
-        """Return vectors, token vectors, the tense of queries and the reading of documents.
-
-        The length of a query's token vector is its weight; a document's punctuation has no vector.
-        """
+        """Return vectors, token vectors, the tense of queries and the reading of documents."""
         if not texts:
             return []
         if self._process != os.getpid():
@@ -237,7 +234,7 @@ class PackagedEmbedder:
         if sum(map(len, texts)) <= _SHORT_CALL:
             if kind == "query":
                 return await asyncio.wrap_future(self._shared.submit(texts))
-            return await self._in_thread(self._encode, (texts, kind))
+            return await self._in_thread(lambda call: self._run_all(self._rows(call)), (texts, kind))
         rows = await self._in_thread(self._rows, (texts, kind))
         encoded: dict[int, Encoding] = {}
         batches = list(_batches(rows, self._batch))
@@ -252,9 +249,6 @@ class PackagedEmbedder:
 
     def _in_thread(self, function: Callable[[_In], _Out], argument: _In) -> asyncio.Future[_Out]:
         return asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
-
-    def _encode(self, call: _Call) -> list[Encoding]:
-        return self._run_all(self._rows(call))
 
     def _rows(self, call: _Call) -> list[EncoderRow]:
         texts, kind = call

@@ -140,11 +140,7 @@ class _RerankResponse(BaseModel):
 
 
 class HttpReranker:
-    """Reranks with a service: `url` is the full URL of its endpoint, `api_key` is sent as a bearer token.
-
-    All attempts together may take `timeout` seconds. Every failure raises `RerankFailed`. Proxies are taken from the
-    environment.
-    """
+    """Reranks with the service at a full URL, in at most `timeout` seconds; every failure raises `RerankFailed`."""
 
     def __init__(
         self,

@@ -309,10 +309,7 @@ class Worker:
         return jobs
 
     async def _lease_observations(self, bank: BankId, beside: Sequence[int]) -> list[Job]:
-        """Lease the other observation jobs of a bank, due or not, so that one call updates all its profiles.
-
-        Jobs that failed wait for the time of their next attempt.
-        """
+        """Lease the other observation jobs of a bank, except failed ones, so that one call updates all its profiles."""
         failed = [job.id for job in await self._store.jobs(bank, ["observe"]) if job.error is not None]
         return await self._store.lease(
             self._owner,

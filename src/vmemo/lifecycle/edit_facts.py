@@ -35,11 +35,7 @@ class FactEditor:
     context: RetainContext
 
     async def update(self, id: FactId, text: str, *, reason: str = "", valid_at: datetime | None = None) -> Fact:
-        """Write a new version of a fact, close the old one, and return the new one.
-
-        The new version is true from `valid_at` on, or from now on. An equal text that is true from the same time on
-        changes nothing, also if the fact was already replaced by it.
-        """
+        """Write a new version of a fact, true since `valid_at` or since now, close the old one, and return the new."""
         while True:
             revision = await self.context.store.revision(self.bank)
             old = await self._fact(id)

@@ -360,10 +360,7 @@ class _ForgetReader:
         )
 
     async def _naming(self, names: EntityNames) -> set[MessageId]:
-        """Return the messages that name an entity, or that it said.
-
-        A message of a speaker whose name several entities have is left out if its facts mention another of these.
-        """
+        """Return the messages that name an entity or that it said, except those whose facts mention a namesake."""
         found: set[MessageId] = set()
         unclear: list[MessageId] = []
         async for message in self._messages():
@@ -442,10 +439,7 @@ class _ForgetReader:
         ]
 
     async def episodes_without(self, curated: AbstractSet[MessageId], reach: Reach) -> dict[EpisodeId, Episode | None]:
-        """Return the episodes that curated messages leave; None for an episode without other messages.
-
-        Its title and narrative may repeat a deleted fact, so the other messages describe it from now on.
-        """
+        """Return the episodes that curated messages leave, described by their other messages; None without any."""
         held = await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(curated))) if curated else []
         held = [episode for episode in held if episode.id not in reach.episodes]
         left = [id for episode in held for id in episode.messages if id not in curated]

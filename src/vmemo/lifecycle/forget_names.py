@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vmemo.models import Entity, EntityId, Fact, FactId, Message
-from vmemo.models.changes import AbsorbedMention, EntityMention, MergeRecord
+from vmemo.models.changes import EntityMention, MergeRecord
 from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.names.lexicon import is_common_word, normalize_word
 
@@ -110,13 +110,11 @@ class NameRecords:
 
     deleted_facts: Mapping[FactId, Fact]
     affected: Sequence[Entity] = ()
-    """The entities that deleted facts mention."""
     forgotten: EntityId | None = None
     mentions: Sequence[EntityMention] = ()
     """Mentions of affected entities by a name other than their own."""
     merges: Sequence[MergeRecord] = ()
     existing: AbstractSet[EntityId] = frozenset()
-    """The entities of merges that still exist."""
 
     def names_to_check(self) -> dict[EntityId, set[str]]:
         """Return the names to look for in the remaining facts about each entity."""
@@ -197,7 +195,11 @@ class NameRecords:
             return None
         was = None if merge.was is None else merge.was.model_copy(update={"name": names[0], "aliases": names[1:]})
         mentions = tuple(
-            _with_name_in_use(mention, in_use) for mention in merge.mentions if mention.fact not in self.deleted_facts
+            mention
+            if not mention.name_in_text or mention.name_in_text.casefold() in in_use
+            else mention.model_copy(update={"name_in_text": None})
+            for mention in merge.mentions
+            if mention.fact not in self.deleted_facts
         )
         own = _names_in_use(merge.own, in_use)
         return merge.model_copy(update={"names": names, "was": was, "own": own, "mentions": mentions, "reason": ""})
@@ -222,11 +224,6 @@ def _names_in_use(names: Iterable[str], in_use: AbstractSet[str]) -> tuple[str, 
 def _renamed(entity: Entity, in_use: NamesInUse) -> Entity | None:
     left = _names_in_use((entity.name, *entity.aliases), in_use[entity.id])
     return entity.model_copy(update={"name": left[0], "aliases": left[1:]}) if left else None
-
-
-def _with_name_in_use(mention: AbsorbedMention, in_use: AbstractSet[str]) -> AbsorbedMention:
-    name = mention.name_in_text if mention.name_in_text and mention.name_in_text.casefold() in in_use else None
-    return mention.model_copy(update={"name_in_text": name})
 
 
 def _without_not_aliases(entity: Entity, unknown: AbstractSet[str]) -> Entity:

@@ -276,11 +276,7 @@ def join_changes(
     revision: BankRevision,
     lease: Lease | None = None,
 ) -> Changes:
-    """Return the changes by which one episode takes the place of two; `facts` are those of the absorbed one.
-
-    They are refused while a message of the same documents is pending: grouping may be about to continue one of the
-    episodes as it was.
-    """
+    """Return the changes that put one episode in place of two, refused while messages of the documents are pending."""
     return Changes(
         bank=bank,
         revision=revision,
@@ -312,9 +308,7 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
 SHORT_NARRATIVE = 200
 """Characters of a shortened narrative, at most; longer narratives are shortened."""
 EPISODES_PER_CALL = 10
-"""Episodes that one call shortens."""
 SHOWN_CHARACTERS = 2000
-"""Characters of a narrative that a model is shown."""
 _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*\s*")
 _OPENING = re.compile(r"On \d.* talked\.")
 """The first line of narratives that were written without a model; it repeats the episode's date and speakers."""

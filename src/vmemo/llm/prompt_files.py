@@ -52,10 +52,7 @@ def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
 
 
 def _without_titles(value: JsonValue, *, names: bool = False) -> JsonValue:
-    """Drop titles, which only repeat field names, and the docstrings of objects, which prompts describe.
-
-    Keys of `properties` and `$defs` are names and are kept.
-    """
+    """Drop titles, which repeat names, and the docstrings of objects; keys of `properties` and `$defs` are names."""
     if isinstance(value, dict):
         dropped = () if names else ("title", "description") if "properties" in value else ("title",)
         kept = ((key, part) for key, part in value.items() if key not in dropped)

@@ -31,7 +31,6 @@ MAX_LIMITS = 64
 """Facts nearest to the direction of constraints that are considered."""
 MAX_CONSTRAINTS = 8
 LEAST_CONSTRAINT = 0.05
-"""Least cosine of a constraint and their direction."""
 MAX_SESSIONS = 256
 """Sessions whose blocks are kept; the one not used for longest is dropped, and begins anew."""
 MAX_RECENT = 4
@@ -119,10 +118,7 @@ async def _profile(session: MemorySession, user: _User) -> list[Fact]:
 
 
 async def _constraints(session: MemorySession, request: ContextRequest) -> list[Fact]:
-    """Return the facts that limit what can be advised, those nearest to the query first.
-
-    Without a session, only a query for advice has any.
-    """
+    """Return the facts that limit what can be advised, nearest to the query first; without a session, for advice."""
     embedder = session.context.embedder
     weights = answer_weights(embedder)
     if weights is None or not (request.session or request.query):

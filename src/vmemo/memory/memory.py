@@ -13,9 +13,8 @@ from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
 from vmemo.lifecycle.reprocess import reembed_bank
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
-from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue
 from vmemo.memory.retain import import_from
-from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
+from vmemo.memory.session import ConcurrencyLimits, MemoryRuntime, MemorySession, RequestQueue, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
 from vmemo.models.results import Event, Retained

@@ -176,10 +176,7 @@ def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | 
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
-    """Return the matrix product, computed in parts that are small enough for BLAS to stay in this thread.
-
-    Waking its other threads would take longer than the product itself, above all while processors are busy.
-    """
+    """Return the matrix product in parts so small that BLAS stays in this thread: waking others takes longer."""
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)
     for start in range(0, len(rows), size):

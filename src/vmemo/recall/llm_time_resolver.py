@@ -18,7 +18,6 @@ from vmemo.models.results import Spending
 from vmemo.ports import LLM
 
 CACHE_SIZE = 256
-"""Questions whose times are cached."""
 PAUSE_SECONDS = 30.0
 """Pause after a model could not be reached, so that not every recall waits for it."""
 MIN_YEAR = 1000

@@ -131,7 +131,7 @@ async def _resolve_time(
 def _find(run: RecallRun, reader: BankReader) -> Recalled:
     """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
-    observed = () if observing is None else _whole_hits(_find_one(observing, reader))
+    observed = [hit for hit in _find_one(observing, reader).hits if not hit.truncated] if observing else []
     return _joined(observed, _find_one(beside_observations(run, observed), reader))
 
 
@@ -143,7 +143,7 @@ def _find_one(run: RecallRun, reader: BankReader) -> Recalled:
 async def _find_reranked(run: RecallRun, reranker: Reranker) -> Recalled:
     """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
     observing = for_observations(run)
-    observed = () if observing is None else _whole_hits(await _rerank_one(observing, reranker))
+    observed = [hit for hit in (await _rerank_one(observing, reranker)).hits if not hit.truncated] if observing else []
     return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
 
 
@@ -155,10 +155,6 @@ async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
         if run.analysis.type == "multi-hop":
             scores = scores.merge(await score_texts(run, found.only_linked, reranker))
     return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
-
-
-def _whole_hits(found: Recalled) -> Sequence[Hit]:
-    return [hit for hit in found.hits if not hit.truncated]
 
 
 def _joined(observed: Sequence[Hit], found: Recalled) -> Recalled:

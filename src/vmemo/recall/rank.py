@@ -267,10 +267,7 @@ def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) ->
 
 
 def by_tense(candidates: Ranking, tense: float) -> Ranking:
-    """Move the later ones of the best candidates up for a question about the present, and down for one about the past.
-
-    `tense` is the encoder's estimate, from -1 for what was before to 1 for what is now.
-    """
+    """Move later ones of the best candidates up for a question about the present (`tense` 1), down for the past."""
     best = candidates.take(slice(AGED))
     facts = best.numbers > 0
     if abs(tense) < LEAST_TENSE or not facts.any():
@@ -388,10 +385,7 @@ LEAST_SCORE = 0.6
 
 
 def with_former(scope: Scope, analysis: QueryAnalysis, now: datetime) -> Scope:
-    """Return a scope that also admits facts which were true before, for a question about the past.
-
-    A scope that selects facts by time, or closed ones, stays as it is.
-    """
+    """Return a scope that also admits former facts for a question about the past, unless it selects by time itself."""
     if analysis.tense == "present" or scope.include_expired or scope.at_time is not None or scope.known_at is not None:
         return scope
     during = analysis.during

@@ -57,13 +57,11 @@ class RecallRun:
     timer: StageTimer
     encodings: Sequence[Encoding]
     during: Interval | None
-    """The time that the temporal channel searches."""
     scope: Scope
     nodes: int
     max_tokens: int | None
     top_k: int | None
     resolved: LLMResolvedTime | None = None
-    """The time that a model found in the question."""
     precision: Precision = SUFFICIENT
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""

@@ -144,10 +144,7 @@ def instructions(question: Question) -> str:
 
 
 def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupResult], rounds_left: int) -> LLMRequest:
-    """Return the LLM call; `rounds_left` is the number of rounds of tool calls that are still allowed.
-
-    Parts that this question has no use for are neither in the prompt nor in the schema.
-    """
+    """Return the LLM call without the parts that have no use now; `rounds_left` rounds of tool calls are allowed."""
     name = asker(question.text, evidence.sources, question.users)
     parts = set(_parts(question, evidence, rounds_left))
     prompt = load_prompt("reflect", STEP)

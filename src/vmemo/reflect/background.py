@@ -30,11 +30,7 @@ class MergedBackground(AnswerSchema):
 
 
 async def merge_background(bank: BankId, snippet: str, store: Store, llm: StructuredLLM) -> Profile:
-    """Merge a snippet into the bank's background, and record the former profile with the snippet as the reason.
-
-    If the profile changes meanwhile, the merge is repeated with the newer one. A background that already contains the
-    snippet stays as it is.
-    """
+    """Merge a snippet into the background, unless it is there, and record the former profile with it as the reason."""
     new = snippet.strip()
     while True:
         if (stored := await store.bank(bank)) is None:

@@ -107,7 +107,6 @@ class Evidence:
     recalled_instructions: tuple[Fact, ...] = ()
     """The user's standing instructions that the first recall chose."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
-    """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
 
     @property
@@ -216,11 +215,7 @@ class Evidence:
         return next((marks[id] for id in (*newer, *direct) if id in marks), None)
 
     def is_own(self, hit: Hit) -> bool:
-        """Return True if the assistant itself said this.
-
-        A fact that a model extracted is the assistant's own by its network or its first person: what the assistant
-        repeats of the user is not.
-        """
+        """Return True if the assistant itself said this; an extracted fact shows it by its network or first person."""
         fact, source = hit.fact, self.sources.get(hit.id)
         role = None if source is None else source.role
         if fact.engine in VERBATIM_ENGINES and role is not None:

@@ -290,10 +290,7 @@ def _basis(fact: Fact) -> tuple[FactId, ...]:
 
 
 async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Context) -> tuple[Mention, ...]:
-    """Return the entities that an opinion is about; later facts about them change its confidence.
-
-    If its evidence has none, such as a verbatim message, the known entities are those of the names in its text.
-    """
+    """Return the entities of an opinion's evidence that its text names; without any there, the known ones it names."""
     found = entities_in(text, facts)
     if all(fact.entities for fact in facts):
         return found

@@ -199,7 +199,6 @@ class ProfilePrompt:
 
     profiles: dict[str, EntityProfile] = field(default_factory=dict[str, EntityProfile])
     shown: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
-    """New facts of each entity that are shown."""
     statements: dict[str, Fact] = field(default_factory=dict[str, Fact])
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
 
@@ -290,10 +289,7 @@ class ProfilePrompt:
         return {self.statements[label].id for label in labels} & {each.id for each in profile.statements}
 
     def _written(self, update: ProfileRevision, profile: EntityProfile) -> list[NewStatement]:
-        """Return the statements to write: new ones, and outdated ones that the model keeps for the rest of their facts.
-
-        A sentence that repeats a statement is none, unless it replaces that one.
-        """
+        """Return the statements to write: new ones that repeat none, and outdated ones kept for their other facts."""
         known = {each.text for each in profile.statements} - {
             self.statements[label].text for each in update.write for label in (*each.instead_of, *update.drop)
         }
@@ -424,11 +420,7 @@ class _ProfileWriter:
                 return None
 
     async def _planned(self, update: EntityProfileUpdate, now: datetime) -> tuple[list[Fact], list[Fact]]:
-        """Return the statements to write and to close, by the facts as they are now.
-
-        A sentence that rests on a fact that was closed or forgotten while the model worked is not written, and what
-        it was to replace stays.
-        """
+        """Return the statements to write and close; one that rests on a fact closed meanwhile is not written."""
         written, profile = update.written, update.profile
         ids = dict.fromkeys(id for each in written for id in each.basis)
         facts = {fact.id: fact for fact in await self.context.store.facts(self.bank, FactSelect(ids=list(ids)))}

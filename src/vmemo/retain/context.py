@@ -17,7 +17,6 @@ from vmemo.retain.llm_extraction import CustomExtraction, LLMExtractor
 from vmemo.sync import PerEventLoop
 
 MOST = 4096
-"""Messages whose facts are kept."""
 
 
 class DerivedMessages:

@@ -38,7 +38,6 @@ REPEAT_COSINE = 0.95
 WINDOW = 75
 """Messages that are clustered together."""
 Similarity: TypeAlias = NDArray[np.float64]
-"""Cosines of all pairs of messages."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +105,7 @@ def _split(similarity: Similarity, places: NDArray[np.intp]) -> list[NDArray[np.
 
 
 def _best_run(similarity: Similarity) -> NDArray[np.bool_] | None:
-    """Return the run of adjacent messages that stands out most from the rest, or None if none does clearly.
-
-    The contrast of a run is the mean similarity of pairs on one side less that of pairs across. The sums of all runs
-    come from prefix sums.
-    """
+    """Return the run of adjacent messages with the greatest contrast to the rest; None if none stands out clearly."""
     count, least = len(similarity), RUN_MESSAGES
     if count < 2 * least:
         return None

@@ -274,10 +274,7 @@ def draft(
 
 
 def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonValue]:
-    """Return the deadline, the recurrence and the relation of a fact, which its metadata hold.
-
-    A relation is between two names of the answer; other ones are dropped.
-    """
+    """Return the deadline, the recurrence and the relation between two names of the answer, for a fact's metadata."""
     found: dict[str, JsonValue] = {}
     if _interval(fact.due):
         found["due"] = fact.due.strip()

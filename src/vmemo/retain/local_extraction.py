@@ -43,12 +43,7 @@ class LocalExtractor:
         self._southern = southern
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return one draft per message, or per chunk of a long one.
-
-        Each has its source, in which `read_drafts` finds names, standing instructions and noise.
-
-        Runs in threads, so that others can go on.
-        """
+        """Return a draft with its source per message, or per chunk of a long one; in threads, so that others go on."""
         return ExtractionResult(drafts=tuple(await _in_slices(self._extract(messages, before))))
 
     def _extract(self, messages: Sequence[Message], before: Message | None) -> Iterator[FactDraft]:
@@ -167,10 +162,7 @@ def agent_users(messages: Sequence[Message]) -> set[MessageId]:
 
 
 def annotate_message(message: Message, chunk: str, *, southern: bool = False) -> DatedText:
-    """Return a chunk of a message with its times, and with dates written into it if they are a person's own words.
-
-    Text written by a model is kept as it is, and so is a long one, which is mostly a document that was pasted.
-    """
+    """Return a chunk of a message with its times; dates are written only into a person's own words, not a document."""
     dated = date_text(chunk, message.timestamp, southern=southern)
     return dated if _has_own_words(message) else dated._replace(certain=chunk)
 

@@ -389,10 +389,7 @@ def _importance(draft: FactDraft, cosine: float, expected: str) -> float:
 
 
 async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
-    """Return the changes with closures of the observations that lose their support by the closures of facts.
-
-    Every commit that closes facts closes them too, so that no recall returns a profile of what is no longer true.
-    """
+    """Return the changes with closures of observations that lose support; all commits that close facts have them."""
     closed = {each.fact for each in changes.closures}
     if not closed:
         return changes

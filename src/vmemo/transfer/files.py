@@ -61,7 +61,6 @@ RECORD_TYPES: Mapping[Kind, type[PlainRecord]] = {
     "merge": MergeRecord,
     "spending": Spending,
 }
-"""All records but facts, which also have vectors."""
 _KINDS: Mapping[type[PlainRecord], Kind] = {type: kind for kind, type in RECORD_TYPES.items()}
 
 
@@ -336,10 +335,7 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
 
 
 def _verified(message: Message) -> Message:
-    """Return the message as pending if it is grouped, and with a key only if that is a key of its own line.
-
-    With a key of another line, that line could never be retained.
-    """
+    """Return the message as pending if it is grouped, and with its key only if that is one of its own line."""
     own = message.document is not None and any(
         message.key == line_key(message.role, message.speaker, message.content, time=time, number=number)
         for number in range(1, MAX_EQUAL_LINES + 1)

@@ -84,7 +84,6 @@ class StatedFact:
     message: NewMessage
     network: Literal["world", "experience"] = "world"
     names: tuple[str, ...] = ()
-    """Names of entities that the product found in it."""
     occurred: tuple[datetime, datetime] | None = None
     valid_at: datetime | None = None
     invalid_at: datetime | None = None

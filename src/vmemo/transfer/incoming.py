@@ -135,10 +135,7 @@ def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> boo
 
 
 async def activate(store: Store, incoming: IncomingBank) -> None:
-    """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages.
-
-    Refused if the hidden bank holds other records by now: another import may have begun under the same name.
-    """
+    """Give a hidden bank its name, unless another import has begun under it, and queue its pending messages."""
     bank, hidden = incoming.bank, incoming.hidden
     if await store.bank(hidden) is None:
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
