@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from vmemo import InvalidInput, Memory, Settings
 from vmemo.models.settings import CHANNEL_WEIGHTS
 from vmemo.recall import fuse, rank
-from vmemo.retain import neighbours
+from vmemo.retain import revise, write_plan
 from vmemo.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -130,7 +130,7 @@ def test_the_weights_of_a_type_of_question_replace_the_general_ones() -> None:
 def test_defaults_are_the_numbers_of_the_specification() -> None:
     chosen = Settings()
     assert (chosen.episode_gap_minutes, chosen.episode_messages, chosen.links_per_fact) == (30, 25, 5)
-    assert (neighbours.DECAY_TIME.total_seconds(), neighbours.LEAST_TEMPORAL, neighbours.LINK_COSINE) == (
+    assert (write_plan.DECAY_TIME.total_seconds(), write_plan.LEAST_TEMPORAL, revise.LINK_COSINE) == (
         24 * 3600,
         0.3,
         0.7,
