@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from vmemo import InvalidInput, Memory, Settings
 from vmemo.models.settings import CHANNEL_WEIGHTS
-from vmemo.recall import fuse, graph_channel, rank
-from vmemo.retain import neighbours
+from vmemo.recall import fuse, rank
+from vmemo.retain import revise, write_plan
 from vmemo.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -130,15 +130,15 @@ def test_the_weights_of_a_type_of_question_replace_the_general_ones() -> None:
 def test_defaults_are_the_numbers_of_the_specification() -> None:
     chosen = Settings()
     assert (chosen.episode_gap_minutes, chosen.episode_messages, chosen.links_per_fact) == (30, 25, 5)
-    assert (neighbours.DECAY_TIME.total_seconds(), neighbours.LEAST_TEMPORAL, neighbours.LINK_COSINE) == (
+    assert (write_plan.DECAY_TIME.total_seconds(), write_plan.LEAST_TEMPORAL, revise.LINK_COSINE) == (
         24 * 3600,
         0.3,
         0.7,
     )
     assert (chosen.extractions_per_bank, chosen.extractions_per_process) == (10, 300)
     assert (chosen.fusion, fuse.RANK_CONSTANT, rank.SEMANTIC_FLOOR) == ("sum", 60, 0.3)
-    assert (graph_channel.ENTRY_FLOOR, graph_channel.DECAY, graph_channel.FLOOR) == (0.5, 0.8, 0.1)
-    above = {kind for kind, multiplier in graph_channel.MULTIPLIERS.items() if multiplier > 1}
+    assert (rank.ENTRY_FLOOR, rank.DECAY, rank.FLOOR) == (0.5, 0.8, 0.1)
+    above = {kind for kind, multiplier in rank.MULTIPLIERS.items() if multiplier > 1}
     assert above == {"entity", "causes", "caused_by", "enables", "prevents"}
     assert (rank.LINK_DECAY, rank.TEMPORAL_FLOOR) == (0.7, 0.4)
     recall, retrieve = signature(Memory.recall).parameters, signature(Memory.retrieve).parameters

@@ -27,9 +27,16 @@ import numpy as np
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.revision_model import features
 from vmemo.models.search import LINKED
-from vmemo.retain.claims import claim_numbers, claims_in, joined
-from vmemo.retain.neighbours import LEAST_COSINE
-from vmemo.retain.revise_by_model import CANDIDATES, Statement, rarity_of, statement_pairs
+from vmemo.retain.revise import LEAST_COSINE
+from vmemo.retain.revise_by_model import (
+    CANDIDATES,
+    Statement,
+    claim_numbers,
+    claims_in,
+    joined,
+    rarity_of,
+    statement_pairs,
+)
 from vmemo.text.temporal.annotation import embedded_text
 
 HERE = Path(__file__).parent

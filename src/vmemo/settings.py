@@ -39,20 +39,25 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.token_counter import count_tokens
+    from vmemo.retain.local_extraction import LocalExtractor
 
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
     if encryption_key is not None:
         chosen = chosen.model_copy(update={"encryption_key": encryption_key, "encryption_key_file": None})
-    times = _time_reader(chosen)
+    times: TimeReader | None = None
+    if chosen.languages:
+        from vmemo.text.temporal.foreign import DateparserTimes
+
+        times = DateparserTimes(chosen.languages)
     cached = _cached(build_embedder(embedder or chosen.embedder, chosen), chosen)
     model = None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen)
     return RetainContext(
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
         owns_embedder=isinstance(named := embedder or chosen.embedder, str) and not _is_packaged(named),
-        extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
+        extractor=llm if isinstance(llm, Extractor) else LocalExtractor(times, southern=chosen.southern_seasons),
         llm=model,
         owns_llm=isinstance(llm or chosen.llm, str),
         counter=count_tokens,
@@ -99,12 +104,6 @@ def _packaged_embedder(*, deep: bool) -> Embedder:
     return PackagedEmbedder(DEEP if deep else ENCODER)
 
 
-def _local(settings: Settings, times: TimeReader | None) -> Extractor:
-    from vmemo.retain.local_extraction import LocalExtractor
-
-    return LocalExtractor(times, southern=settings.southern_seasons)
-
-
 def _llm(given: object, settings: Settings) -> LLM | None:
     """The language model that reads; None leaves reading to the local engine."""
     if given is None or isinstance(given, LLM):
@@ -117,14 +116,6 @@ def _llm(given: object, settings: Settings) -> LLM | None:
     from vmemo.llm.resolve import resolve_llm
 
     return resolve_llm(given, keys=os.environ, settings=settings)
-
-
-def _time_reader(settings: Settings) -> TimeReader | None:
-    if not settings.languages:
-        return None
-    from vmemo.text.temporal.foreign import DateparserTimes
-
-    return DateparserTimes(settings.languages)
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
@@ -141,10 +132,8 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
 
 def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | Literal["late", "none"]:
     """Late interaction unless told otherwise; a URL or a path stands for a service or a model file."""
-    if given is None or given == "late":
-        return "late"
-    if given == "none":
-        return "none"
+    if given in (None, "late", "none"):
+        return "none" if given == "none" else "late"
     if given == "llm":
         from vmemo.llm.model_reranker import ModelReranker
 
@@ -152,7 +141,7 @@ def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | 
             raise InvalidInput('reranker="llm" needs a language model: pass llm=... or set VMEMO_LLM.')
         return ModelReranker(llm)
     if isinstance(given, str) and given.startswith(("http://", "https://")):
-        from vmemo.embedding.http_reranker import HttpReranker
+        from vmemo.embedding.service import HttpReranker
 
         return HttpReranker(given, api_key=settings.reranker_key)
     if isinstance(given, str | Path):
@@ -166,10 +155,8 @@ def _reranker(given: object, settings: Settings, llm: LLM | None) -> Reranker | 
 
 
 def _redactor(given: object) -> Redactor | None:
-    if given == "none":
-        return None
-    if given == "secrets":
-        return redact_secrets
+    if given in ("none", "secrets"):
+        return redact_secrets if given == "secrets" else None
     if callable(given):
         return cast("Redactor", given)
     raise InvalidInput(f'redact must be "secrets", "none" or a function from text to text, not {given!r:.40}.')

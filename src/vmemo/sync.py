@@ -26,7 +26,6 @@ class ProcessGuard:
 
     @property
     def forked(self) -> bool:
-        """True in a child of the process that opened them."""
         return self._process not in (None, os.getpid())
 
     def enter(self) -> None:
@@ -156,7 +155,6 @@ class Task(Generic[R]):
         return "done" if self._future.exception() is None else "failed"
 
     def done(self) -> bool:
-        """Return True if it has ended, successfully or not."""
         return self._future.done()
 
     def cancel(self) -> bool:
@@ -171,9 +169,7 @@ class Task(Generic[R]):
         return asyncio.wrap_future(self._future).__await__()
 
 
-def twin(
-    verb: Callable[Concatenate[Owner, P], Coroutine[object, object, R]],
-) -> Callable[Concatenate[Owner, P], R]:
+def twin(verb: Callable[Concatenate[Owner, P], Coroutine[object, object, R]]) -> Callable[Concatenate[Owner, P], R]:
     """Return the synchronous twin of an async method. It calls the method of the subclass if that overrides it."""
 
     @wraps(verb, updated=())

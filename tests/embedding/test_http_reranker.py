@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from vmemo.embedding.http_reranker import HttpReranker
+from vmemo.embedding.service import HttpReranker
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.ports import Reranker
 

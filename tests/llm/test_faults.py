@@ -13,7 +13,7 @@ from scripted_model import ScriptedModel
 from max_wait import MAX_WAIT
 from vmemo import Memory
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.jobs.handlers import lease_of
+from vmemo.jobs.worker import lease_of
 from vmemo.models import BankId, JobKind
 from vmemo.models.changes import Changes
 from vmemo.models.results import Job

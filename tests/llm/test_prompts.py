@@ -36,7 +36,7 @@ def test_every_step_has_a_prompt() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_prompt_has_a_version_and_forbids_following_quoted_text(file: Path) -> None:
-    prompt = load_prompt(file.parent, file.stem)
+    prompt = load_prompt(file.parents[1].name, file.stem)
     assert prompt.label == f"{file.stem}-{prompt.version}"
     assert prompt.version >= 1
     words = " ".join(prompt.system.template.split()).lower()

@@ -11,7 +11,7 @@ from builders import NOON, WordEmbedder
 from databases import NewDatabase
 from vmemo import Memory, Message, Recalled
 from vmemo.recall import load, pipeline
-from vmemo.recall.graph_channel import FAN
+from vmemo.recall.rank import FAN
 
 STORES = ("sqlite",)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue, TooManyRequests
+from vmemo.memory.session import ConcurrencyLimits, RequestQueue, TooManyRequests
 from vmemo.models.requests import RecallRequest, RetainRequest, StatusRequest
 
 WRITE, RECALL = RetainRequest.of({"messages": [{"content": "x"}]}), RecallRequest(query="x")

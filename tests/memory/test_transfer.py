@@ -20,7 +20,7 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, Entity, FactId, Link, MessageId
 from vmemo.models.records import line_key
 from vmemo.ports.store import Item
-from vmemo.transfer import export_format
+from vmemo.transfer import files
 from vmemo_conformance.samples import TokenHashEmbedder
 
 
@@ -52,7 +52,7 @@ def test_an_imported_bank_exports_to_the_same_bytes(file: Path, url: str, tmp_pa
 def test_links_are_exported_in_pages_of_facts_to_the_same_bytes(
     file: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_format, "PAGE", 2)
+    monkeypatch.setattr(files, "PAGE", 2)
     pages: list[int] = []
     with open_memory(url) as memory:
         memory.import_bank_sync(file)
@@ -228,7 +228,7 @@ def test_a_failed_export_leaves_the_earlier_file_unchanged(url: str, tmp_path: P
 
 def retain_meanwhile(memory: Memory, monkeypatch: pytest.MonkeyPatch, *, attempts: int) -> None:
     """Derive another fact after the messages were read, in the given number of attempts to export."""
-    read, numbers = export_format.paged, iter(range(attempts))
+    read, numbers = files.paged, iter(range(attempts))
 
     async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncGenerator[Item]:
         async for record in read(page):
@@ -236,7 +236,7 @@ def retain_meanwhile(memory: Memory, monkeypatch: pytest.MonkeyPatch, *, attempt
                 await memory.retain(f"Robert moved to town {number}.")
             yield record
 
-    monkeypatch.setattr(export_format, "paged", paged)
+    monkeypatch.setattr(files, "paged", paged)
 
 
 def test_a_bank_that_changes_during_its_export_is_read_again(

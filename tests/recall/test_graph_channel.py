@@ -10,7 +10,7 @@ import numpy as np
 from vmemo.models import BankId, EntityId, LinkKind, Mention
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope
 from vmemo.ports import BankReader
-from vmemo.recall.graph_channel import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
+from vmemo.recall.rank import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
 
 SCOPE = Scope(bank=BankId("bank"))
 VECTOR = np.ones(2, np.float32)

@@ -7,7 +7,7 @@ import asyncio
 from vmemo.models import BankId, Fact, FactId
 from vmemo.models.search import Scored, Vectors
 from vmemo.models.select import FactSelect
-from vmemo.retain.neighbours import Neighbours
+from vmemo.retain.revise import Neighbours
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, at_cosine, with_vector
 

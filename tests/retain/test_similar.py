@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vmemo.models import FactId
 from vmemo.models.search import Scored
-from vmemo.retain.neighbours import Similar, merge_similar, similar_in_batch
+from vmemo.retain.revise import Similar, merge_similar, similar_in_batch
 from vmemo_conformance.samples import a_fact, at_cosine, with_vector
 
 

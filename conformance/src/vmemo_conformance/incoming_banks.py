@@ -11,7 +11,7 @@ from vmemo.models.changes import Changes, Rename, RestoreRecord
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import HIDDEN, Store
-from vmemo.transfer.export_format import line_of, records
+from vmemo.transfer.files import line_of, records
 from vmemo.transfer.incoming import IncomingBank, activate, begin, find_incoming, hidden_name, incoming_banks, receive
 from vmemo_conformance.samples import (
     BANK,

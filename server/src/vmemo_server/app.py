@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from vmemo.errors import VmemoError
-from vmemo.memory.request_queue import ConcurrencyLimits
+from vmemo.memory.session import ConcurrencyLimits
 from vmemo_server import console, pages, problems
 from vmemo_server.background import BackgroundWorker, lifespan
 from vmemo_server.dependencies import AppState

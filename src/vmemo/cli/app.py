@@ -36,7 +36,6 @@ _COMMANDS = (
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
 )
 COMMANDS = (*_COMMANDS, *(each for group in _GROUPS for each in group.commands))
-"""All commands of this distribution."""
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 

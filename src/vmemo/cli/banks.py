@@ -14,15 +14,7 @@ from rich.text import Text
 
 from vmemo import Memory, Profile
 from vmemo.cli.command import CommandGroup, Output, command
-from vmemo.cli.options import (
-    DatabaseWithEmbedder,
-    DatabaseWithModel,
-    OnDatabase,
-    OptionGroup,
-    WithModel,
-    Yes,
-    option,
-)
+from vmemo.cli.options import DatabaseWithEmbedder, DatabaseWithModel, OnDatabase, OptionGroup, WithModel, Yes, option
 from vmemo.cli.output import fields, one_line, page, status_table, table, timestamp, with_id
 from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import require_banks, run
@@ -206,13 +198,11 @@ def profile(
 
 
 def _with_history(now: Profile, former: Sequence[FormerProfile]) -> RenderableType:
-    if not former:
-        return Group(_profile_table(now), "There are no former profiles.")
     rows = table("until", "name", "disposition, bias", "background and reason of the change")
     for each in former:
         background = with_id(one_line(each.profile.background, _WHOLE) or "(none)", one_line(each.reason, _WHOLE))
         rows.add_row(timestamp(each.until), Text(one_line(each.profile.name)), _character(each.profile), background)
-    return Group(_profile_table(now), rows)
+    return Group(_profile_table(now), rows if former else "There are no former profiles.")
 
 
 bank = CommandGroup(

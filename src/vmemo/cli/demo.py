@@ -83,9 +83,8 @@ def _console() -> Callable[[Memory, Sequence[Message], int], None]:
         [point] = entry_points(group="vmemo.demo", name="console")
         return point.load()
     except (ValueError, ImportError) as error:
-        raise MissingExtra(
-            "vmemo demo --console needs another package. Install it with: pip install 'vmemo[server]'"
-        ) from error
+        needed = "vmemo demo --console needs another package. Install it with: pip install 'vmemo[server]'"
+        raise MissingExtra(needed) from error
 
 
 async def _tour(memory: Memory) -> DemoResult:

@@ -202,8 +202,8 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
     if status.problems:
         pending = f"{counted(status.pending, 'message')} pending"
         return Check(name, "warn", f"{pending}, last error: {status.problems[-1].error}; {resume} retries")
-    if failed := [each for each in status.backlog if each.failed]:
-        return Check(name, "warn", "; ".join(map(_failed, failed)))
+    if failed := [_failed(each) for each in status.backlog if each.failed]:
+        return Check(name, "warn", "; ".join(failed))
     if status.pending:
         return Check(name, "warn", f"{counted(status.pending, 'message')} pending; {resume} processes them")
     return Check(name, "ok", f"{counted(status.messages, 'message')}, {counted(status.facts, 'fact')}, none pending")

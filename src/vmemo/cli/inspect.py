@@ -74,24 +74,23 @@ async def _read(
             return facts, fact_table(facts)
         case "episodes":
             episodes = await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
-            rows = table("started", "messages>", "title and id")
-            for episode in episodes:
-                rows.add_row(day(episode.started_at), str(len(episode.messages)), with_id(episode.title, episode.id))
-            return episodes, rows
+            rows = ((day(e.started_at), str(len(e.messages)), with_id(e.title, e.id)) for e in episodes)
+            return episodes, table("started", "messages>", "title and id", rows=rows)
         case "entities":
             entities = await memory.entities(after=EntityId(after) if after else None, limit=limit)
-            rows = table("type", "mentions>", "last seen", "name, aliases and id")
-            for entity in entities:
-                names = ", ".join((entity.name, *(alias for alias in entity.aliases if alias != entity.name)))
-                rows.add_row(entity.type, str(entity.mentions), day(entity.last_seen), with_id(names, entity.id))
-            return entities, rows
+            names = (", ".join(dict.fromkeys((each.name, *each.aliases))) for each in entities)
+            rows = (
+                (e.type, str(e.mentions), day(e.last_seen), with_id(name, e.id))
+                for e, name in zip(entities, names, strict=True)
+            )
+            return entities, table("type", "mentions>", "last seen", "name, aliases and id", rows=rows)
         case "messages":
             messages = await memory.messages(document=document, after=MessageId(after) if after else None, limit=limit)
-            rows = table("timestamp", "state", "document", "message and id")
-            for message in messages:
-                said = with_id(f"{message.voice}: {message.content}", message.id)
-                rows.add_row(day(message.timestamp), message.state, Text(one_line(message.document or "")), said)
-            return messages, rows
+            rows = (
+                (day(m.timestamp), m.state, Text(one_line(m.document or "")), with_id(f"{m.voice}: {m.content}", m.id))
+                for m in messages
+            )
+            return messages, table("timestamp", "state", "document", "message and id", rows=rows)
         case _:
             assert_never(what)
 
@@ -155,20 +154,20 @@ def opinions(
 ) -> Output:
     """List current opinions with their confidence, or the confidence history of one."""
     if why is not None:
-        opinion, changes = run(target, lambda memory: _history(memory, why), embeds=False)
+
+        async def history(memory: Memory) -> tuple[Fact, list[ConfidenceChange]]:
+            opinion = (await memory.why(why)).fact
+            if opinion.network != "opinion":
+                other = "`vmemo opinions` lists opinions; use `vmemo why` for other facts."
+                raise NotFound(f"{why!r} is not an opinion. {other}")
+            return opinion, await memory.trajectory(why)
+
+        opinion, changes = run(target, history, embeds=False)
         return Output({"opinion": opinion, "confidence_changes": changes}, _trajectory(opinion, changes))
     held = run(target, lambda memory: memory.opinions(), embeds=False)
-    rows = table("confidence>", "formed", "opinion and id")
-    for opinion in held:
-        rows.add_row(f"{opinion.confidence or 0:.2f}", day(opinion.mentioned_at), with_id(opinion.text, opinion.id))
-    return Output({"opinions": held}, rows if held else "There are no opinions.")
-
-
-async def _history(memory: Memory, id: str) -> tuple[Fact, list[ConfidenceChange]]:
-    opinion = (await memory.why(id)).fact
-    if opinion.network != "opinion":
-        raise NotFound(f"{id!r} is not an opinion. `vmemo opinions` lists opinions; use `vmemo why` for other facts.")
-    return opinion, await memory.trajectory(id)
+    rows = ((f"{each.confidence or 0:.2f}", day(each.mentioned_at), with_id(each.text, each.id)) for each in held)
+    shown = table("confidence>", "formed", "opinion and id", rows=rows)
+    return Output({"opinions": held}, shown if held else "There are no opinions.")
 
 
 def _trajectory(opinion: Fact, changes: Sequence[ConfidenceChange]) -> RenderableType:
@@ -210,10 +209,8 @@ def _fact(fact: Fact) -> Output:
 def fact_history(fact: FactArgument, *, target: OnBank) -> Output:
     """Show all versions of a fact, oldest first."""
     found = run(target, lambda memory: memory.history(fact), embeds=False)
-    rows = table("recorded", "true", "fact and id")
-    for each in found:
-        rows.add_row(day(each.recorded_at), each.validity, with_id(each.text, each.id))
-    return Output({"facts": found}, rows)
+    rows = ((day(each.recorded_at), each.validity, with_id(each.text, each.id)) for each in found)
+    return Output({"facts": found}, table("recorded", "true", "fact and id", rows=rows))
 
 
 @command(

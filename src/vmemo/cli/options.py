@@ -19,7 +19,6 @@ from vmemo.models import Budget, Interval, Network, records
 from vmemo.models.requests import RecallFilters, RecallOptions
 from vmemo.settings import Settings
 
-_COMMON_PANEL = "Common options"
 _FILTER_PANEL = "Filters and time travel"
 
 
@@ -61,39 +60,21 @@ def parse_budget(text: str) -> Budget:
     return int(text)
 
 
-Db = Annotated[
-    str,
-    typer.Option(
-        "--db",
-        envvar="VMEMO_URL",
-        metavar="URL|FILE",
-        help="The database: a URL such as sqlite:///memory.db, or a file path.",
-        rich_help_panel=_COMMON_PANEL,
-    ),
-]
-BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON_PANEL)]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--llm",
-        envvar="VMEMO_LLM",
-        metavar="MODEL",
-        help="The language model, such as openai:gpt-5-mini or http://host:8000/v1#name. Default: the local engine.",
-        rich_help_panel=_COMMON_PANEL,
-    ),
-]
-EmbedderName = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        envvar="VMEMO_EMBEDDER",
-        metavar="NAME",
-        help="The embedder, such as deep, openai:text-embedding-3-small, ollama:nomic-embed-text or "
-        "http://host:8000/v1#name. Default: the packaged one.",
-        rich_help_panel=_COMMON_PANEL,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.", rich_help_panel=_COMMON_PANEL)]
+_DB = "The database: a URL such as sqlite:///memory.db, or a file path."
+_LLM = "The language model, such as openai:gpt-5-mini or http://host:8000/v1#name. Default: the local engine."
+_EMBEDDER = (
+    "The embedder, such as deep, openai:text-embedding-3-small, ollama:nomic-embed-text or http://host:8000/v1#name. "
+    "Default: the packaged one."
+)
+
+
+def _common(flag: str, help: str, metavar: str | None = None, variable: str | None = None) -> Any:
+    return typer.Option(flag, help=help, metavar=metavar, envvar=variable, rich_help_panel="Common options")
+
+
+BankName = Annotated[str, _common("--bank", "The bank.", "NAME")]
+EmbedderName = Annotated[str | None, _common("--embedder", _EMBEDDER, "NAME", "VMEMO_EMBEDDER")]
+AsJson = Annotated[bool, _common("--json", "Print only JSON on stdout.")]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 SomeBanks = Annotated[list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")]
@@ -120,9 +101,11 @@ def option(name: str, annotation: object, default: object = None) -> inspect.Par
 
 
 _TARGET_OPTIONS = {
-    "db": option("db", Db, str(Settings.model_fields["url"].default)),
+    "db": option(
+        "db", Annotated[str, _common("--db", _DB, "URL|FILE", "VMEMO_URL")], str(Settings.model_fields["url"].default)
+    ),
     "bank": option("bank", BankName, "default"),
-    "llm": option("llm", Model),
+    "llm": option("llm", Annotated[str | None, _common("--llm", _LLM, "MODEL", "VMEMO_LLM")]),
     "embedder": option("embedder", EmbedderName),
     "as_json": option("as_json", AsJson, default=False),
 }
@@ -179,7 +162,6 @@ def _filter_options(name: str, field: FieldInfo) -> list[inspect.Parameter]:
 
 
 def _types(annotation: object) -> set[object]:
-    """Return the plain types within an annotation."""
     inner = get_args(annotation)
     own = {AwareDatetime: datetime}.get(annotation, annotation) if isinstance(annotation, type) else annotation
     return {own}.union(*map(_types, inner[:1] if get_origin(annotation) is Annotated else inner))

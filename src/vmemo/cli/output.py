@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -28,21 +28,15 @@ R = TypeVar("R")
 WIDTH = 100
 """Columns when the output is not a terminal."""
 _POLL = 0.2
-"""Seconds between two queries of the remaining count."""
 
 
-def stdout() -> Console:
-    """Return the console for results."""
-    return Console(width=_width(), highlight=False)
+def stdout(*, errors: bool = False) -> Console:
+    return Console(width=shutil.get_terminal_size((WIDTH, 24)).columns, highlight=False, stderr=errors)
 
 
 def stderr() -> Console:
     """Return the console for errors and progress, so that results can be piped."""
-    return Console(width=_width(), highlight=False, stderr=True)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((WIDTH, 24)).columns
+    return stdout(errors=True)
 
 
 def print_json(value: JsonValue) -> None:
@@ -77,7 +71,6 @@ def day(at: datetime) -> str:
 
 
 def timestamp(at: datetime) -> str:
-    """Return a time in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
@@ -98,12 +91,14 @@ def with_id(text: str, id: str) -> Text:
     return Text.assemble(one_line(text), "\n", (plain(id), "dim"))
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table; a column whose name ends with > is right-aligned."""
+def table(*columns: str, rows: Iterable[Iterable[RenderableType]] = (), title: str | None = None) -> Table:
+    """Return a table; a column whose name ends with > is right-aligned."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         side: Literal["left", "right"] = "right" if column.endswith(">") else "left"
         made.add_column(column.rstrip(">"), justify=side, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
@@ -158,48 +153,42 @@ async def _update(left: Callable[[], Awaitable[int]], bar: Progress, what: str) 
 
 
 def status_table(status: Status) -> RenderableType:
-    grid = fields(*((name, one_line(value)) for name, value in _counts(status)))
-    problems = [
-        Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.problems
+    parts: list[RenderableType] = [
+        fields(
+            ("bank", one_line(status.bank)),
+            ("engine", one_line(status.engine)),
+            ("embedder", f"{one_line(status.embedder)} ({status.dimension} dimensions)"),
+            ("messages", f"{status.messages:,} ({status.pending:,} pending)"),
+            ("episodes", f"{status.episodes:,}"),
+            ("facts", f"{status.facts:,} ({status.closed_facts:,} closed)"),
+            ("entities", f"{status.entities:,}"),
+            ("links", f"{status.links:,}"),
+            *([("size", size(status.bytes))] if status.bytes else []),
+            *([("scrub", "pending: run vmemo doctor")] if status.scrub_pending else []),
+        )
     ]
-    queued = [_backlog_table(status.backlog)] if status.backlog else []
-    spent = [_spending_table(status.spending)] if status.spending else []
-    return Group(grid, *problems, *queued, *spent)
+    for each in status.problems:
+        parts.append(Text(f"{counted(each.messages, 'message')} pending: {one_line(each.error)}", style="red"))
+    if status.backlog:
+        parts.append(table(*_BACKLOG, rows=map(_backlog_row, status.backlog)))
+    if spending := status.spending:
+        total = [sum(spending, Spending(step="all", model=""))] if len(spending) > 1 else []
+        parts.append(table(*_SPENDING, rows=map(_spending_row, (*spending, *total))))
+    return Group(*parts)
 
 
-def _backlog_table(backlog: Sequence[Backlog]) -> Table:
-    rows = table("queued jobs", "waiting>", "running>", "failed>", "next due", "last error")
-    for each in backlog:
-        due = "" if each.next_at is None else timestamp(each.next_at)
-        error = Text(one_line(each.error or ""), style="red")
-        rows.add_row(each.kind, str(each.waiting), str(each.running), str(each.failed), due, error)
-    return rows
+_BACKLOG = ("queued jobs", "waiting>", "running>", "failed>", "next due", "last error")
+_SPENDING = ("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
 
 
-def _spending_table(spending: Sequence[Spending]) -> Table:
-    rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
-    total = [sum(spending, Spending(step="all", model=""))] if len(spending) > 1 else []
-    for each in (*spending, *total):
-        counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
-        rows.add_row(each.step, Text(one_line(each.model)), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
-    return rows
+def _backlog_row(each: Backlog) -> tuple[RenderableType, ...]:
+    due, error = "" if each.next_at is None else timestamp(each.next_at), Text(one_line(each.error or ""), style="red")
+    return each.kind, str(each.waiting), str(each.running), str(each.failed), due, error
 
 
-def _counts(status: Status) -> list[tuple[str, str]]:
-    used = [("size", size(status.bytes))] if status.bytes else []
-    scrub = [("scrub", "pending: run vmemo doctor")] if status.scrub_pending else []
-    return [
-        ("bank", status.bank),
-        ("engine", status.engine),
-        ("embedder", f"{status.embedder} ({status.dimension} dimensions)"),
-        ("messages", f"{status.messages:,} ({status.pending:,} pending)"),
-        ("episodes", f"{status.episodes:,}"),
-        ("facts", f"{status.facts:,} ({status.closed_facts:,} closed)"),
-        ("entities", f"{status.entities:,}"),
-        ("links", f"{status.links:,}"),
-        *used,
-        *scrub,
-    ]
+def _spending_row(each: Spending) -> tuple[RenderableType, ...]:
+    counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
+    return each.step, Text(one_line(each.model)), *(f"{count:,}" for count in counts), f"${each.cost:.4f}"
 
 
 def size(count: int) -> str:
@@ -207,6 +196,5 @@ def size(count: int) -> str:
 
 
 def marked_hit(hit: Hit) -> Text:
-    """Return the text of a hit after its status."""
     note = Text(f"({hit.status_note}) ", style="yellow") if hit.status_note else Text()
     return note.append(one_line(hit.text), style="default")

@@ -26,7 +26,6 @@ from vmemo.models.requests import RecallOptions, ReflectOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
-"""Facts that are shown by default."""
 Precise = Annotated[bool, typer.Option("--precise", help="Return the fewest facts that suffice.")]
 MinAnswerable = Annotated[
     float, typer.Option(min=0, max=1, help="Return nothing if the facts hold the answer with a lower probability.")

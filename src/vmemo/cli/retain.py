@@ -72,17 +72,10 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
 ) -> Output:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
     content = _content(text, file)
+    seconds = float(ttl) if ttl is not None and ttl.replace(".", "", 1).isdigit() else ttl
+    given = {"speaker": speaker, "role": role, "timestamp": timestamp, "ttl": seconds, "expires_at": expires_at}
     options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
-    if speaker is not None:
-        options["speaker"] = speaker
-    if role is not None:
-        options["role"] = role
-    if timestamp is not None:
-        options["timestamp"] = timestamp
-    if ttl is not None:
-        options["ttl"] = float(ttl) if ttl.replace(".", "", 1).isdigit() else ttl
-    if expires_at is not None:
-        options["expires_at"] = expires_at
+    options |= cast("MessageOptions", {name: value for name, value in given.items() if value is not None})
 
     async def verb(memory: Memory) -> Retained:
         # One call, so that repeated lines of a document stay distinct.
@@ -117,7 +110,6 @@ async def _pending(memory: Memory) -> int:
 
 
 def retained_text(retained: Retained, *, stored: bool = True) -> str:
-    """Return a summary and the skipped messages."""
     lines = [", ".join(_summary(retained, stored))]
     lines += [f"  skipped {one_line(each.what)}: {one_line(each.reason)}" for each in retained.skipped[:5]]
     if len(retained.skipped) > 5:
@@ -139,10 +131,7 @@ def _summary(retained: Retained, stored: bool) -> Iterator[str]:
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yield chunks of a text, split at the last paragraph, line or word that fits.
-
-    A text that only grew at its end yields the same first chunks.
-    """
+    """Yield chunks of a text, cut at a paragraph, line or word; a text that grew at its end yields the same first."""
     rest = text.strip()
     while len(rest) > CHUNK:
         cut = next((at for at in (rest.rfind(mark, 1, CHUNK) for mark in _BREAKS) if at > 0), CHUNK)

@@ -44,7 +44,6 @@ class Target:
 
     @property
     def file(self) -> Path | None:
-        """The database file, or None for a server."""
         path = self.url.removeprefix(_SQLITE)
         return None if path in (self.url, "", ":memory:") else Path(path)
 
@@ -78,11 +77,7 @@ class _StoredSpace:
 
 
 def run(
-    target: Target,
-    verb: Callable[[Memory], Awaitable[R]],
-    *,
-    requires: Requires = "bank",
-    embeds: bool = True,
+    target: Target, verb: Callable[[Memory], Awaitable[R]], *, requires: Requires = "bank", embeds: bool = True
 ) -> R:
     """Open the memory, call a verb and close; raise NotFound if something that the verb requires is missing.
 

@@ -153,11 +153,7 @@ class Client(Verbs):
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
         call = Call(
-            method="POST",
-            path=await self._path("import"),
-            upload=lambda: _chunks(Path(path)),
-            reads=False,
-            once=True,
+            method="POST", path=await self._path("import"), upload=lambda: _chunks(Path(path)), reads=False, once=True
         )
         status: Status = self._parse(Status, await self._connection.ask(call))
         return status.messages

@@ -41,40 +41,27 @@ class Problem(BaseModel):
         return self.type.rpartition(":")[2]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A response with an error status."""
+Failure = tuple[VmemoError, float | None, bool]
+"""An error, the seconds of the server's `Retry-After`, and True if the request may be sent again."""
 
-    status: int
-    retry_after: float | None
-    problem: Problem | None
-    host: str
 
-    @staticmethod
-    def of(response: httpx2.Response, host: str) -> Failure:
-        try:
-            problem = Problem.model_validate_json(response.content)
-        except ValidationError:
-            problem = None
-        after = response.headers.get("retry-after", "")
-        # A date is ignored.
-        seconds = float(after) if after.isascii() and after.isdigit() else None
-        return Failure(response.status_code, seconds, problem, host)
-
-    def passing(self, *, repeatable: bool) -> bool:
-        """Return True if the request may be sent again: nothing was done, or the server recognises the repetition."""
-        running = self.problem is not None and self.problem.kind == _RUNNING
-        return self.status == 429 or (repeatable and (self.status == 503 or running))
-
-    def error(self) -> VmemoError:
-        if self.problem is not None:
-            return raised(self.problem, self.status)
-        said = f"{self.host} answered with status {self.status} but without the problem details of a vmemo server"
-        if self.status in _BUSY:
-            return ServerUnavailable(f"{said}. Try again later.")
-        if self.status in _DENIED:
-            return ServerDenied(f"{said}. Check the address and the key.")
-        return ServerFailed(f"{said}. Check the address.")
+def _failure(response: httpx2.Response, host: str, *, repeatable: bool) -> Failure:
+    status, after = response.status_code, response.headers.get("retry-after", "")
+    # A date is ignored.
+    seconds = float(after) if after.isascii() and after.isdigit() else None
+    try:
+        problem = Problem.model_validate_json(response.content)
+    except ValidationError:
+        said = f"{host} answered with status {status} but without the problem details of a vmemo server"
+        error: VmemoError = ServerFailed(f"{said}. Check the address.")
+        if status in _BUSY:
+            error = ServerUnavailable(f"{said}. Try again later.")
+        elif status in _DENIED:
+            error = ServerDenied(f"{said}. Check the address and the key.")
+        return error, seconds, status == 429 or (repeatable and status == 503)
+    # Nothing was done, or the server recognises the repetition.
+    again = status == 429 or (repeatable and (status == 503 or problem.kind == _RUNNING))
+    return raised(problem, status), seconds, again
 
 
 def raised(problem: Problem, status: int | None = None) -> VmemoError:
@@ -97,7 +84,6 @@ def _class_of(kind: str, status: int) -> type[VmemoError]:
 
 
 _CONNECT = 10.0
-"""Timeout of connecting, in seconds."""
 _JSON = "application/json"
 LINES = "application/x-ndjson"
 """Media type of an exported bank."""
@@ -220,10 +206,7 @@ class Connection:
                 raise error
             await self._retry.sleep(pause)
 
-    async def _tried(
-        self, call: Call, headers: Mapping[str, str], *, whole: bool
-    ) -> httpx2.Response | tuple[VmemoError, float | None, bool]:
-        """Return a successful response, or the error, the server's `Retry-After`, and True if a retry is safe."""
+    async def _tried(self, call: Call, headers: Mapping[str, str], *, whole: bool) -> httpx2.Response | Failure:
         try:
             client = self._clients.get()
             content = call.body if call.upload is None else call.upload()
@@ -247,8 +230,7 @@ class Connection:
             done = "Nothing was changed." if call.reads else "The outcome is not known; look before repeating it."
             lost = f"The connection to {self.host} broke ({type(error).__name__}). {done}"
             return ServerFailed(lost), None, call.repeatable
-        failure = Failure.of(response, self.host)
-        return failure.error(), failure.retry_after, failure.passing(repeatable=call.repeatable)
+        return _failure(response, self.host, repeatable=call.repeatable)
 
 
 def path_of(*parts: str) -> str:

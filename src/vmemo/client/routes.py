@@ -13,22 +13,10 @@ from vmemo.client.connection import Call, Problem, path_of
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import InvalidInput, ServerFailed
 from vmemo.llm.caller_schema import CallerSchema
-from vmemo.models import (
-    BankId,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Episode,
-    Fact,
-    FormerProfile,
-    Merge,
-    Message,
-    Profile,
-    Provenance,
-    requests as r,
-)
+from vmemo.models import Entity, Episode, Fact, Message, Profile, Provenance, requests as r
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FormerProfile, Merge
 from vmemo.models.requests import Request, Returns
 from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
 from vmemo.models.webhooks import SignedWebhook, Webhook
@@ -84,7 +72,6 @@ class Route:
     method: str
     path: str
     response: Any
-    """The type of the response."""
     convert: Callable[[Any], object] = lambda response: response
     """Converts the response to the verb's result."""
     content: Callable[[Any], Mapping[str, object]] = _fields

@@ -22,13 +22,11 @@ from vmemo.ports import Closable, Embedder, LearningEmbedder, TextKind, TokenEmb
 MAX_TEXTS = 100
 """Texts in one call of the inner embedder, within the limits of hosted services."""
 CAPACITY = 4096
-"""Texts whose vectors are kept in memory."""
 _RETRY_SECONDS = (0.2, 0.4)
 """Pauses before the second and the third attempt."""
 _MAX_TOKEN_VALUE = 1.001
 """Greatest number in a unit vector, with rounding; a stored byte cannot hold more than 1."""
 _MAX_VARIABLES = 500
-"""Keys in one statement."""
 _INT8_ONE = 127.0
 """The signed byte that stands for 1."""
 _BUSY_SECONDS = 30.0
@@ -183,7 +181,6 @@ class CachedEmbedder:
 
     @property
     def name(self) -> str:
-        """The inner embedder's name."""
         return self._inner.name
 
     @property

@@ -15,14 +15,7 @@ from vmemo.embedding.service import JsonService
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.extras import load_integration
-from vmemo.llm.connections import (
-    SERVICES,
-    ServiceEndpoint,
-    find_api_key,
-    http_client,
-    missing_key,
-    parse_url,
-)
+from vmemo.llm import connections
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.sync import PerEventLoop
@@ -60,7 +53,6 @@ class RequestLimits:
 
     texts: int = 100
     tokens: int = 100_000
-    """Tokens of all texts of a request."""
     text_tokens: int = 8_000
     """Tokens of one text; the rest of a longer one is ignored."""
     input_type: bool = False
@@ -113,7 +105,7 @@ class ServiceEmbedder:
     ) -> None:
         if options.concurrency < 1:
             raise InvalidInput("An embedder's concurrency must be at least 1.")
-        parts = parse_url(base_url, "The embedder's base URL")
+        parts = connections.parse_url(base_url, "The embedder's base URL")
         self._service = JsonService(
             parts._replace(path=parts.path.rstrip("/") + "/embeddings").geturl(),
             label=f"The embedder {name!r}",
@@ -127,12 +119,11 @@ class ServiceEmbedder:
         self._limits, self._concurrency = limits, options.concurrency
         self._prefixes = NO_PREFIXES if limits.input_type else prefixes_of(model)
         self._dimension = 0
-        self._clients = PerEventLoop(http_client)
+        self._clients = PerEventLoop(connections.http_client)
         self._slots = PerEventLoop(lambda: asyncio.Semaphore(options.concurrency))
 
     @property
     def name(self) -> str:
-        """The given name, which identifies the vector space."""
         return self._name
 
     @property
@@ -142,7 +133,6 @@ class ServiceEmbedder:
 
     @property
     def concurrency(self) -> int:
-        """Requests that are sent at a time, at most."""
         return self._concurrency
 
     def __repr__(self) -> str:
@@ -234,62 +224,33 @@ def _within(text: str, max_tokens: int) -> tuple[str, int]:
     return text, tokens
 
 
-EMBEDDING_SERVICES: Mapping[str, ServiceEndpoint] = {
-    **{prefix: SERVICES[prefix] for prefix in ("openai", "gemini", "mistral", "together", "openrouter")},
-    "voyage": ServiceEndpoint("https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
-    **{prefix: SERVICES[prefix] for prefix in ("ollama", "vllm", "llamacpp", "lmstudio")},
+EMBEDDING_SERVICES: Mapping[str, connections.ServiceEndpoint] = {
+    **{prefix: connections.SERVICES[prefix] for prefix in ("openai", "gemini", "mistral", "together", "openrouter")},
+    "voyage": connections.ServiceEndpoint("https://api.voyageai.com/v1", ("VOYAGE_API_KEY",)),
+    **{prefix: connections.SERVICES[prefix] for prefix in ("ollama", "vllm", "llamacpp", "lmstudio")},
 }
 """Services with OpenAI's embeddings protocol, by the prefix of a name."""
 _LIMITS: Mapping[str, RequestLimits] = {
     "openai": RequestLimits(tokens=250_000, base64=True),
     "voyage": RequestLimits(text_tokens=30_000, input_type=True, base64=True),
 }
-_FORMS = (
-    "deep",
-    *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES),
-    "fastembed:MODEL",
-    "http://HOST:PORT/v1#MODEL",
-)
+_FORMS = ("deep", *(f"{prefix}:MODEL" for prefix in EMBEDDING_SERVICES), "fastembed:MODEL", "http://HOST:PORT/v1#MODEL")
 
 
 def resolve_embedder(text: str, *, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:
     """Return the named embedder; `keys` holds variables such as OPENAI_API_KEY. Opens and loads nothing."""
     if text.startswith(("http://", "https://")):
-        return _at_url(text, options)
+        url, host, model = connections.split_model_url(text, "The embedder's base URL", "bge-m3")
+        return ServiceEmbedder(model, name=f"{host}#{model}", base_url=url, options=options)
     prefix, _, model = text.partition(":")
-    if not model.strip() or model != model.strip():
-        raise _unknown(text)
-    if prefix == "fastembed":
+    named = bool(model.strip()) and model == model.strip()
+    if named and prefix == "fastembed":
         return load_integration("fastembed", f"The embedder {text!r}").FastEmbedEmbedder(model)
-    if prefix not in EMBEDDING_SERVICES:
-        raise _unknown(text)
-    return _at_service(text, prefix, keys, options)
-
-
-def _at_url(text: str, options: EmbedderOptions) -> Embedder:
-    url, _, model = text.partition("#")
-    host = parse_url(url, "The embedder's base URL").netloc
-    if not model:
-        raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#bge-m3")
-    return ServiceEmbedder(model, name=f"{host}#{model}", base_url=url, options=options)
-
-
-def _at_service(text: str, prefix: str, keys: Mapping[str, str], options: EmbedderOptions) -> Embedder:
-    service, model = EMBEDDING_SERVICES[prefix], text.partition(":")[2]
-    other_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
-    key = find_api_key(service.key_variables, keys, options.api_key)
-    # A self-hosted server behind a known prefix may need no key.
-    if key is None and service.key_variables and not other_url:
-        raise missing_key(f"The embedder {text!r}", service.key_variables[0], setting="embedder_key")
+    if not named or (service := EMBEDDING_SERVICES.get(prefix)) is None:
+        raise connections.unknown_name(text, "an embedder", _FORMS)
+    what, given = f"The embedder {text!r}", {"url": options.base_url, "key": options.api_key}
+    url, key = connections.find_access(service, what, keys, setting="embedder_key", **given)
     limits = _LIMITS.get(prefix, RequestLimits())
-    # Whether such a server packs numbers is unknown.
-    limits = replace(limits, base64=limits.base64 and not other_url)
-    return ServiceEmbedder(
-        model, name=text, base_url=other_url or service.base_url, options=replace(options, api_key=key), limits=limits
-    )
-
-
-def _unknown(text: str) -> InvalidInput:
-    # Only the prefix is shown: the text may be a key that was pasted into the wrong setting.
-    shown = f"{text.partition(':')[0]}:…" if ":" in text else "This text"
-    return InvalidInput(f"{shown} is not an embedder. Use one of: {', '.join(_FORMS)}")
+    # It is not known if another server packs numbers.
+    limits = replace(limits, base64=limits.base64 and url == service.base_url)
+    return ServiceEmbedder(model, name=text, base_url=url, options=replace(options, api_key=key), limits=limits)

@@ -34,8 +34,6 @@ class TensorInfo(Protocol):
 
 
 class OnnxSession(Protocol):
-    """A loaded model."""
-
     def get_inputs(self) -> Sequence[TensorInfo]: ...
     def get_outputs(self) -> Sequence[TensorInfo]: ...
     def run(

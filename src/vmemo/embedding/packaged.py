@@ -213,12 +213,10 @@ class PackagedEmbedder:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
         return self._model.dimension
 
     @property
     def floor(self) -> float:
-        """The least cosine of a semantic hit."""
         return FLOOR
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
@@ -228,10 +226,7 @@ class PackagedEmbedder:
         return np.stack([encoding.vector for encoding in await self.encode(texts, kind)])
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
-        """Return vectors, token vectors, the tense of queries and the reading of documents.
-
-        The length of a query's token vector is its weight; a document's punctuation has no vector.
-        """
+        """Return vectors, token vectors, the tense of queries and the reading of documents."""
         if not texts:
             return []
         if self._process != os.getpid():
@@ -239,7 +234,7 @@ class PackagedEmbedder:
         if sum(map(len, texts)) <= _SHORT_CALL:
             if kind == "query":
                 return await asyncio.wrap_future(self._shared.submit(texts))
-            return await self._in_thread(self._encode, (texts, kind))
+            return await self._in_thread(lambda call: self._run_all(self._rows(call)), (texts, kind))
         rows = await self._in_thread(self._rows, (texts, kind))
         encoded: dict[int, Encoding] = {}
         batches = list(_batches(rows, self._batch))
@@ -254,9 +249,6 @@ class PackagedEmbedder:
 
     def _in_thread(self, function: Callable[[_In], _Out], argument: _In) -> asyncio.Future[_Out]:
         return asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
-
-    def _encode(self, call: _Call) -> list[Encoding]:
-        return self._run_all(self._rows(call))
 
     def _rows(self, call: _Call) -> list[EncoderRow]:
         texts, kind = call
@@ -275,7 +267,6 @@ class PackagedEmbedder:
         return [encoded[index] for index in range(len(rows))]
 
     def _run(self, rows: Sequence[EncoderRow]) -> list[Encoding]:
-        """Run one model pass."""
         loaded, kind = self._load(), rows[0].kind
         outputs = (*_SHARED_OUTPUTS, *(_QUERY_OUTPUTS if kind == "query" else _DOCUMENT_OUTPUTS))
         found = dict(zip(outputs, loaded.session.run(outputs, _inputs(rows, loaded)), strict=True))

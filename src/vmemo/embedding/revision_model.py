@@ -64,12 +64,10 @@ class PackagedRevisionModel:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._files.name
 
     @property
     def encoder(self) -> str:
-        """The name of the encoder whose cosines the model takes."""
         return self._files.encoder
 
     async def score(self, pairs: Sequence[StatementPair]) -> list[float]:

@@ -1,18 +1,21 @@
-"""Requests to embedding and reranking services: JSON in both directions, with a deadline and retries."""
+"""Requests to embedding and reranking services: JSON in both directions, with a deadline and retries.
+
+The reranker has the request format of Cohere and Jina, which many servers support.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import httpx2
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from vmemo.errors import InvalidInput, LLMFailed, LLMUnavailable, VmemoError
-from vmemo.llm.connections import check_api_key, parse_url
+from vmemo.errors import InvalidInput, LLMFailed, LLMUnavailable, RerankFailed, VmemoError
+from vmemo.llm.connections import check_api_key, http_client, parse_url
 from vmemo.llm.openai import error_for_status, retry_after_seconds
 
 T = TypeVar("T")
@@ -63,10 +66,7 @@ class JsonService:
         *,
         max_pause: float,
     ) -> T:
-        """Return the parsed answer; a service that asks for a pause of more than `max_pause` seconds is an error.
-
-        `parse` raises ValueError with what the answer should have been, in words that do not quote it.
-        """
+        """Return the parsed answer; `parse` raises ValueError with what it should have been, without quoting it."""
         # Lone surrogates cannot be encoded; replacing them is better than failing.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         for attempt in range(1, self._tries + 1):
@@ -122,3 +122,71 @@ class JsonService:
     def describe(self, event: str) -> str:
         """Return a sentence about the service for an error message."""
         return f"{self._label} at {self.shown_url} {event}"
+
+
+TRIES = 3
+MAX_PAUSE = 5.0
+"""Seconds that a request waits if the service asks it to, because the recall waits too."""
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    index: int
+    relevance_score: float
+
+
+class _RerankResponse(BaseModel):
+    results: list[_Result]
+
+
+class HttpReranker:
+    """Reranks with the service at a full URL, in at most `timeout` seconds; every failure raises `RerankFailed`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 10.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._service = JsonService(
+            url, label="The reranker", error=RerankFailed, api_key=api_key, timeout=timeout, tries=TRIES, sleep=sleep
+        )
+        self._model = model
+        self._timeout = timeout
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the host if the service chooses the model."""
+        return self._model or self._service.host
+
+    def __repr__(self) -> str:
+        return f"HttpReranker(host={self._service.host!r}, model={self._model!r})"
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the service's relevance scores in the order of the texts."""
+        if not texts:
+            return []
+        body: dict[str, JsonValue] = {"query": query, "documents": list[JsonValue](texts), "top_n": len(texts)}
+        if self._model is not None:
+            body["model"] = self._model
+        try:
+            async with asyncio.timeout(self._timeout), http_client() as client:
+                return await self._service.post(
+                    client, body, lambda answer: _scores(answer, len(texts)), max_pause=MAX_PAUSE
+                )
+        except TimeoutError as error:
+            raise RerankFailed(self._service.describe(f"did not answer within {self._timeout:g} seconds")) from error
+
+
+def _scores(answer: bytes, count: int) -> list[float]:
+    try:
+        results = _RerankResponse.model_validate_json(answer).results
+    except ValidationError:
+        raise ValueError('{"results": [{"index": …, "relevance_score": …}]}') from None
+    if sorted(result.index for result in results) != list(range(count)):
+        raise ValueError(f"one score for each of {count} texts")
+    scores = {result.index: result.relevance_score for result in results}
+    return [scores[index] for index in range(count)]

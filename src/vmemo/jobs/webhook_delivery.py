@@ -19,7 +19,7 @@ import httpx2
 
 from vmemo.errors import VmemoError
 from vmemo.llm.connections import default_certificates
-from vmemo.models import Fact, FactId, utc_now
+from vmemo.models import FactId, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job
 from vmemo.models.select import FactSelect
@@ -48,7 +48,9 @@ async def deliver(job: Job, store: Store, settings: Settings, lease: Lease) -> N
     Texts are read now, so that none of a fact leaves that was forgotten since the event. A job is finished without a
     delivery if its webhook is deleted or disabled, if none of its facts is left, or if it failed for too long.
     """
-    webhook, gone = await _webhook(job, store), False
+    stored = await store.webhooks(job.bank) if isinstance(store, WebhookStore) else []
+    enabled = [each for each in stored if each.id == job.detail["webhook"] and each.disabled_at is None]
+    webhook, gone = next(iter(enabled), None), False
     body = None if webhook is None else await _body(job, store)
     if webhook is not None and body is not None:
         try:
@@ -62,11 +64,6 @@ async def deliver(job: Job, store: Store, settings: Settings, lease: Lease) -> N
     await store.commit(Changes(bank=job.bank, finished=[lease], disabled_webhooks=disabled))
 
 
-async def _webhook(job: Job, store: Store) -> SignedWebhook | None:
-    found = await store.webhooks(job.bank) if isinstance(store, WebhookStore) else []
-    return next((each for each in found if each.id == job.detail["webhook"] and each.disabled_at is None), None)
-
-
 async def _body(job: Job, store: Store) -> bytes | None:
     """Return the payload of an event; None if none of its facts is left."""
     event, listed = job.detail["event"], job.detail["facts"]
@@ -76,15 +73,12 @@ async def _body(job: Job, store: Store) -> bytes | None:
     else:
         select = FactSelect(ids=[FactId(id) for id in listed])
         stored = {fact.id: fact for fact in await store.facts(job.bank, select)}
-        facts = [_plain(fact) for id in listed if (fact := stored.get(FactId(id))) is not None]
+        left = [stored[FactId(id)] for id in listed if id in stored]
+        facts = [{"id": fact.id, "text": fact.text, "network": fact.network} for fact in left]
         if event == "revised":
             facts = [{**fact, "superseded_by": listed[str(fact["id"])]} for fact in facts]
     payload = {"event": event, "bank": job.bank, "time": job.created_at.isoformat(), "facts": facts}
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode() if facts else None
-
-
-def _plain(fact: Fact) -> dict[str, object]:
-    return {"id": fact.id, "text": fact.text, "network": fact.network}
 
 
 def signed_headers(webhook: SignedWebhook, id: str, timestamp: int, body: bytes) -> dict[str, str]:

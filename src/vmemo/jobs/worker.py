@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import socket
 import time
 from collections import Counter, deque
@@ -12,17 +13,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ParamSpec, get_args
+from typing import ParamSpec, assert_never, get_args
 from weakref import WeakKeyDictionary
 
-from vmemo.errors import LLMDenied, LLMUnavailable, OutcomeUnknown, StoreBusy, StoreError
-from vmemo.jobs.handlers import JobRunner, lease_of
-from vmemo.models import BankId, JobKind, new_id, utc_now
-from vmemo.models.changes import Changes, Lease
+from vmemo.errors import LLMDenied, LLMUnavailable, OutcomeUnknown, StoreBusy, StoreError, Unsupported
+from vmemo.lifecycle.maintain import maintain
+from vmemo.llm.structured import StructuredLLM
+from vmemo.models import BankId, EntityId, FactId, JobKind, MessageId, new_id, utc_now
+from vmemo.models.changes import Changes, JobFailure, Lease
+from vmemo.models.records import shifted
 from vmemo.models.results import Job, Retained
+from vmemo.models.select import MessageSelect
 from vmemo.ports import WorkNotifier
 from vmemo.ports.store import renewed
+from vmemo.reflect.opinions import update_opinions
+from vmemo.reflect.profiles import ObservationJob, update_observations
 from vmemo.retain.context import RetainContext
+from vmemo.retain.llm_pipeline import GROUPING_BATCH, ExtractionJob, LeaseLost, extract_episode, group_pending
+from vmemo.retain.pipeline import embedder_changed, error_text, process
 
 MAX_CONSECUTIVE_FAILURES = 5
 """Jobs that may fail one after the other because the model is unavailable, before others are held back."""
@@ -64,7 +72,6 @@ class RunResult:
     keep: bool = True
     """Keep what was retained; a worker that runs indefinitely does not."""
     errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
-    """The last errors."""
     processing_errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     """The last errors that left messages pending."""
     jobs: int = 0
@@ -73,7 +80,6 @@ class RunResult:
 
     @property
     def retained(self) -> Retained:
-        """Everything that the jobs retained."""
         return Retained.combined(self._parts)
 
     def add(self, kind: JobKind, outcome: Retained | Exception) -> None:
@@ -161,14 +167,10 @@ class Worker:
         return await self._run_jobs(take, idle, RunResult(), breaker=breaker, tried=tried)
 
     async def _is_processing(self, bank: BankId) -> bool:
-        """Return True if a worker holds a processing job of the bank."""
         return _any_held(await self._store.jobs(bank, PROCESSING_JOBS))
 
     async def follow(self, bank: BankId) -> RunResult:
-        """Run a bank's opinion and observation jobs as they become due, until none is queued.
-
-        An unavailable database ends it; the next call of `process()` starts it again.
-        """
+        """Run a bank's opinion and observation jobs as they become due, until none is left or the database is away."""
 
         async def take(running: Collection[Job]) -> list[Job]:
             with suppress(*TRANSIENT):
@@ -292,16 +294,14 @@ class Worker:
     ) -> list[Job]:
         if free <= 0:
             return []
-        await self._release_owed()
+        # Release the jobs that could not be finished while the database was unavailable.
+        while self._to_release:
+            owed_by, lease = self._to_release[0]
+            await self._store.commit(Changes(bank=owed_by, released=[lease]))
+            self._to_release.pop(0)
         seconds = self._settings.lease_seconds
         jobs = await self._store.lease(
-            *(self._owner, seconds),
-            bank=bank,
-            kinds=kinds,
-            limit=free,
-            due=due,
-            beside=beside,
-            except_banks=except_banks,
+            self._owner, seconds, bank=bank, kinds=kinds, limit=free, due=due, beside=beside, except_banks=except_banks
         )
         for bank in dict.fromkeys(job.bank for job in jobs if job.kind == "observe"):
             jobs += await self._lease_observations(bank, beside)
@@ -309,10 +309,7 @@ class Worker:
         return jobs
 
     async def _lease_observations(self, bank: BankId, beside: Sequence[int]) -> list[Job]:
-        """Lease the other observation jobs of a bank, due or not, so that one call updates all its profiles.
-
-        Jobs that failed wait for the time of their next attempt.
-        """
+        """Lease the other observation jobs of a bank, except failed ones, so that one call updates all its profiles."""
         failed = [job.id for job in await self._store.jobs(bank, ["observe"]) if job.error is not None]
         return await self._store.lease(
             self._owner,
@@ -323,13 +320,6 @@ class Worker:
             due=False,
             beside=[*beside, *failed],
         )
-
-    async def _release_owed(self) -> None:
-        """Release the jobs that could not be finished while the database was unavailable."""
-        while self._to_release:
-            bank, lease = self._to_release[0]
-            await self._store.commit(Changes(bank=bank, released=[lease]))
-            self._to_release.pop(0)
 
     async def _run_jobs(
         self,
@@ -344,7 +334,8 @@ class Worker:
         """Start the jobs that `take` leases beside those that run, until none runs and `idle` returns True."""
         running, again = RunningJobs(), set[int]() if tried is None else tried
         # If the database is unavailable, the next renewal tries again; three fit into a lease.
-        async with renewed(self._renew_leases, self._settings.lease_seconds / 3):
+        seconds = self._settings.lease_seconds
+        async with renewed(lambda: self._store.renew(list(self._held.values()), seconds), seconds / 3):
             try:
                 while True:
                     for group in _groups(await take(running.values())):
@@ -362,12 +353,17 @@ class Worker:
                     elif await idle():
                         return result
             finally:
-                await _cancel(running)
+                # Each releases its lease.
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
 
     async def _run_group(self, jobs: Sequence[Job], tried: set[int], on_done: OnDone | None) -> FinishedJob:
         # A failed job is released before its failure is seen here, and must not be leased again in this run.
         tried.update(job.id for job in jobs)
-        async with nullcontext() if jobs[0].kind == DELIVERY else self._process_limit():
+        limit = asyncio.Semaphore(self._settings.extractions_per_process)
+        limit = _process_limits.setdefault(asyncio.get_running_loop(), limit)
+        async with nullcontext() if jobs[0].kind == DELIVERY else limit:
             began = time.monotonic()
             done = await self._runner.run(jobs)
             seconds = time.monotonic() - began
@@ -380,13 +376,6 @@ class Worker:
         if error is None:
             tried.difference_update(job.id for job in jobs)
         return jobs[0].kind, done
-
-    def _process_limit(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        return _process_limits.setdefault(loop, asyncio.Semaphore(self._settings.extractions_per_process))
-
-    async def _renew_leases(self) -> None:
-        await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
 
 
 def _notify(callback: Callable[Callback, None] | None, *args: Callback.args, **kwargs: Callback.kwargs) -> None:
@@ -414,8 +403,102 @@ def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     yield from entities.values()
 
 
-async def _cancel(running: RunningJobs) -> None:
-    """Cancel running jobs; each releases its lease."""
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+# Execution of jobs: the stage that runs each kind, and the record of failures and retries.
+MAX_RETRY_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class JobRunner:
+    """Runs jobs with the context of one memory."""
+
+    context: RetainContext
+
+    async def run(self, jobs: Sequence[Job]) -> Retained | Exception:
+        """Run jobs that belong together; an error is recorded on them, and returned rather than raised."""
+        leases = [lease_of(job, self.context.settings.lease_seconds) for job in jobs]
+        llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
+        try:
+            return await self._execute(jobs, leases, llm)
+        except asyncio.CancelledError:
+            # If the database is unavailable, the leases expire by themselves.
+            with suppress(StoreBusy, OutcomeUnknown):
+                released = Changes(bank=jobs[0].bank, released=leases)
+                await asyncio.shield(self.context.store.commit(released))
+            raise
+        except LeaseLost:
+            return Retained()
+        except (StoreBusy, OutcomeUnknown) as error:
+            # Recording it would wait for the same lock or server; the worker releases the job later.
+            return error
+        except Exception as error:
+            with suppress(StoreBusy, OutcomeUnknown):
+                error = await embedder_changed(jobs[0].bank, self.context) or error
+                await self._record_failure(jobs, leases, error, llm)
+            return error
+
+    async def _execute(self, jobs: Sequence[Job], leases: Sequence[Lease], llm: StructuredLLM | None) -> Retained:
+        job, lease, store = jobs[0], leases[0], self.context.store
+        if job.kind == "process" and llm is None:
+            # A retain of this process may be deriving the same messages.
+            async with self.context.bank_lock(job.bank):
+                done = await process(job.bank, self.context)
+            await store.commit(Changes(bank=job.bank, finished=[lease]))
+            return done
+        if job.kind == "maintain":
+            await maintain(job.bank, self.context, lease=lease)
+            return Retained()
+        if job.kind == "webhook":
+            # Importing an HTTP client takes as long as the rest of the package.
+            from vmemo.jobs.webhook_delivery import deliver  # noqa: PLC0415
+
+            await deliver(job, store, self.context.settings, lease)
+            return Retained()
+        if llm is None:
+            raise Unsupported(f"A job of kind {job.kind!r} needs a language model; pass llm= to Memory.")
+        match job.kind:
+            case "process":
+                done = await group_pending(job.bank, self.context, llm, lease)
+                await store.commit(Changes(bank=job.bank, finished=[lease]))
+                return done
+            case "extract":
+                at = shifted(utc_now(), self.context.settings.observe_delay)
+                work = ExtractionJob.of(job.detail)
+                return await extract_episode(job.bank, work, self.context, llm, lease, observe_at=at)
+            case "opinions":
+                named = job.detail.get("facts")
+                facts = [FactId(str(id)) for id in named] if isinstance(named, list) else []
+                await update_opinions(job.bank, facts, self.context, llm, lease)
+            case "observe":
+                forced = [bool(each.detail.get("anew")) for each in jobs]
+                due = zip(jobs, map(ObservationJob, leases, forced), strict=True)
+                await update_observations(job.bank, {EntityId(each.key): o for each, o in due}, self.context, llm)
+            case _:
+                assert_never(job.kind)
+        return Retained(usage=llm.take_usage())
+
+    async def _record_failure(
+        self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, llm: StructuredLLM | None
+    ) -> None:
+        failed: list[JobFailure] = []
+        for job, lease in zip(jobs, leases, strict=True):
+            # Exponential backoff with jitter.
+            pause = min(MAX_RETRY_SECONDS, self.context.settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
+            again, kept = shifted(utc_now(), pause * random.uniform(0.5, 1.0)), await self._messages_of(job)
+            failed.append(JobFailure(lease=lease, error=error_text(error), retry_at=again, messages=kept))
+        spent = () if llm is None else llm.spending
+        await self.context.store.commit(Changes(bank=jobs[0].bank, failed=failed, spending=spent))
+
+    async def _messages_of(self, job: Job) -> list[MessageId]:
+        """Return the messages that stay pending because of a job."""
+        if job.kind == "extract":
+            return list(ExtractionJob.of(job.detail).messages)
+        if job.kind != "process":
+            return []
+        pending = await self.context.store.messages(job.bank, MessageSelect.oldest_pending(GROUPING_BATCH))
+        return [message.id for message in pending]
+
+
+def lease_of(job: Job, seconds: float) -> Lease:
+    """Return the lease of a job that was just leased."""
+    assert job.owner is not None
+    return Lease(job=job.id, owner=job.owner, requests=job.requests, seconds=seconds)

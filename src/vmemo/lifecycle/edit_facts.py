@@ -35,23 +35,25 @@ class FactEditor:
     context: RetainContext
 
     async def update(self, id: FactId, text: str, *, reason: str = "", valid_at: datetime | None = None) -> Fact:
-        """Write a new version of a fact, close the old one, and return the new one.
-
-        The new version is true from `valid_at` on, or from now on. An equal text that is true from the same time on
-        changes nothing, also if the fact was already replaced by it.
-        """
+        """Write a new version of a fact, true since `valid_at` or since now, close the old one, and return the new."""
         while True:
             revision = await self.context.store.revision(self.bank)
             old = await self._fact(id)
             if old.text == text and valid_at in (None, old.valid_at):
                 return old
-            _require_statement(old)
+            if old.network not in ("world", "experience"):
+                raise InvalidInput(
+                    f"{old.id} is an {old.network}, which is formed from other facts. Nothing was changed. Update the "
+                    "facts that `why` shows as its basis, or delete it."
+                )
             if not is_current(old):
                 newest = await self._newest_version(old)
                 if newest is not None and newest.text == text and valid_at in (None, newest.valid_at):
                     return newest
                 raise _closed(old, newest, "Update")
-            draft, version = await self._draft(old, text, valid_at), partial(_version, old=old, reason=reason)
+            kept = {name: getattr(old, name) for name in ("access_count", "pinned", "expires_at")}
+            version = partial(Fact.model_copy, update={**kept, "supersedes": old.id, "reason": reason})
+            draft = await self._draft(old, text, valid_at)
             changes = await plan_edit(self.bank, revision, draft, version, self.context)
             earlier = [] if valid_at is None else await self._end_earlier(old, valid_at)
             changes = replace(changes, curated=old.messages, closures=[*changes.closures, *earlier])
@@ -74,7 +76,12 @@ class FactEditor:
             revision = await self.context.store.revision(self.bank)
             if found := await self.context.store.facts(self.bank, FactSelect(ids=[own.id])):
                 return found[0]
-            await self._require_without_facts(message)
+            if message.state in ("pending", "grouped"):
+                waits = f"Message {message.id} waits to be processed"
+                raise InvalidInput(f"{waits}. Nothing was changed. Call process() first.")
+            if stated := await self.context.store.facts(self.bank, FactSelect(messages=[message.id])):
+                ids = ", ".join(fact.id for fact in stated[:3])
+                raise InvalidInput(f"Message {message.id} has facts. Nothing was changed. Give the id of one: {ids}.")
             changes = await plan_edit(
                 self.bank,
                 revision,
@@ -89,7 +96,6 @@ class FactEditor:
                 return new
 
     async def _commit(self, changes: Changes) -> Fact | None:
-        """Commit the changes of an edit and return its fact; None if another writer was faster."""
         store = self.context.store
         new = changes.facts[0].fact
         changes = await close_outdated_observations(changes, store)
@@ -119,17 +125,6 @@ class FactEditor:
             for each in await versions_of(self.context.store, old)
             if each.invalid_at is not None and each.invalid_at > max(start_of(each), valid_at)
         ]
-
-    async def _require_without_facts(self, message: Message) -> None:
-        """Raise InvalidInput for a message that has facts, or may get some."""
-        if message.state in ("pending", "grouped"):
-            raise InvalidInput(
-                f"Message {message.id} waits to be processed. Nothing was changed. Call process() first."
-            )
-        stated = await self.context.store.facts(self.bank, FactSelect(messages=[message.id]))
-        if stated:
-            ids = ", ".join(fact.id for fact in stated[:3])
-            raise InvalidInput(f"Message {message.id} has facts. Nothing was changed. Give the id of one: {ids}.")
 
     async def _draft(self, old: Fact, text: str, valid_at: datetime | None) -> FactDraft:
         """Return the draft of a new version. A text without times and names of its own keeps those of the old one."""
@@ -191,17 +186,7 @@ async def _neighbours(store: Store, facts: Sequence[Fact]) -> list[Fact]:
     return [*before, *await store.facts(bank, FactSelect(supersedes=ids))]
 
 
-def _require_statement(fact: Fact) -> None:
-    """Raise InvalidInput for a fact that is formed from others, which can't have a new version by hand."""
-    if fact.network not in ("world", "experience"):
-        raise InvalidInput(
-            f"{fact.id} is an {fact.network}, which is formed from other facts. Nothing was changed. Update the facts "
-            "that `why` shows as its basis, or delete it."
-        )
-
-
 def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ...]:
-    """Return the names in a text, the speakers, and the names of the old fact that the text repeats."""
     speakers = dict.fromkeys(message.speaker for message in said if message.speaker)
     folded = text.casefold()
     known = [
@@ -211,15 +196,3 @@ def _names(text: str, old: Fact, said: Sequence[Message]) -> tuple[FoundName, ..
     ]
     own = [FoundName(name=speaker, type="PERSON") for speaker in speakers]
     return merge_names(merge_names(own, find_names(text, speakers=set(speakers))), known)
-
-
-def _version(new: Fact, *, old: Fact, reason: str) -> Fact:
-    return new.model_copy(
-        update={
-            "supersedes": old.id,
-            "reason": reason,
-            "access_count": old.access_count,
-            "pinned": old.pinned,
-            "expires_at": old.expires_at,
-        }
-    )

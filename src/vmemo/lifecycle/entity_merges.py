@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, FactId, new_id, utc_now
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
@@ -36,20 +36,17 @@ class MentionedEntity:
 
 
 async def merge_entities(
-    store: Store,
-    bank: BankId,
-    keep: EntityId,
-    absorb: EntityId,
-    reason: str,
-    *,
-    observe: bool = False,
+    store: Store, bank: BankId, keep: EntityId, absorb: EntityId, reason: str, *, observe: bool = False
 ) -> MergeRecord:
     """Merge one entity into another and return the merge; with `observe`, queue new observations of the result."""
     if keep == absorb:
         raise InvalidInput(f"The entity {keep!r} can't be merged with itself. Nothing was changed.")
     while True:
         revision = await store.revision(bank)
-        kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
+        kept, absorbed = await _load(store, bank, keep), await _load(store, bank, absorb)
+        if kept is None or absorbed is None:
+            missing = keep if kept is None else absorb
+            raise NotFound(f"There is no entity {missing!r} in this bank. Nothing was changed.")
         jobs = [observation_job(keep)] if observe else []
         merges = await store.merges(bank)
         changes, merge = plan_merge(bank, kept, absorbed, merges, reason=reason, now=utc_now())
@@ -57,18 +54,16 @@ async def merge_entities(
             return merge
 
 
-async def undo_merge(
-    store: Store,
-    bank: BankId,
-    merge: str,
-    *,
-    observe: bool = False,
-) -> EntityId:
+async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = False) -> EntityId:
     """Undo a merge and return the entity that is separate again; they are not merged again automatically."""
     while True:
         revision = await store.revision(bank)
         merges = await store.merges(bank)
-        made = _undoable(merge, merges)
+        made = next((each for each in merges if each.id == merge), None)
+        if made is None:
+            raise NotFound(f"There is no merge {merge!r} in this bank. Nothing was changed.")
+        if made.undone_at is not None:
+            raise InvalidInput(f"The merge {merge!r} was undone already. Nothing was changed.")
         keeper = await _keeper(store, bank, made, merges)
         if made.absorbed is not None and await store.entities(bank, EntitySelect(ids=[made.absorbed])):
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
@@ -83,11 +78,9 @@ def observation_job(entity: EntityId) -> NewJob:
     return NewJob(kind="observe", key=entity, detail={"anew": True})
 
 
-async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
+async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity | None:
     found = await store.entities(bank, EntitySelect(ids=[id]))
-    if not found:
-        raise NotFound(f"There is no entity {id!r} in this bank. Nothing was changed.")
-    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id]))
+    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id])) if found else None
 
 
 def plan_merge(
@@ -103,7 +96,7 @@ def plan_merge(
     others = _active(merges, kept.id)
     own_names = {name.casefold() for name in kept.names}.difference(*(added_names(other) for other in others))
     own_facts = kept.names_in_text.keys() - {fact for other in others for fact in added_mentions(other)}
-    before = _own_fields(kept.entity, others)
+    before = _without_merges(kept.entity, others)
     merge = MergeRecord(
         id=new_id(),
         entity=kept.id,
@@ -149,30 +142,22 @@ def added_mentions(merge: MergeRecord) -> dict[FactId, str]:
     return {mention.fact: mention.name_in_text or name for mention in merge.mentions if not mention.both}
 
 
-@dataclass(frozen=True)
-class _OwnFields:
-    """The type and times that an entity has without its merges."""
-
-    type: EntityType
-    first_seen: datetime
-    last_seen: datetime
-
-
-def _own_fields(entity: Entity, others: Iterable[MergeRecord]) -> _OwnFields:
-    type, first_seen, last_seen = entity.type, entity.first_seen, entity.last_seen
-    for absorbed, before in _absorbed(others):
-        type = before.type if absorbed.type == entity.type else type
-        first_seen = before.first_seen if absorbed.first_seen == entity.first_seen else first_seen
-        last_seen = before.last_seen if absorbed.last_seen == entity.last_seen else last_seen
-    return _OwnFields(type, first_seen, last_seen)
+def _without_merges(entity: Entity, others: Iterable[MergeRecord]) -> Entity:
+    """Return an entity with the type and times that it has without its merges."""
+    own: dict[str, object] = {}
+    for absorbed, before in _absorbed(entity, others):
+        for name in ("type", "first_seen", "last_seen"):
+            if getattr(absorbed, name) == getattr(entity, name):
+                own[name] = getattr(before, name)
+    return entity.model_copy(update=own)
 
 
-def _absorbed(merges: Iterable[MergeRecord]) -> list[tuple[Entity, _OwnFields]]:
-    """Return the entities that merges absorbed, each with the own fields of the keeping entity at that time."""
+def _absorbed(keeper: Entity, merges: Iterable[MergeRecord]) -> list[tuple[Entity, Entity]]:
+    """Return the entities that merges absorbed, each with the type and times of the keeping entity before."""
     return [
-        (merge.was, _OwnFields(merge.type, merge.first_seen, merge.last_seen))
-        for merge in merges
-        if merge.was and merge.type and merge.first_seen and merge.last_seen
+        (m.was, keeper.model_copy(update={"type": m.type, "first_seen": m.first_seen, "last_seen": m.last_seen}))
+        for m in merges
+        if m.was and m.type and m.first_seen and m.last_seen
     ]
 
 
@@ -206,20 +191,10 @@ def _mentions_of(entity: Entity, names: Mapping[FactId, str]) -> list[EntityMent
     ]
 
 
-def _undoable(id: str, merges: Iterable[MergeRecord]) -> MergeRecord:
-    made = next((merge for merge in merges if merge.id == id), None)
-    if made is None:
-        raise NotFound(f"There is no merge {id!r} in this bank. Nothing was changed.")
-    if made.undone_at is not None:
-        raise InvalidInput(f"The merge {id!r} was undone already. Nothing was changed.")
-    return made
-
-
 async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterable[MergeRecord]) -> MentionedEntity:
     """Return the entity that a merge kept; raise InvalidInput if it was merged into another since."""
-    found = await store.entities(bank, EntitySelect(ids=[made.entity]))
-    if found:
-        return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [made.entity]))
+    if (found := await _load(store, bank, made.entity)) is not None:
+        return found
     for later in merges:
         if later.absorbed == made.entity and later.undone_at is None:
             raise InvalidInput(
@@ -275,7 +250,9 @@ def _separated(
     made: MergeRecord, keeper: MentionedEntity, names: Sequence[str], later: Sequence[EntityMention]
 ) -> Entity:
     """Return the entity that is separate again; the names of the keeping entity are not aliases of it."""
-    entity = made.was or _from_names(made)
+    entity = made.was or Entity(
+        id=EntityId(new_id()), name=made.names[0], aliases=made.names[1:], first_seen=made.at, last_seen=made.at
+    )
     exact = made.first_seen is not None
     seen = [mention.mentioned_at for mention in later if mention.mentioned_at is not None]
     seen += [entity.first_seen, entity.last_seen] if exact else []
@@ -290,11 +267,6 @@ def _separated(
     )
 
 
-def _from_names(made: MergeRecord) -> Entity:
-    name, *aliases = made.names
-    return Entity(id=EntityId(new_id()), name=name, aliases=tuple(aliases), first_seen=made.at, last_seen=made.at)
-
-
 def _without_merge(keeper: Entity, made: MergeRecord, names: Sequence[str], others: Sequence[MergeRecord]) -> Entity:
     """Return the keeping entity without what the merge added; later changes stay."""
     changes: dict[str, object] = {
@@ -302,8 +274,8 @@ def _without_merge(keeper: Entity, made: MergeRecord, names: Sequence[str], othe
         "aliases": tuple(names[1:]),
         "not_aliases": _distinct((*keeper.not_aliases, *made.names), without=names),
     }
-    for absorbed, own in _absorbed([made]):
-        left = [entity for entity, _ in _absorbed(others)]
+    for absorbed, own in _absorbed(keeper, [made]):
+        left = [entity for entity, _ in _absorbed(keeper, others)]
         first = min([own.first_seen, *(entity.first_seen for entity in left)])
         last = max([own.last_seen, *(entity.last_seen for entity in left)])
         types = [own.type, *(entity.type for entity in left)]

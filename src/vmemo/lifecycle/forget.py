@@ -21,20 +21,8 @@ from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingNames, owned_names
 from vmemo.lifecycle.reprocess import is_formed
-from vmemo.models import (
-    BankId,
-    Claim,
-    Entity,
-    EntityId,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    new_id,
-)
-from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewFact, NewJob
+from vmemo.models import BankId, Claim, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId, new_id
+from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewFact, NewJob
 from vmemo.models.results import Forgotten, Job
 from vmemo.models.search import FactRevision, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
@@ -48,18 +36,20 @@ LEASE_SECONDS = 5.0
 WAIT_SECONDS = 60.0
 """Seconds that another process's hold is waited for."""
 HOLD_PAUSE = 0.02
-"""Seconds between two attempts to hold a bank."""
 FIRST_PAGE = 10
 """Facts that are read first to look for a name of their entity: nearly always one of them uses it."""
 PAGE = 1000
-"""Records that are read together when names are looked for."""
 
 
 async def forget(store: Store, bank: BankId, target: ForgetTarget) -> Forgotten:
     """Delete a target with everything that rests on it, and return the counts."""
-    if target.bank:
-        return await _forget_bank(store, bank)
-    return await _commit_held(store, bank, lambda: plan_forget(store, bank, target))
+    if not target.bank:
+        return await _commit_held(store, bank, lambda: plan_forget(store, bank, target))
+    status = await store.status(bank)
+    counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
+    if not await store.drop_bank(bank):
+        raise NotFound(f"There is no bank {bank!r} here.")
+    return await _scrubbed(store, counts)
 
 
 @runtime_checkable
@@ -78,23 +68,17 @@ async def replace_messages(
 ) -> Forgotten:
     """Forget messages, those that still exist, and append others, all in one commit."""
 
-    async def plan() -> ForgetPlan:
+    async def plan() -> Changes:
         left = [message.id for message in await store.messages(bank, MessageSelect(ids=list(removed)))]
-        made = ForgetPlan(changes=Changes(bank=bank), counts=Forgotten())
-        if left:
-            made = await plan_forget(store, bank, ForgetTarget(messages=left))
+        made = await plan_forget(store, bank, ForgetTarget(messages=left)) if left else Changes(bank=bank)
         waiting = any(message.state == "pending" for message in added)
-        jobs = [*made.changes.jobs, *([NewJob(kind="process")] if waiting else ())]
-        return replace(made, changes=replace(made.changes, messages=added, jobs=jobs))
+        return replace(made, messages=added, jobs=[*made.jobs, *([NewJob(kind="process")] if waiting else ())])
 
     return await _commit_held(store, bank, plan)
 
 
-async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Awaitable[ForgetPlan]]) -> Forgotten:
-    """Commit a plan and return its counts.
-
-    The bank is held meanwhile, so that no other change makes the plan outdated again and again.
-    """
+async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Awaitable[Changes]]) -> Forgotten:
+    """Commit planned changes; the bank is held meanwhile, so that no other change makes them outdated again."""
     while True:
         lease = await _hold(store, bank)
         committed = False
@@ -102,20 +86,12 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
             # A lease that is lost all the same makes the commit fail if another one came first.
             async with renewed(partial(store.renew, [lease], LEASE_SECONDS), LEASE_SECONDS / 3):
                 plan = await make_plan()
-            committed = await store.commit(replace(plan.changes, finished=[lease]))
+            committed = await store.commit(replace(plan, finished=[lease]))
         finally:
             if not committed:
                 await _release(store, bank, lease)
         if committed:
-            return await _scrubbed(store, plan.counts)
-
-
-async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
-    status = await store.status(bank)
-    counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
-    if not await store.drop_bank(bank):
-        raise NotFound(f"There is no bank {bank!r} here.")
-    return await _scrubbed(store, counts)
+            return await _scrubbed(store, forgotten_by(plan))
 
 
 async def _scrubbed(store: Store, forgotten: Forgotten) -> Forgotten:
@@ -146,10 +122,7 @@ async def _release(store: Store, bank: BankId, lease: Lease) -> None:
 
 
 async def ungroup(store: Store, bank: BankId) -> int:
-    """Take messages that wait in an episode out of it, with the jobs to extract from it; return their number.
-
-    An episode keeps its processed messages; one without any is deleted.
-    """
+    """Take messages that wait in an episode out of it, with the jobs that extract from it; return their number."""
     while True:
         revision = await store.revision(bank)
         grouped = {message.id for message in await store.messages(bank, MessageSelect(state="grouped"))}
@@ -175,15 +148,19 @@ async def ungroup(store: Store, bank: BankId) -> int:
             return len(grouped)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForgetPlan:
-    """The changes that forget a target, and their counts."""
+def forgotten_by(changes: Changes) -> Forgotten:
+    """Return the numbers of records that changes delete or process again."""
+    gone = changes.deleted
+    return Forgotten(
+        messages=len(gone.messages),
+        facts=len(gone.facts),
+        episodes=len(gone.episodes),
+        entities=len(gone.entities),
+        requeued=len(changes.requeued),
+    )
 
-    changes: Changes
-    counts: Forgotten
 
-
-async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> ForgetPlan:
+async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Changes:
     """Return what forgetting a target changes, without changing anything."""
     revision = await store.revision(bank)
     reader = _ForgetReader(store, bank)
@@ -197,9 +174,10 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
     # A deleted observation is not formed again at once.
     observed -= {mention.id for fact in found.versions if fact.network == "observation" for mention in fact.entities}
     shrunk = await reader.episodes_without(curated, reach)
-    reopened, rewired = reopen(reach.facts, await reader.successors(reach), await reader.revisions(reach))
+    replaced = await reader.replaced(reach)
+    reopened, rewired = reopen(reach.facts, await reader.successors(reach), await reader.revisions(replaced))
     jobs = await store.jobs(bank, ["extract", "observe"])
-    changes = Changes(
+    return Changes(
         bank=bank,
         revision=revision,
         requeued=[message.id for message in requeued],
@@ -211,7 +189,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         mentions=[replace(mention, name_in_text="") for mention in names.unused_mentions],
         reopened=reopened,
         rewired=rewired,
-        claims=await reader.remaining_claims(reach),
+        claims=await reader.remaining_claims(replaced, reach),
         deleted=Deletions(
             messages=sorted(found.messages),
             episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
@@ -224,15 +202,6 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         erase=True,
         jobs=[*([NewJob(kind="process")] if waiting else ()), *map(observation_job, sorted(observed))],
     )
-    deleted = changes.deleted
-    counts = Forgotten(
-        messages=len(deleted.messages),
-        facts=len(deleted.facts),
-        episodes=len(deleted.episodes),
-        entities=len(deleted.entities),
-        requeued=len(changes.requeued),
-    )
-    return ForgetPlan(changes=changes, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +211,6 @@ class _Targeted:
     messages: AbstractSet[MessageId]
     entity: Entity | None = None
     facts: Sequence[Fact] = ()
-    """Facts about the entity."""
     episodes: Sequence[Episode] = ()
     """Episodes whose title or narrative names the entity."""
     versions: Sequence[Fact] = ()
@@ -271,17 +239,6 @@ class Reach:
         return reached
 
 
-def may_quote(fact: Fact) -> bool:
-    """Return True for a fact in which a model may have used other messages of the episode than those that state it."""
-    return fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned
-
-
-def sole_sources(deleted: Sequence[Fact], stated: Iterable[Fact]) -> set[MessageId]:
-    """Return the messages that state nothing but deleted facts; `stated` are all facts that they state."""
-    ids = {fact.id for fact in deleted}
-    return sources_of(deleted) - sources_of(fact for fact in stated if fact.id not in ids)
-
-
 def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
     """Return the messages that facts were extracted from; the evidence of a formed opinion does not state it."""
     return {message for fact in facts if not is_formed(fact) for message in fact.messages}
@@ -308,16 +265,15 @@ def reopen(
     return sorted(replaced - deleted.keys() - still_replaced), rewired
 
 
-def _first_kept(id: FactId, deleted: Mapping[FactId, Fact]) -> FactId | None:
-    """Return the first fact on the way back through deleted ones that is not deleted."""
+def _first_kept(id: FactId | None, deleted: Mapping[FactId, Fact]) -> FactId | None:
+    """Follow a fact and those that it replaced to the first that is not deleted."""
     passed: set[FactId] = set()
-    step: FactId | None = id
-    while step is not None and step in deleted:
-        if step in passed:
+    while id is not None and id in deleted:
+        if id in passed:
             return None
-        passed.add(step)
-        step = deleted[step].supersedes
-    return step
+        passed.add(id)
+        id = deleted[id].supersedes
+    return id
 
 
 def described_by(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[EntityId]:
@@ -327,7 +283,6 @@ def described_by(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[
 
 
 def obsolete_jobs(jobs: Iterable[Job], episodes: AbstractSet[EpisodeId], entities: AbstractSet[EntityId]) -> list[int]:
-    """Return the jobs about deleted episodes and entities."""
     return [
         job.id
         for job in jobs
@@ -367,7 +322,10 @@ class _ForgetReader:
             versions = await self._versions(target.fact)
             messages = sorted(sources_of(versions))
             stated = await self.store.facts(self.bank, FactSelect(messages=messages)) if messages else []
-            return _Targeted(messages=sole_sources(versions, stated), versions=versions)
+            # The messages that state nothing else.
+            ids = {fact.id for fact in versions}
+            sole = sources_of(versions) - sources_of(fact for fact in stated if fact.id not in ids)
+            return _Targeted(messages=sole, versions=versions)
         if target.document is not None:
             held = await self.store.messages(self.bank, MessageSelect(document=target.document))
             if not held:
@@ -384,7 +342,11 @@ class _ForgetReader:
         entity = first_of(await self.store.entities(self.bank, EntitySelect(ids=[id])))
         if entity is None:
             raise NotFound(f"There is no entity {id!r} in this bank. Nothing was forgotten.")
-        names = EntityNames(entity, await self._with_part_of_name(entity))
+        others: dict[EntityId, Entity] = {}
+        for name in (entity.name, *entity.aliases):
+            near = await self.store.entities(self.bank, EntitySelect(containing=name, counted=False))
+            others |= {each.id: each for each in near if each.id != id}
+        names = EntityNames(entity, list(others.values()))
         facts = await self.store.facts(self.bank, FactSelect(entities=[id]))
         for name in names.unambiguous:
             holding = await self.store.facts(self.bank, FactSelect(containing=[name]))
@@ -397,19 +359,8 @@ class _ForgetReader:
             episodes=[each async for each in episodes if names.are_in(f"{each.title}\n{each.narrative}")],
         )
 
-    async def _with_part_of_name(self, entity: Entity) -> list[Entity]:
-        """Return the other entities with a name that contains one of an entity's names."""
-        found: dict[EntityId, Entity] = {}
-        for name in (entity.name, *entity.aliases):
-            near = await self.store.entities(self.bank, EntitySelect(containing=name, counted=False))
-            found |= {each.id: each for each in near if each.id != entity.id}
-        return list(found.values())
-
     async def _naming(self, names: EntityNames) -> set[MessageId]:
-        """Return the messages that name an entity, or that it said.
-
-        A message of a speaker whose name several entities have is left out if its facts mention another of these.
-        """
+        """Return the messages that name an entity or that it said, except those whose facts mention a namesake."""
         found: set[MessageId] = set()
         unclear: list[MessageId] = []
         async for message in self._messages():
@@ -437,10 +388,7 @@ class _ForgetReader:
         return found
 
     async def reach(self, found: _Targeted) -> Reach:
-        """Follow the targeted records to everything that rests on them.
-
-        The messages of deleted versions that stay are not processed again.
-        """
+        """Follow the targeted records to everything that rests on them."""
         reach = Reach(found.messages)
         reach.kept |= sources_of(found.versions) - found.messages
         reach.facts |= {fact.id: fact for fact in await self._with_dependents(found.versions, {})}
@@ -474,7 +422,8 @@ class _ForgetReader:
         members = {message for episode in episodes for message in episode.messages}
         kept = await self._keep(reach, members)
         stated = await self.store.facts(self.bank, FactSelect(messages=sorted(kept))) if kept else []
-        return [fact for fact in stated if may_quote(fact)]
+        # A model may have used other messages of the episode than those that state a fact.
+        return [fact for fact in stated if fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned]
 
     async def without_context(self, reach: Reach) -> list[NewFact]:
         """Return the remaining facts that were extracted with a deleted message as context, with their vectors."""
@@ -490,10 +439,7 @@ class _ForgetReader:
         ]
 
     async def episodes_without(self, curated: AbstractSet[MessageId], reach: Reach) -> dict[EpisodeId, Episode | None]:
-        """Return the episodes that curated messages leave; None for an episode without other messages.
-
-        Its title and narrative may repeat a deleted fact, so the other messages describe it from now on.
-        """
+        """Return the episodes that curated messages leave, described by their other messages; None without any."""
         held = await self.store.episodes(self.bank, EpisodeSelect(messages=sorted(curated))) if curated else []
         held = [episode for episode in held if episode.id not in reach.episodes]
         left = [id for episode in held for id in episode.messages if id not in curated]
@@ -515,23 +461,18 @@ class _ForgetReader:
         replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
         return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
 
-    async def revisions(self, reach: Reach) -> Sequence[FactRevision]:
-        """Return the links to the facts that deleted ones replaced."""
-        return await self._revisions(await self._replaced(reach))
-
-    async def remaining_claims(self, reach: Reach) -> dict[FactId, tuple[Claim, ...]]:
-        """Return the claims of remaining facts without those that only a deleted fact ended."""
-        replaced = await self._replaced(reach)
+    async def remaining_claims(self, replaced: AbstractSet[FactId], reach: Reach) -> dict[FactId, tuple[Claim, ...]]:
+        """Return the claims of replaced facts without those that only a deleted fact ended."""
         facts = await self.store.facts(self.bank, FactSelect(ids=sorted(replaced))) if replaced else []
         left = {fact.id: tuple(c for c in fact.claims if c.replaced_by not in reach.facts) for fact in facts}
         return {fact.id: left[fact.id] for fact in facts if len(left[fact.id]) < len(fact.claims)}
 
-    async def _replaced(self, reach: Reach) -> set[FactId]:
+    async def replaced(self, reach: Reach) -> set[FactId]:
         """Return the remaining facts that deleted ones replaced, or may have outdated."""
-        edges = await self._revisions(reach.facts)
+        edges = await self.revisions(reach.facts)
         return {edge.older for edge in edges if edge.newer in reach.facts} - reach.facts.keys()
 
-    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[FactRevision]:
+    async def revisions(self, facts: Iterable[FactId]) -> Sequence[FactRevision]:
         scope = Scope(bank=self.bank, include_expired=True, past_expiry=True)
         ids = sorted(facts)
         return await self.store.read(self.bank, lambda reader: fact_revisions(reader, scope, ids)) if ids else ()
@@ -540,40 +481,33 @@ class _ForgetReader:
         """Return the remaining entities with an observation that is deleted, or may be outdated."""
         if not kept:
             return set()
-        current = await self.store.facts(
-            self.bank, FactSelect(entities=sorted(kept), networks=("observation",), current=True)
-        )
-        return described_by([*reach.facts.values(), *current], kept)
+        select = FactSelect(entities=sorted(kept), networks=("observation",), current=True)
+        return described_by([*reach.facts.values(), *(await self.store.facts(self.bank, select))], kept)
 
     async def remaining_names(self, reach: Reach, forgotten: Entity | None) -> RemainingNames:
         """Return what is left of the names of entities, of merges, and of names that are not aliases."""
         ids = sorted({mention.id for fact in reach.facts.values() for mention in fact.entities})
         merges = await self.store.merges(self.bank)
+        merged = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
+        existing = await self.store.entities(self.bank, EntitySelect(ids=sorted(merged), counted=False))
         records = NameRecords(
             deleted_facts=reach.facts,
             affected=await self.store.entities(self.bank, EntitySelect(ids=ids)),
             forgotten=None if forgotten is None else forgotten.id,
             mentions=await self.store.mentions(self.bank, ids, named=True),
             merges=merges,
-            existing=await self._existing(merges),
+            existing={entity.id for entity in existing},
         )
         candidates = records.names_to_check()
         left = records.remaining({id: await self._in_use(id, each, reach.facts) for id, each in candidates.items()})
-        separated = left.current(
-            await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
-        )
+        stored = await self.store.entities(self.bank, EntitySelect(with_not_aliases=True, counted=False))
+        separated = left.current(stored)
         names = left.not_aliases(separated)
         if not names:
             return left
         owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names), counted=False))
         names -= owned_names(names, left.current(owners))
         return left.without_not_aliases(separated, names - await self._in_messages(names, reach.deleted))
-
-    async def _existing(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
-        """Return the entities of merges that still exist."""
-        ids = {id for merge in merges for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
-        stored = await self.store.entities(self.bank, EntitySelect(ids=sorted(ids), counted=False))
-        return {entity.id for entity in stored}
 
     async def _in_use(self, entity: EntityId, names: Iterable[str], deleted: Mapping[FactId, Fact]) -> set[str]:
         """Return the names that the remaining facts about an entity use, case-folded."""

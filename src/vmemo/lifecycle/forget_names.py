@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vmemo.models import Entity, EntityId, Fact, FactId, Message
-from vmemo.models.changes import AbsorbedMention, EntityMention, MergeRecord
+from vmemo.models.changes import EntityMention, MergeRecord
 from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.names.lexicon import is_common_word, normalize_word
 
@@ -51,7 +51,6 @@ class EntityNames:
         )
 
     def is_speaker(self, message: Message) -> bool:
-        """Return True if the entity said a message."""
         return message.speaker is not None and fold_name(message.speaker) in self._unshared
 
     def may_be_speaker(self, message: Message) -> bool:
@@ -77,11 +76,9 @@ class RemainingNames:
     """Entities that keep some of their facts, with the names that are left."""
     deleted: AbstractSet[EntityId]
     changed: Mapping[EntityId, Entity]
-    """Entities to save."""
     unused_mentions: Sequence[EntityMention]
     """Mentions of kept entities by a name that no remaining fact uses."""
     merges: Mapping[str, MergeRecord]
-    """All merges that are left."""
     changed_merges: Mapping[str, MergeRecord]
     deleted_merges: Sequence[str]
 
@@ -113,13 +110,11 @@ class NameRecords:
 
     deleted_facts: Mapping[FactId, Fact]
     affected: Sequence[Entity] = ()
-    """The entities that deleted facts mention."""
     forgotten: EntityId | None = None
     mentions: Sequence[EntityMention] = ()
     """Mentions of affected entities by a name other than their own."""
     merges: Sequence[MergeRecord] = ()
     existing: AbstractSet[EntityId] = frozenset()
-    """The entities of merges that still exist."""
 
     def names_to_check(self) -> dict[EntityId, set[str]]:
         """Return the names to look for in the remaining facts about each entity."""
@@ -134,7 +129,8 @@ class NameRecords:
             keeper = _keeper(merge.entity, into, existing)
             if keeper is not None and self._affects(merge, keeper):
                 for entity in {keeper, *_joined_entities(merge)} & existing:
-                    wanted.setdefault(entity, set()).update(_names_in(merge))
+                    in_text = {mention.name_in_text for mention in merge.mentions if mention.name_in_text}
+                    wanted.setdefault(entity, set()).update(in_text, merge.names, merge.own)
         return wanted
 
     def remaining(self, in_use: NamesInUse) -> RemainingNames:
@@ -151,7 +147,8 @@ class NameRecords:
             unused_mentions=[
                 mention
                 for mention in self.mentions
-                if mention.entity in kept and mention.fact not in self.deleted_facts and not _is_in_use(mention, in_use)
+                if mention.entity in kept and mention.fact not in self.deleted_facts
+                if mention.name_in_text and mention.name_in_text.casefold() not in in_use[mention.entity]
             ],
             merges={merge.id: merges.get(merge.id, merge) for merge in self.merges if merge.id not in dropped},
             changed_merges=merges,
@@ -198,7 +195,11 @@ class NameRecords:
             return None
         was = None if merge.was is None else merge.was.model_copy(update={"name": names[0], "aliases": names[1:]})
         mentions = tuple(
-            _with_name_in_use(mention, in_use) for mention in merge.mentions if mention.fact not in self.deleted_facts
+            mention
+            if not mention.name_in_text or mention.name_in_text.casefold() in in_use
+            else mention.model_copy(update={"name_in_text": None})
+            for mention in merge.mentions
+            if mention.fact not in self.deleted_facts
         )
         own = _names_in_use(merge.own, in_use)
         return merge.model_copy(update={"names": names, "was": was, "own": own, "mentions": mentions, "reason": ""})
@@ -225,21 +226,11 @@ def _renamed(entity: Entity, in_use: NamesInUse) -> Entity | None:
     return entity.model_copy(update={"name": left[0], "aliases": left[1:]}) if left else None
 
 
-def _is_in_use(mention: EntityMention, in_use: NamesInUse) -> bool:
-    return not mention.name_in_text or mention.name_in_text.casefold() in in_use[mention.entity]
-
-
-def _with_name_in_use(mention: AbsorbedMention, in_use: AbstractSet[str]) -> AbsorbedMention:
-    name = mention.name_in_text if mention.name_in_text and mention.name_in_text.casefold() in in_use else None
-    return mention.model_copy(update={"name_in_text": name})
-
-
 def _without_not_aliases(entity: Entity, unknown: AbstractSet[str]) -> Entity:
     return entity.model_copy(update={"not_aliases": tuple(name for name in entity.not_aliases if name not in unknown)})
 
 
 def _absorbed_into(merges: Iterable[MergeRecord]) -> dict[EntityId, EntityId]:
-    """Return for each absorbed entity the one that absorbed it."""
     return {merge.absorbed: merge.entity for merge in merges if merge.absorbed is not None and merge.undone_at is None}
 
 
@@ -257,7 +248,3 @@ def _keeper(entity: EntityId, into: Mapping[EntityId, EntityId], existing: Abstr
         passed.add(entity)
         entity = into[entity]
     return entity
-
-
-def _names_in(merge: MergeRecord) -> set[str]:
-    return {*merge.names, *merge.own, *(mention.name_in_text for mention in merge.mentions if mention.name_in_text)}

@@ -6,10 +6,9 @@ Every step is committed by itself, so that maintenance can stop anywhere and be 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,33 +18,21 @@ from vmemo.errors import LLMFailed
 from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
-from vmemo.models import (
-    BankId,
-    BankRevision,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    utc_now,
-)
+from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, MessageId, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
-from vmemo.models.search import Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.settings import Settings
 from vmemo.ports import Embedder, Store
 from vmemo.ports.store import paged
 from vmemo.retain.context import RetainContext
-from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment
+from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment, shortened
 from vmemo.retain.llm_answers import LineNumber, ShortText
 from vmemo.retain.llm_pipeline import LeaseLost, require_lease
 from vmemo.retain.write_plan import embed_messages
 
 PAGE = 500
-"""Records that are read together."""
 PAIRS = 50
 """Pairs of episodes that are compared before the lease is renewed."""
 ENOUGH_RECALLS = 5
@@ -53,11 +40,7 @@ ENOUGH_RECALLS = 5
 
 
 async def maintain(
-    bank: BankId,
-    context: RetainContext,
-    *,
-    lease: Lease | None = None,
-    now: datetime | None = None,
+    bank: BankId, context: RetainContext, *, lease: Lease | None = None, now: datetime | None = None
 ) -> Maintained:
     """Maintain a bank. With a lease it is the work of a job, which is finished and queued for the next time."""
     settings = context.settings
@@ -94,10 +77,7 @@ def faded(
     half_life: float,
     now: datetime,
 ) -> list[FactId]:
-    """Return the facts of a weight below `below` that are neither pinned nor needed by others.
-
-    `said` has the times at which messages were stored.
-    """
+    """Return the facts weaker than `below` that are neither pinned nor needed; `said` has the times of messages."""
     free = [fact for fact in facts if not fact.pinned and fact.id not in needed]
     stated = [max((said[id] for id in fact.messages if id in said), default=fact.recorded_at) for fact in free]
     return [fact.id for fact, at in zip(free, stated, strict=True) if strength(fact, at, now, half_life) < below]
@@ -105,8 +85,6 @@ def faded(
 
 @dataclass(frozen=True)
 class _Maintenance:
-    """Maintenance of one bank in progress."""
-
     bank: BankId
     context: RetainContext
     lease: Lease | None
@@ -131,9 +109,8 @@ class _Maintenance:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         settings, count = self.context.settings, 0
         part_of: dict[EpisodeId, EpisodeId] = {}
-        pairs = consecutive(
-            await self._spans(), gap=timedelta(minutes=settings.episode_gap_minutes), largest=settings.episode_messages
-        )
+        gap = timedelta(minutes=settings.episode_gap_minutes)
+        pairs = consecutive(await self._spans(), gap=gap, largest=settings.episode_messages)
         for number, (first, second) in enumerate(pairs):
             if number % PAIRS == 0:
                 await self.require_lease()
@@ -147,9 +124,8 @@ class _Maintenance:
         """Return when each episode was, page by page: their texts would not fit into memory."""
         store, last, spans = self.context.store, None, list[EpisodeSpan]()
         while page := await store.episodes(self.bank, EpisodeSelect(after=last, limit=PAGE)):
-            begun = await store.messages(
-                self.bank, MessageSelect(ids=[id for each in page for id in each.messages[:1]])
-            )
+            first = [id for each in page for id in each.messages[:1]]
+            begun = await store.messages(self.bank, MessageSelect(ids=first))
             documents = {message.id: message.document for message in begun}
             spans += [
                 EpisodeSpan(each.id, documents[each.messages[0]], each.started_at, each.ended_at, len(each.messages))
@@ -159,18 +135,11 @@ class _Maintenance:
             last = page[-1].id
         return spans
 
-    def _episodes(self) -> AsyncGenerator[Episode]:
-        page = EpisodeSelect(limit=PAGE)
-        return paged(lambda after: self.context.store.episodes(self.bank, replace(page, after=after)))
-
     async def shorten(self, days: float) -> int:
         """Shorten the narratives of processed episodes that ended that many days ago; return how many."""
         store, count, before = self.context.store, 0, shifted(self.now, -days * 86_400)
-        long = [
-            episode
-            async for episode in self._episodes()
-            if len(episode.narrative) > SHORT_NARRATIVE and episode.ended_at < before
-        ]
+        every = paged(lambda after: store.episodes(self.bank, EpisodeSelect(limit=PAGE, after=after)))
+        long = [each async for each in every if len(each.narrative) > SHORT_NARRATIVE and each.ended_at < before]
         ended = sorted(long, key=lambda episode: (episode.ended_at, episode.id))
         for start in range(0, len(ended), EPISODES_PER_CALL):
             await self.require_lease()
@@ -220,8 +189,6 @@ class _Maintenance:
 
 
 class EpisodeSpan(NamedTuple):
-    """An episode without its text."""
-
     id: EpisodeId
     document: str | None
     started_at: datetime
@@ -230,15 +197,11 @@ class EpisodeSpan(NamedTuple):
 
 
 def is_waiting(message: Message) -> bool:
-    """Return True if a message waits to be processed."""
     return message.state in ("pending", "grouped")
 
 
 def consecutive(episodes: Iterable[EpisodeSpan], *, gap: timedelta, largest: int) -> list[tuple[EpisodeId, EpisodeId]]:
-    """Return pairs of episodes, the second of which continues the document of the first within `gap`.
-
-    Together they hold at most `largest` messages.
-    """
+    """Return pairs of episodes of one document, within `gap`, that hold at most `largest` messages together."""
     last: dict[str | None, EpisodeSpan] = {}
     pairs: list[tuple[EpisodeId, EpisodeId]] = []
     for episode in sorted(episodes, key=lambda episode: (episode.started_at, episode.id)):
@@ -289,7 +252,10 @@ async def _changes(
         or not settled(pair, messages, await store.jobs(bank, ["extract"]))
     ):
         return None
-    kept = await _joined(pair[0], messages, context)
+    ordered = sorted(messages, key=lambda message: message.timestamp)
+    written = new_episode(ordered, await embed_messages(ordered, context))
+    own = {"id": first, "previous": pair[0].previous, "recorded_at": pair[0].recorded_at}
+    kept = written.model_copy(update=own)
     facts = await store.facts(bank, FactSelect(episode=second, with_embeddings=True))
     return join_changes(bank, kept, second, messages=messages, facts=facts, revision=revision, lease=lease)
 
@@ -310,11 +276,7 @@ def join_changes(
     revision: BankRevision,
     lease: Lease | None = None,
 ) -> Changes:
-    """Return the changes by which one episode takes the place of two; `facts` are those of the absorbed one.
-
-    They are refused while a message of the same documents is pending: grouping may be about to continue one of the
-    episodes as it was.
-    """
+    """Return the changes that put one episode in place of two, refused while messages of the documents are pending."""
     return Changes(
         bank=bank,
         revision=revision,
@@ -324,13 +286,6 @@ def join_changes(
         sources=[AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts],
         deleted=Deletions(episodes=[absorbed]),
     )
-
-
-async def _joined(first: Episode, messages: Sequence[Message], context: RetainContext) -> Episode:
-    """Return the first episode with the messages of both, and a new title and narrative."""
-    ordered = sorted(messages, key=lambda message: message.timestamp)
-    written = new_episode(ordered, await embed_messages(ordered, context))
-    return written.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
 
 
 async def _fact_vectors(bank: BankId, episode: EpisodeId, store: Store) -> list[MessageVector]:
@@ -344,22 +299,16 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
         return False
     if is_repetition(second, first):
         return True
-    lines = sorted((*first, *second), key=lambda line: line.at)
-    return _mean_cosine(first, second) >= JOIN_COSINE and len(segment(lines, settings)) == 1
-
-
-def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> float:
     one, other = (np.mean([line.vector for line in lines], axis=0) for lines in (first, second))
-    return float(one @ other / max(float(np.linalg.norm(one) * np.linalg.norm(other)), 1e-9))
+    if one @ other < JOIN_COSINE * np.linalg.norm(one) * np.linalg.norm(other):
+        return False
+    return len(segment(sorted((*first, *second), key=lambda line: line.at), settings)) == 1
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 SHORT_NARRATIVE = 200
 """Characters of a shortened narrative, at most; longer narratives are shortened."""
 EPISODES_PER_CALL = 10
-"""Episodes that one call shortens."""
 SHOWN_CHARACTERS = 2000
-"""Characters of a narrative that a model is shown."""
 _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*\s*")
 _OPENING = re.compile(r"On \d.* talked\.")
 """The first line of narratives that were written without a model; it repeats the episode's date and speakers."""
@@ -389,12 +338,8 @@ async def shorten(episodes: Sequence[Episode], embedder: Embedder, llm: Structur
 def with_narratives(stored: Sequence[Episode], old: Sequence[Episode], narratives: Sequence[str]) -> list[Episode]:
     """Return the stored episodes with their new narratives, without those that were rewritten since they were read."""
     known = {episode.id: (episode.narrative, new) for episode, new in zip(old, narratives, strict=True)}
-    return [
-        episode.model_copy(update={"narrative": new})
-        for episode in stored
-        for before, new in [known[episode.id]]
-        if episode.narrative == before
-    ]
+    current = [(episode, *known[episode.id]) for episode in stored]
+    return [each.model_copy(update={"narrative": new}) for each, before, new in current if each.narrative == before]
 
 
 async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int, str]:
@@ -409,7 +354,7 @@ async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> 
         wrong = [str(place + 1) for place in range(len(episodes)) if place not in good]
         return f"missing, empty or longer than {SHORT_NARRATIVE} characters: {', '.join(wrong)}" if wrong else None
 
-    ask = load_prompt(PROMPTS, "shorten").request(ShortNarratives, episodes=quote(shown))
+    ask = load_prompt("lifecycle", "shorten").request(ShortNarratives, episodes=quote(shown))
     try:
         return _usable(await llm.ask(ask, ShortNarratives, complaint, lenient=True), len(episodes))
     except LLMFailed:
@@ -429,15 +374,12 @@ async def _central_lines(episodes: Sequence[Episode], embedder: Embedder) -> lis
     lines = [_lines_of(episode.narrative) for episode in episodes]
     vectors = await embedder.embed([line for each in lines for line in each], "document")
     ends = np.cumsum([len(each) for each in lines])
-    return [
-        _shortened(_central_line(each, rows)) for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True)
-    ]
-
-
-def _central_line(lines: Sequence[str], vectors: Vectors) -> str:
-    """Return the line nearest to the mean vector; very short lines count less."""
-    weight = np.array([min(len(line), 120) / 120 for line in lines])
-    return lines[int(np.argmax((vectors @ vectors.mean(axis=0)) * weight))]
+    central: list[str] = []
+    for each, rows in zip(lines, np.split(vectors, ends[:-1]), strict=True):
+        # The line nearest to the mean vector; very short lines count less.
+        weight = np.array([min(len(line), 120) / 120 for line in each])
+        central.append(each[int(np.argmax((rows @ rows.mean(axis=0)) * weight))])
+    return [shortened(" ".join(line.split()), SHORT_NARRATIVE) for line in central]
 
 
 def _lines_of(narrative: str) -> list[str]:
@@ -448,8 +390,3 @@ def _lines_of(narrative: str) -> list[str]:
     elif len(lines) == 1:
         lines = [sentence.strip() for sentence in _SENTENCE.findall(lines[0]) if sentence.strip()]
     return lines or [narrative.strip() or narrative]
-
-
-def _shortened(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= SHORT_NARRATIVE else flat[: SHORT_NARRATIVE - 1].rsplit(" ", 1)[0] + "…"

@@ -12,20 +12,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from vmemo.errors import NotFound
-from vmemo.models import (
-    Bank,
-    BankId,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Fact,
-    FactId,
-    Link,
-    Mention,
-    Message,
-    MessageId,
-)
+from vmemo.models import Bank, Entity, Fact, Link, Mention, Message
 from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, Rename
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
@@ -41,38 +30,26 @@ PAGE = 1000
 
 
 async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
-    """Return the staging bank with pending copies of all messages: the one begun before, or a new one.
-
-    One that was begun with another engine or embedder is dropped.
-    """
+    """Return the staging bank with pending copies of all messages: that begun with the same engine, or a new one."""
     found = await _find(store, bank)
     if found is not None and (found.note, found.bank.embedder, found.bank.dimension) != (engine, embedder, dimension):
         await store.drop_bank(BankId(found.bank.id))
         found = None
     if found is None:
-        staging = await _create(store, bank, engine, embedder=embedder, dimension=dimension)
+        stored = await store.bank(bank)
+        if stored is None:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        staging = BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
+        new = Bank(id=staging, profile=stored.profile, embedder=embedder, dimension=dimension)
+        await store.create_bank(new, replaces=bank, note=engine)
     else:
         staging = BankId(found.bank.id)
     await _copy_messages(store, bank, staging)
     return staging
 
 
-def staging_name(bank: BankId) -> BankId:
-    return BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
-
-
 async def _find(store: Store, bank: BankId) -> HiddenBank | None:
     return next((hidden for hidden in await store.hidden_banks() if hidden.replaces == bank), None)
-
-
-async def _create(store: Store, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
-    stored = await store.bank(bank)
-    if stored is None:
-        raise NotFound(f"There is no bank {bank!r} here.")
-    staging = staging_name(bank)
-    new = Bank(id=staging, profile=stored.profile, embedder=embedder, dimension=dimension)
-    await store.create_bank(new, replaces=bank, note=engine)
-    return staging
 
 
 async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
@@ -83,9 +60,8 @@ async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
         await store.commit(Changes(bank=staging, entities=seeds, merges=seed_merges(merges)))
     after: MessageId | None = None
     while page := await store.messages(bank, MessageSelect(after=after, limit=PAGE)):
-        known = {
-            message.id for message in await store.messages(staging, MessageSelect(ids=[message.id for message in page]))
-        }
+        copied = await store.messages(staging, MessageSelect(ids=[message.id for message in page]))
+        known = {message.id for message in copied}
         await store.append(staging, [pending_copy(message) for message in page if message.id not in known])
         after = page[-1].id
 
@@ -96,10 +72,7 @@ async def _all_entities(store: Store, bank: BankId) -> list[Entity]:
 
 
 async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
-    """Put the staging bank in the bank's place; return False, with nothing changed, if it is not complete.
-
-    It is complete once it holds all messages and has processed them.
-    """
+    """Put the staging bank in the bank's place; return False if it lacks messages or has not processed all."""
     staging = await _find(store, bank)
     if staging is None:
         return False
@@ -130,11 +103,8 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
 
 
 async def _load(store: Store, bank: BankId, staging: BankId, decisions: UserDecisions) -> ReprocessRecords:
-    opinions = [
-        fact
-        async for fact in paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
-        if is_formed(fact)
-    ]
+    every = paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
+    opinions = [fact async for fact in every if is_formed(fact)]
     formed = {opinion.id for opinion in opinions}
     history = [change for change in await store.confidence_changes(bank) if change.opinion in formed] if formed else []
     kept = [*opinions, *decisions.kept]
@@ -277,7 +247,6 @@ def kept_fact(fact: Fact, records: ReprocessRecords) -> Fact:
 
 
 def kept_change(change: ConfidenceChange, records: ReprocessRecords) -> ConfidenceChange:
-    """Return a confidence change with the facts that take the place of its evidence."""
     return change.model_copy(update={"evidence": tuple(records.successors(change.evidence))})
 
 
@@ -285,12 +254,10 @@ def _kept_mentions(mentions: Sequence[Mention], records: ReprocessRecords) -> tu
     same = _counterparts([entity for entity in records.entities if entity.id in {m.id for m in mentions}], records)
     found: dict[EntityId, Mention] = {}
     for mention in mentions:
-        entity = same.get(mention.id)
-        found[mention.id if entity is None else entity.id] = (
-            mention
-            if entity is None
-            else Mention(id=entity.id, name=entity.name, type=entity.type, name_in_text=mention.name_in_text)
-        )
+        if (entity := same.get(mention.id)) is not None:
+            kept = {"id": entity.id, "name": entity.name, "type": entity.type}
+            mention = mention.model_copy(update=kept)
+        found[mention.id] = mention
     return tuple(found.values())
 
 
@@ -322,15 +289,13 @@ def kept_entities(records: ReprocessRecords, facts: Sequence[Fact]) -> tuple[lis
         own = same.get(entity.id)
         if own is not None:
             current = saved.get(own.id, own)
-            saved[own.id] = current.model_copy(update={"not_aliases": _other_names(current, entity.not_aliases)})
+            names = {name.casefold() for name in (current.name, *current.aliases)}
+            others = dict.fromkeys((*current.not_aliases, *entity.not_aliases))
+            kept = tuple(name for name in others if name.casefold() not in names)
+            saved[own.id] = current.model_copy(update={"not_aliases": kept})
     given = {entity.id for entity in records.entities}
     unused = [e.id for e in records.new_entities if e.id in given and not e.mentions and e.id not in mentioned]
     return [entity for entity in saved.values() if entity.id not in unused], unused
-
-
-def _other_names(entity: Entity, more: Iterable[str]) -> tuple[str, ...]:
-    names = {name.casefold() for name in (entity.name, *entity.aliases)}
-    return tuple(name for name in dict.fromkeys((*entity.not_aliases, *more)) if name.casefold() not in names)
 
 
 # Decisions of the user on single facts.
@@ -438,9 +403,7 @@ async def reembed_bank(bank: BankId, store: Store, embedder: Embedder) -> int:
     while True:
         while facts := await store.facts(bank, FactSelect(after=after, limit=PAGE)):
             lines = await _continued_lines(bank, facts, store)
-            texts = [
-                embedded_text(fact.text, fact.mentioned_at, fact.engine, after=lines.get(fact.id, "")) for fact in facts
-            ]
+            texts = [embedded_text(f.text, f.mentioned_at, f.engine, after=lines.get(f.id, "")) for f in facts]
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
             after = facts[-1].id

@@ -20,7 +20,6 @@ from vmemo.errors import InvalidInput
 from vmemo.llm.structured import InvalidAnswer, ParseResult, find_json
 
 MAX_SCHEMA_LENGTH = 50_000
-"""Characters of a schema as JSON."""
 MAX_CHECKS = 10_000
 """Keywords of a schema that are checked in one answer; references can multiply them without end."""
 Mismatch = tuple[tuple[str | int, ...], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -81,17 +81,37 @@ def check_api_key(api_key: str, label: str) -> str:
     return api_key
 
 
-def find_api_key(variables: tuple[str, ...], keys: Mapping[str, str], given: str | None) -> str | None:
-    """Return the given key, or that of the first variable that holds one."""
-    return given or next((keys[variable] for variable in variables if keys.get(variable)), None)
+def find_access(
+    service: ServiceEndpoint, what: str, keys: Mapping[str, str], *, url: str | None, key: str | None, setting: str
+) -> tuple[str, str | None]:
+    """Return the base URL and the API key of a service: those given, or else those of its environment variables.
+
+    Raise InvalidInput, which names `what`, the variable and the `setting` that hold a key, if it needs one.
+    """
+    url = url or (keys.get(service.base_variable) if service.base_variable else None)
+    key = key or next((keys[variable] for variable in service.key_variables if keys.get(variable)), None)
+    # A self-hosted server behind a known prefix may need no key.
+    if key is None and service.key_variables and not url:
+        raise InvalidInput(
+            f"{what} needs an API key: set {service.key_variables[0]} or VMEMO_{setting.upper()} in the environment, "
+            f"or pass Memory(settings=Settings({setting}=...))."
+        )
+    return url or service.base_url, key
 
 
-def missing_key(what: str, variable: str, *, setting: str) -> InvalidInput:
-    """Return the error for a service without a key; it names the variables and the setting that hold one."""
-    return InvalidInput(
-        f"{what} needs an API key: set {variable} or VMEMO_{setting.upper()} in the environment, or pass "
-        f"Memory(settings=Settings({setting}=...))."
-    )
+def split_model_url(text: str, label: str, example: str) -> tuple[str, str, str]:
+    """Return the URL, the host and the model of a text such as http://host/v1#model."""
+    url, _, model = text.partition("#")
+    host = parse_url(url, label).netloc
+    if not model:
+        raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#{example}")
+    return url, host, model
+
+
+def unknown_name(text: str, what: str, forms: Iterable[str]) -> InvalidInput:
+    # Only the prefix is shown: the text may be a key that was pasted into the wrong setting.
+    shown = f"{text.partition(':')[0]}:…" if ":" in text else "This text"
+    return InvalidInput(f"{shown} is not {what}. Use one of: {', '.join(forms)}")
 
 
 @cache
@@ -135,10 +155,7 @@ async def sse_events(packets: AsyncIterable[bytes]) -> AsyncGenerator[str]:
 
 
 async def with_deadline(deltas: AsyncGenerator[T], seconds: float) -> AsyncGenerator[T]:
-    """Yield the deltas; raise TimeoutError once the total time spent waiting for them exceeds `seconds`.
-
-    Time that the consumer takes between two deltas does not count.
-    """
+    """Yield the deltas; raise TimeoutError once waiting for them, the consumer's time aside, exceeds `seconds`."""
     loop = asyncio.get_running_loop()
     async with aclosing(deltas):
         while True:

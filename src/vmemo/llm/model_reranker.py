@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.ports import LLM
-
-PROMPTS = Path(__file__).parent / "prompts"
 
 
 class RankedTexts(AnswerSchema):
@@ -31,7 +28,7 @@ class ModelReranker:
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a score above 1 for each text that the model lists, and one below 1 for the others."""
         lines = [f"M{n} | {text}" for n, text in enumerate(texts, start=1)]
-        prompt = load_prompt(PROMPTS, "rerank")
+        prompt = load_prompt("llm", "rerank")
         request = prompt.request(RankedTexts, max_tokens=1024, question=quote([query]), texts=quote(lines))
         known = {f"M{n}": n - 1 for n in range(1, len(texts) + 1)}
         answer = await StructuredLLM(self._llm).ask(request, RankedTexts, lambda found: _unknown(found, known))

@@ -16,15 +16,7 @@ import httpx2
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.connections import (
-    ClientOptions,
-    check_api_key,
-    drain,
-    http_client,
-    parse_url,
-    sse_events,
-    with_deadline,
-)
+from vmemo.llm.connections import ClientOptions, check_api_key, drain, http_client, parse_url, sse_events, with_deadline
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
@@ -39,7 +31,6 @@ _REFUSED = re.compile(r"content_?filter|content_policy|moderation|safety", re.IG
 _DENIED = re.compile(
     r"invalid|unsupported|not_?found|context_length|quota|billing|authentication|permission", re.IGNORECASE
 )
-_RENAMED = {"oneOf": "anyOf"}
 _DROPPED = frozenset(
     ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
 )
@@ -111,12 +102,8 @@ def schema_name(step: str) -> str:
 
 def response_schema(request: LLMRequest) -> dict[str, JsonValue]:
     """Return the named schema of the answer, strict unless the answer may leave out optional fields."""
-    strict = not request.omit_empty
-    return {
-        "name": schema_name(request.step),
-        "schema": strict_schema(request.schema, strict=strict),
-        "strict": strict,
-    }
+    strict, name = not request.omit_empty, schema_name(request.step)
+    return {"name": name, "schema": strict_schema(request.schema, strict=strict), "strict": strict}
 
 
 def strict_schema(schema: Mapping[str, JsonValue], *, strict: bool = True) -> dict[str, JsonValue]:
@@ -127,11 +114,8 @@ def strict_schema(schema: Mapping[str, JsonValue], *, strict: bool = True) -> di
     """
     if strict and "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    node = {
-        _RENAMED.get(key, key) if strict else key: _part(key, value, strict=strict)
-        for key, value in schema.items()
-        if key not in _DROPPED
-    }
+    kept = {"anyOf" if strict and key == "oneOf" else key: key for key in schema if key not in _DROPPED}
+    node = {name: _part(key, schema[key], strict=strict) for name, key in kept.items()}
     properties = node.get("properties")
     if strict and isinstance(properties, dict):
         listed = schema.get("required")
@@ -145,15 +129,13 @@ def strict_schema(schema: Mapping[str, JsonValue], *, strict: bool = True) -> di
 
 
 def _part(key: str, value: JsonValue, *, strict: bool) -> JsonValue:
-    if isinstance(value, dict):
-        if key in ("properties", "$defs", "definitions"):
-            parts = value.items()
-            return {
-                name: strict_schema(part, strict=strict) if isinstance(part, dict) else part for name, part in parts
-            }
-        return strict_schema(value, strict=strict) if key in ("items", "additionalProperties") else value
+    if isinstance(value, dict) and key in ("properties", "$defs", "definitions"):
+        # The keys are names; "items" stands for any place of a schema.
+        return {name: _part("items", part, strict=strict) for name, part in value.items()}
+    if isinstance(value, dict) and key in ("items", "additionalProperties"):
+        return strict_schema(value, strict=strict)
     if isinstance(value, list) and key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        return [strict_schema(part, strict=strict) if isinstance(part, dict) else part for part in value]
+        return [_part("items", part, strict=strict) for part in value]
     return value
 
 
@@ -382,7 +364,6 @@ class ModelAdapter:
 
     @contextmanager
     def _errors(self, request: LLMRequest) -> Generator[None]:
-        """Translate the errors of a call."""
         try:
             yield
         except TimeoutError as error:
@@ -473,10 +454,7 @@ class OpenAICompatible(ModelAdapter):
 
     @asynccontextmanager
     async def _response(self, request: LLMRequest, *, streaming: bool = False) -> AsyncGenerator[_HTTPResponse]:
-        """Send the request, downgrading its format until the server accepts it, and remember that format.
-
-        The response format is remembered per step: a server may reject one step's schema and accept the others.
-        """
+        """Send the request, downgrading its format until the server accepts it, and remember the format of the step."""
         format = replace(self._format, response_format=self._format_by_step.get(request.step, "json_schema"))
         while True:
             async with self._send(request, format, streaming=streaming) as response:
@@ -501,11 +479,10 @@ class OpenAICompatible(ModelAdapter):
         accept = "text/event-stream, application/json" if "stream" in body else "application/json"
         headers = {**self._headers, "Accept": accept, "X-Vmemo-Step": schema_name(request.step)}
         try:
+            most = _MAX_BYTES * (_STREAM_OVERHEAD if "stream" in body else 1)
             async with (
                 self._clients.get().stream("POST", self._url, content=content, headers=headers) as response,
-                aclosing(
-                    self._limited(response, _MAX_BYTES * (_STREAM_OVERHEAD if "stream" in body else 1))
-                ) as packets,
+                aclosing(self._limited(response, most)) as packets,
             ):
                 yield _HTTPResponse(response.status_code, response.headers, packets)
         except httpx2.DecodingError:

@@ -52,10 +52,7 @@ def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
 
 
 def _without_titles(value: JsonValue, *, names: bool = False) -> JsonValue:
-    """Drop titles, which only repeat field names, and the docstrings of objects, which prompts describe.
-
-    Keys of `properties` and `$defs` are names and are kept.
-    """
+    """Drop titles, which repeat names, and the docstrings of objects; keys of `properties` and `$defs` are names."""
     if isinstance(value, dict):
         dropped = () if names else ("title", "description") if "properties" in value else ("title",)
         kept = ((key, part) for key, part in value.items() if key not in dropped)
@@ -64,9 +61,10 @@ def _without_titles(value: JsonValue, *, names: bool = False) -> JsonValue:
 
 
 @cache
-def load_prompt(folder: Path, step: str) -> Prompt:
-    """Return the prompt of a step; each file is read once."""
-    version, system, user = _SEPARATOR.split((folder / f"{step}.md").read_text(encoding="utf-8"), maxsplit=2)
+def load_prompt(stage: str, step: str) -> Prompt:
+    """Return the prompt of a step, from the folder of its stage; each file is read once."""
+    file = Path(__file__).parents[1] / stage / "prompts" / f"{step}.md"
+    version, system, user = _SEPARATOR.split(file.read_text(encoding="utf-8"), maxsplit=2)
     match = _VERSION.fullmatch(version)
     assert match is not None, f"{step}.md must start with a line 'version: N'"
     return Prompt(step, int(match[1]), Template(system.strip()), Template(user.strip()))

@@ -131,15 +131,20 @@ class StructuredLLM:
         With `lenient`, accept a second answer that matches the schema even if `check` still fails; the caller then
         selects the usable parts of it.
         """
-        return await self.ask_text(request, lambda text: _parse(text, schema, check), lenient=lenient)
+
+        def parse(text: str) -> ParseResult[S]:
+            try:
+                answer = parse_answer(text, schema)
+            except InvalidAnswer as error:
+                return str(error), None
+            return (None if check is None else check(answer)), answer
+
+        return await self.ask_text(request, parse, lenient=lenient)
 
     async def ask_text(
         self, request: LLMRequest, parse: Callable[[str], ParseResult[R]], *, lenient: bool = False
     ) -> R:
-        """Like `ask`, with a parser of the caller's own in place of a schema and a check.
-
-        Answers are parsed in a thread: a long answer, or a caller's slow schema, must not stop the event loop.
-        """
+        """Like `ask`, with a parser of the caller's own, which may be slow: answers are parsed in a thread."""
         first = await self._complete(request)
         problem, answer = await asyncio.to_thread(parse, first.text)
         if problem is None and answer is not None:
@@ -175,11 +180,3 @@ class StructuredLLM:
         counts = {} if usage is None else usage.model_dump(exclude={"embedded_texts"})
         new = Spending(step=step, model=self.name, failures=failures, **counts)
         self._spending[step] = self._spending[step] + new if step in self._spending else new
-
-
-def _parse(text: str, schema: type[S], check: Check[S] | None) -> ParseResult[S]:
-    try:
-        answer = parse_answer(text, schema)
-    except InvalidAnswer as error:
-        return str(error), None
-    return (None if check is None else check(answer)), answer

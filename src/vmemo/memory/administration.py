@@ -11,47 +11,31 @@ from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
-from vmemo.lifecycle.forget import plan_forget
-from vmemo.lifecycle.reprocess import reembed_bank, staging_bank, swap_in
+from vmemo.lifecycle.forget import forgotten_by, plan_forget
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, requests as r, utc_now
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, NewJob
 from vmemo.models.records import Record, shifted
-from vmemo.models.requests import (
-    AddWebhookRequest,
-    DeleteFactRequest,
-    DeleteWebhookRequest,
-    ForgetRequest,
-    MergeEntitiesRequest,
-    ProcessRequest,
-    RetainRequest,
-    UndoMergeRequest,
-)
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.models.webhooks import (
-    MAX_WEBHOOKS,
-    SignedWebhook,
-    Webhook,
-    names_private_host,
-    split_webhook_url,
-)
+from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, Webhook, names_private_host, split_webhook_url
 from vmemo.ports import BankNotFound, WebhookStore, dimension_of
 from vmemo.retain.pipeline import prepare, redact_messages, stored_of
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
 
-async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
+async def forget(session: MemorySession, request: r.ForgetRequest) -> Forgotten:
     if request.entity is not None:
         # Pending messages may mention the entity too.
         await _process_pending(session)
     return await _forget(session, await _target(session, request))
 
 
-async def delete_fact(session: MemorySession, request: DeleteFactRequest) -> Forgotten:
+async def delete_fact(session: MemorySession, request: r.DeleteFactRequest) -> Forgotten:
     return await _forget(session, await _target(session, request))
 
 
@@ -69,10 +53,10 @@ async def _forget(session: MemorySession, target: ForgetTarget) -> Forgotten:
 async def _process_pending(session: MemorySession) -> None:
     """Process pending messages. A model's failure must not prevent forgetting; `status()` reports it."""
     with suppress(LLMFailed):
-        await process(session, ProcessRequest())
+        await process(session, r.ProcessRequest())
 
 
-async def replace_messages(session: MemorySession, request: RetainRequest, removed: Sequence[str]) -> Retained:
+async def replace_messages(session: MemorySession, request: r.RetainRequest, removed: Sequence[str]) -> Retained:
     """Store messages and forget others in one commit, then derive facts."""
     await session.open()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
@@ -87,14 +71,14 @@ async def replace_messages(session: MemorySession, request: RetainRequest, remov
     )
 
 
-async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) -> Merge:
+async def merge_entities(session: MemorySession, request: r.MergeEntitiesRequest) -> Merge:
     keep, absorb = await entity_id(session, request.keep), await entity_id(session, request.absorb)
     reason, observe = request.reason or "requested by the caller", session.context.llm is not None
     merge = await entity_merges.merge_entities(session.store, session.bank, keep, absorb, reason, observe=observe)
     return merge.public()
 
 
-async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> EntityId:
+async def undo_merge(session: MemorySession, request: r.UndoMergeRequest) -> EntityId:
     observe = session.context.llm is not None
     return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
 
@@ -160,11 +144,6 @@ async def left_to_reprocess(session: MemorySession) -> int:
     return 0
 
 
-async def reembed(session: MemorySession) -> int:
-    await session.store.open()
-    return await reembed_bank(session.bank, session.store, session.context.embedder)
-
-
 async def export(session: MemorySession, path: Path) -> int:
     await session.recheck()
     await session.runtime.access.flush()
@@ -191,26 +170,26 @@ class ForgetPreview(Record):
     entities: tuple[Entity, ...] = ()
 
 
-async def preview_forget(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetPreview:
+async def preview_forget(session: MemorySession, request: r.ForgetRequest | r.DeleteFactRequest) -> ForgetPreview:
     """Return what a request would delete. Pending messages are not processed first, as forgetting an entity does."""
     await session.open()
     store, bank = session.store, session.bank
-    if isinstance(request, ForgetRequest) and request.bank:
+    if isinstance(request, r.ForgetRequest) and request.bank:
         status = await store.status(bank)
         names = ("messages", "facts", "episodes", "entities")
         return ForgetPreview(counts=Forgotten.of({name: getattr(status, name) for name in names}))
-    plan = await plan_forget(store, bank, await _target(session, request))
-    deleted = plan.changes.deleted
+    changes = await plan_forget(store, bank, await _target(session, request))
+    deleted = changes.deleted
     return ForgetPreview(
-        counts=plan.counts,
+        counts=forgotten_by(changes),
         messages=tuple(await store.messages(bank, MessageSelect(ids=list(deleted.messages[:SHOWN])))),
         facts=tuple(await store.facts(bank, FactSelect(ids=list(deleted.facts[:SHOWN])))),
         entities=tuple(await store.entities(bank, EntitySelect(ids=list(deleted.entities[:SHOWN])))),
     )
 
 
-async def _target(session: MemorySession, request: ForgetRequest | DeleteFactRequest) -> ForgetTarget:
-    if isinstance(request, DeleteFactRequest):
+async def _target(session: MemorySession, request: r.ForgetRequest | r.DeleteFactRequest) -> ForgetTarget:
+    if isinstance(request, r.DeleteFactRequest):
         found = await by_any_id(session, request.fact)
         return ForgetTarget(fact=found.id) if isinstance(found, Fact) else ForgetTarget(messages=[found.id])
     if request.entity is not None:
@@ -220,7 +199,7 @@ async def _target(session: MemorySession, request: ForgetRequest | DeleteFactReq
     )
 
 
-async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> SignedWebhook:
+async def add_webhook(session: MemorySession, request: r.AddWebhookRequest) -> SignedWebhook:
     host = split_webhook_url(request.url).hostname or ""
     if names_private_host(host) and not session.context.settings.webhook_private:
         raise InvalidInput(
@@ -239,7 +218,7 @@ async def add_webhook(session: MemorySession, request: AddWebhookRequest) -> Sig
     return new
 
 
-async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) -> Webhook:
+async def delete_webhook(session: MemorySession, request: r.DeleteWebhookRequest) -> Webhook:
     found = next((each.public() for each in await stored_webhooks(session) if each.id == request.webhook), None)
     if found is None:
         raise NotFound(f"There is no webhook {request.webhook!r} in bank {session.bank!r}.")
@@ -250,7 +229,6 @@ async def delete_webhook(session: MemorySession, request: DeleteWebhookRequest) 
 
 
 async def stored_webhooks(session: MemorySession) -> list[SignedWebhook]:
-    """Return the webhooks with their secrets."""
     if not isinstance(session.store, WebhookStore):
         raise Unsupported(
             f"{type(session.store).__name__} can't store webhooks: it does not implement the WebhookStore port."

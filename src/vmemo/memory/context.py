@@ -20,25 +20,20 @@ from vmemo.models.requests import ContextRequest, RecallRequest
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.recall.answerable import LEAST_ADVICE, advice, answer_weights, constraint_direction
 from vmemo.recall.load import choose_instructions
-from vmemo.recall.precise import RELEVANT
 from vmemo.recall.rank import MAX_INSTRUCTIONS
+from vmemo.recall.run import RELEVANT
 from vmemo.text.names.compare import fold_name, folded_names
 from vmemo.text.questions import MAX_QUERY_CHARS
 
 PINNED = FactSelect(pinned=True, current=True, newest_first=True, limit=100)
-"""The newest pinned facts that hold."""
 MAX_OBSERVATIONS = 50
-"""Newest observations that are considered."""
 MAX_LIMITS = 64
 """Facts nearest to the direction of constraints that are considered."""
 MAX_CONSTRAINTS = 8
-"""Constraints that are shown, at most."""
 LEAST_CONSTRAINT = 0.05
-"""Least cosine of a constraint and their direction."""
 MAX_SESSIONS = 256
 """Sessions whose blocks are kept; the one not used for longest is dropped, and begins anew."""
 MAX_RECENT = 4
-"""Newest facts that are considered."""
 SAMPLED_MESSAGES = 100
 """First messages of the bank whose speakers are its users, with those of the latest facts and of instructions."""
 
@@ -123,10 +118,7 @@ async def _profile(session: MemorySession, user: _User) -> list[Fact]:
 
 
 async def _constraints(session: MemorySession, request: ContextRequest) -> list[Fact]:
-    """Return the facts that limit what can be advised, those nearest to the query first.
-
-    Without a session, only a query for advice has any.
-    """
+    """Return the facts that limit what can be advised, nearest to the query first; without a session, for advice."""
     embedder = session.context.embedder
     weights = answer_weights(embedder)
     if weights is None or not (request.session or request.query):

@@ -11,23 +11,9 @@ from typing import Literal, TypeVar
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.edit_facts import FactEditor, versions_of
 from vmemo.memory.session import MemorySession
-from vmemo.models import (
-    BankId,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Episode,
-    Fact,
-    FactId,
-    Message,
-    MessageId,
-    NewerFact,
-    Profile,
-    Provenance,
-    requests as r,
-)
+from vmemo.models import Fact, Message, NewerFact, Profile, Provenance, requests as r
 from vmemo.models.changes import Changes, ProfileChange
-from vmemo.models.records import parse_short_id
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId, parse_short_id
 from vmemo.models.results import Status
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
@@ -69,10 +55,7 @@ async def by_any_id(session: MemorySession, id: str) -> Fact | Message:
 
 
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
-    """Return the records that a fact was derived from, and those that replaced it.
-
-    Facts that have probably outdated a claim of it are among the newer ones.
-    """
+    """Return the records that a fact was derived from, and those that replaced it or outdated a claim of it."""
     scope = Scope(bank=bank, include_expired=True)
     edges = await store.read(bank, lambda reader: fact_revisions(reader, scope, [fact.id]))
     marking = {claim.replaced_by for claim in fact.claims}
@@ -140,35 +123,17 @@ async def bank_profile(session: MemorySession) -> Profile:
     return stored.profile
 
 
-async def messages(session: MemorySession, request: r.MessagesRequest) -> list[Message]:
-    limits = {"document": request.document, "limit": request.limit}
-    return await _page(session.reads.messages, MessageSelect, session.bank, request.after, **limits)
-
-
-async def episodes(session: MemorySession, request: r.EpisodesRequest) -> list[Episode]:
-    return await _page(session.reads.episodes, EpisodeSelect, session.bank, request.after, limit=request.limit)
-
-
-async def facts(session: MemorySession, request: r.FactsRequest) -> list[Fact]:
-    limits = request.model_dump(include={"instructions", "pinned", "limit", "with_embeddings"})
-    return await _page(session.reads.facts, FactSelect, session.bank, request.after, **limits)
-
-
-async def entities(session: MemorySession, request: r.EntitiesRequest) -> list[Entity]:
-    return await _page(session.reads.entities, EntitySelect, session.bank, request.after, limit=request.limit)
-
-
-async def _page(
+async def page(
+    session: MemorySession,
+    request: r.PageRequest,
     read: Callable[[BankId, S], Awaitable[list[R]]],
     select: Callable[..., S],
-    bank: BankId,
-    after: str | None,
-    **limits: object,
 ) -> list[R]:
     """Return a page of records; a missing record before it raises NotFound, so that no reader starts over unnoticed."""
-    if after and not await read(bank, select(ids=[after])):
+    after, filters = request.after, request.model_dump(exclude={"after"})
+    if after and not await read(session.bank, select(ids=[after])):
         raise NotFound(f"There is no {after!r} to continue after; it may be forgotten. Start from the first page.")
-    return await read(bank, select(after=after or None, **limits))
+    return await read(session.bank, select(after=after or None, **filters))
 
 
 async def observations(session: MemorySession, request: r.ObservationsRequest) -> list[Fact]:
@@ -180,7 +145,6 @@ async def observations(session: MemorySession, request: r.ObservationsRequest) -
 
 
 async def current_facts(session: MemorySession, network: Literal["opinion", "observation"]) -> list[Fact]:
-    """Return the facts of a network that hold."""
     return await session.reads.facts(session.bank, FactSelect(current=True, networks=(network,)))
 
 

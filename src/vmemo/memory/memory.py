@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
+from vmemo.lifecycle.reprocess import reembed_bank
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
-from vmemo.memory.request_queue import ConcurrencyLimits, RequestQueue
 from vmemo.memory.retain import import_from
-from vmemo.memory.session import MemoryRuntime, MemorySession, bank_id
+from vmemo.memory.session import ConcurrencyLimits, MemoryRuntime, MemorySession, RequestQueue, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r
 from vmemo.models.results import Event, Retained
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
@@ -78,7 +79,6 @@ class Memory(Verbs):
             return await self._session.run(lambda: _execute(self._session, request))
 
     def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[object]:
-        """Wait for other requests, if they are limited."""
         requests = self._session.runtime.requests
         return nullcontext() if requests is None else requests.turn(request)
 
@@ -209,7 +209,9 @@ class Memory(Verbs):
 
     async def reembed(self) -> int:
         """Switch the bank to this memory's embedder and return the number of facts; others can read meanwhile."""
-        return await administration.reembed(self._session)
+        session = self._session
+        await session.store.open()
+        return await reembed_bank(session.bank, session.store, session.context.embedder)
 
     replace_messages_sync = twin(replace_messages)
     import_from_sync = twin(import_from)
@@ -266,13 +268,13 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
         case r.BackgroundRequest():
             return await reflect.add_background(session, request)
         case r.MessagesRequest():
-            return await inspect.messages(session, request)
+            return await inspect.page(session, request, session.reads.messages, MessageSelect)
         case r.EpisodesRequest():
-            return await inspect.episodes(session, request)
+            return await inspect.page(session, request, session.reads.episodes, EpisodeSelect)
         case r.FactsRequest():
-            return await inspect.facts(session, request)
+            return await inspect.page(session, request, session.reads.facts, FactSelect)
         case r.EntitiesRequest():
-            return await inspect.entities(session, request)
+            return await inspect.page(session, request, session.reads.entities, EntitySelect)
         case r.OpinionsRequest():
             return await inspect.current_facts(session, "opinion")
         case r.ObservationsRequest():

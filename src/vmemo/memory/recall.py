@@ -6,8 +6,7 @@ from vmemo.memory.session import MemorySession
 from vmemo.models import QuestionTense
 from vmemo.models.recalled import Recalled
 from vmemo.recall import pipeline
-from vmemo.recall.precise import SUFFICIENT, Precision
-from vmemo.recall.run import RecallQuery
+from vmemo.recall.run import SUFFICIENT, Precision, RecallQuery
 
 
 async def recall(

@@ -10,20 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from vmemo.errors import (
-    DatabaseReplaced,
-    EmbedderMismatch,
-    EmbeddingFailed,
-    LLMFailed,
-    NotFound,
-    StoreError,
-    VmemoError,
-)
+from vmemo import errors
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
 from vmemo.models import BankId, FactId, Message, MessageId, utc_now
-from vmemo.models.changes import ExtractionResult, FactDraft, FoundName, NewFact
+from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
 from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect
@@ -38,10 +30,7 @@ OWN_TIME = timedelta(seconds=5)
 
 
 async def retain(session: MemorySession, request: RetainRequest) -> Retained:
-    """Store messages, then derive facts from them.
-
-    A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
-    """
+    """Store messages, then derive facts from them; a failure to derive is reported as `problem`."""
     await session.recheck()
     given, redacted = await redact_messages(request.texts, session.context.redactor)
     messages = pipeline.prepare(given, infer=request.infer)
@@ -67,16 +56,16 @@ async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
     pending = len(stored.stored)
     try:
         derived = await _process(session, stored.stored)
-    except EmbedderMismatch as error:
+    except errors.EmbedderMismatch as error:
         # Another process finished `reembed` after the messages were stored.
         error.stored = stored.stored
         raise
-    except (DatabaseReplaced, NotFound):
+    except (errors.DatabaseReplaced, errors.NotFound):
         # The messages are in the former file or bank.
         raise
     except Exception as error:
         # Also an error of the caller's own extractor or model: the messages are stored all the same.
-        with suppress(StoreError):
+        with suppress(errors.StoreError):
             pending = (await session.store.status(session.bank)).pending
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
     skipped = (*stored.skipped, *derived.skipped)
@@ -87,9 +76,9 @@ async def process(session: MemorySession, request: ProcessRequest) -> Retained:
     session.context.derived_messages.drop(session.bank, request.messages)
     try:
         return await _process(session, request.messages)
-    except (LLMFailed, EmbeddingFailed) as error:
+    except (errors.LLMFailed, errors.EmbeddingFailed) as error:
         raise DerivationProblem.caused_by(error).to_error() from error
-    except VmemoError:
+    except errors.VmemoError:
         raise
     except Exception as error:
         raise DerivationProblem.caused_by(error).to_error() from error
@@ -147,10 +136,7 @@ R = TypeVar("R")
 
 
 async def import_from(session: MemorySession, path: Path, format: ForeignFormat | None) -> Retained:
-    """Store the records of a foreign export and derive facts from its messages; what is stored already is skipped.
-
-    The whole file is validated and redacted before anything is written.
-    """
+    """Validate and redact the records of a foreign export, store those that are new, and derive facts from them."""
     chosen, found = await asyncio.to_thread(read_foreign, path, format)
     facts, superseded = _newest(found.facts)
     records, redacted = await _redacted(session, replace(found, facts=facts, skipped=(*found.skipped, *superseded)))
@@ -212,7 +198,10 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         drafts = tuple([_draft(message, fact) for message, fact in new.values()])
         encoded = await encode_drafts(bank, revision, ExtractionResult(drafts=drafts, engine=engine), context)
         changes = await plan_stated(bank, revision, encoded, context)
-        facts = [_with_ends(item, new[item.fact.messages[0]][1]) for item in changes.facts]
+        stated_by = [new[item.fact.messages[0]][1] for item in changes.facts]
+        ends = [{"expired_at": each.expired_at, "expires_at": each.expires_at} for each in stated_by]
+        written = zip(changes.facts, ends, strict=True)
+        facts = [replace(item, fact=item.fact.model_copy(update=end)) for item, end in written]
         mentioned = dict.fromkeys(mention.id for item in facts for mention in item.fact.entities)
         changes = replace(
             changes,
@@ -223,11 +212,6 @@ async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], eng
         if await context.store.commit(changes):
             context.entity_cache.committed(bank, revision, changes)
             return Retained.combined([stored_of(messages, new.keys()), retained_by(changes, encoded.result.usage)])
-
-
-def _with_ends(item: NewFact, stated: StatedFact) -> NewFact:
-    ends = {"expired_at": stated.expired_at, "expires_at": stated.expires_at}
-    return replace(item, fact=item.fact.model_copy(update=ends))
 
 
 def _draft(message: Message, stated: StatedFact) -> FactDraft:

@@ -5,36 +5,96 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs.worker import RunResult, Worker
-from vmemo.memory.request_queue import RequestQueue
-from vmemo.models import Bank, BankId, FactId
+from vmemo.models import Bank, BankId, FactId, requests as r
 from vmemo.models.changes import Changes
 from vmemo.models.prompt_context import ContextLog
 from vmemo.models.results import Spending
-from vmemo.ports import (
-    BankNotFound,
-    Closable,
-    Context,
-    Embedder,
-    LearningEmbedder,
-    ReplicatedStore,
-    Store,
-    dimension_of,
-)
+from vmemo.ports import Closable, Context, Embedder, LearningEmbedder, dimension_of
+from vmemo.ports.store import BankNotFound, ReplicatedStore, Store
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
 from vmemo.sync import ProcessGuard
 
 _log = logging.getLogger(__name__)
+
+
+# Concurrent requests of a server, bounded by kind: many writes do not delay recalls.
+WorkKind = Literal["search", "write", "derive"]
+_KINDS: Mapping[type[r.Returns[object]], WorkKind] = {
+    **dict.fromkeys((r.RecallRequest, r.RetrieveRequest, r.ContextRequest), "search"),
+    **dict.fromkeys((r.RetainRequest, r.ProcessRequest, r.UpdateFactRequest), "write"),
+    **dict.fromkeys((r.ForgetRequest, r.ForgetContentRequest, r.MaintainRequest, r.ReprocessRequest), "write"),
+}
+"""Requests that compute for long. Others are short, or wait for a language model."""
+
+
+class TooManyRequests(StoreBusy):
+    """Too many requests wait already. Nothing was changed; repeat the call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcurrencyLimits:
+    """Concurrent requests of each kind, and those that may wait for each other, with their defaults."""
+
+    searches: int = 8
+    """Recalls that run at a time."""
+    writes: int = 64
+    """Retains and other writes that run at a time. Those of one bank are derived together."""
+    derivations: int = 2
+    """Banks whose messages the local engine processes at a time; this is the work that would delay recalls."""
+    waiting: int = 256
+    """Requests of each kind that wait; more are refused."""
+
+    def __post_init__(self) -> None:
+        if min(self.searches, self.writes, self.derivations, self.waiting) < 1:
+            raise InvalidInput("searches, writes, derivations and waiting must be at least 1.")
+
+
+class RequestQueue:
+    """The requests of a memory: those of each kind run in the order in which they arrive."""
+
+    def __init__(self, limits: ConcurrencyLimits) -> None:
+        self._running: Mapping[WorkKind, asyncio.Semaphore] = {
+            "search": asyncio.Semaphore(limits.searches),
+            "write": asyncio.Semaphore(limits.writes),
+            "derive": asyncio.Semaphore(limits.derivations),
+        }
+        self._waiting: dict[WorkKind, int] = dict.fromkeys(self._running, 0)
+        self._most = limits.waiting
+
+    def turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[object]:
+        """Wait until a request may run, and count it within the context; raise TooManyRequests if too many wait."""
+        kind = _KINDS.get(type(request))
+        return nullcontext() if kind is None else self._bounded(kind)
+
+    def derivation(self) -> AbstractAsyncContextManager[object]:
+        """Wait until the messages of a bank may be processed. It belongs to a write, and those are bounded."""
+        return self._running["derive"]
+
+    @asynccontextmanager
+    async def _bounded(self, kind: WorkKind) -> AsyncGenerator[None]:
+        running = self._running[kind]
+        if running.locked() and self._waiting[kind] >= self._most:
+            raise TooManyRequests(f"{self._most} requests of this kind wait already. Nothing was changed; try again.")
+        self._waiting[kind] += 1
+        try:
+            await running.acquire()
+        finally:
+            self._waiting[kind] -= 1
+        try:
+            yield
+        finally:
+            running.release()
 
 
 @dataclass
@@ -123,7 +183,6 @@ class MemoryRuntime:
     requests: RequestQueue | None = None
     """Requests that run, and those that wait for them; None if they are not limited."""
     guard: ProcessGuard = field(default_factory=ProcessGuard)
-    """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
     """The staging bank of each bank that `reprocess()` works on."""
     context_logs: dict[tuple[BankId, str | None, str], ContextLog] = field(
@@ -200,7 +259,6 @@ class MemorySession:
 
     @property
     def context(self) -> RetainContext:
-        """The store, the models and the settings."""
         return self.runtime.context
 
     @property
@@ -213,10 +271,7 @@ class MemorySession:
         return self.runtime.reading.store
 
     async def open(self) -> None:
-        """Open the store and the bank, which is created or raises NotFound if it is missing.
-
-        Raise EmbedderMismatch if another embedder wrote it.
-        """
+        """Open the store and the bank; NotFound if it may not be created, EmbedderMismatch if another one wrote it."""
         # Before a model is used, whose threads do not exist in a forked child either.
         self.runtime.guard.enter()
         if self.bank in self.runtime.open_banks:
@@ -245,10 +300,7 @@ class MemorySession:
         return await self.store.create_bank(Bank(id=self.bank, embedder=embedder.name, dimension=dimension))
 
     async def run(self, verb: Callable[[], Awaitable[R]]) -> R:
-        """Run a verb; if another process deleted the bank since it was opened here, open it and run the verb again.
-
-        A verb that finds no bank has changed nothing, or its changes were deleted with the bank.
-        """
+        """Run a verb, once more if another process deleted the bank since it was opened: then it changed nothing."""
         was_open = self.bank in self.runtime.open_banks
         try:
             return await verb()
@@ -259,10 +311,7 @@ class MemorySession:
         return await verb()
 
     async def recheck(self) -> None:
-        """Open the bank, and create it again if another process deleted it since it was opened here.
-
-        Raise EmbedderMismatch if another process switched it to another embedder.
-        """
+        """Open the bank, again if another process deleted it; raise EmbedderMismatch if one switched its embedder."""
         await self.open()
         stored = await self.store.bank(self.bank)
         if stored is None:

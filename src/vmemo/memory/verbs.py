@@ -9,25 +9,10 @@ from pathlib import Path
 from typing import Self, TypeAlias, TypeVar, Unpack, cast
 
 from vmemo.errors import InvalidInput
-from vmemo.models import (
-    Budget,
-    ConfidenceChange,
-    Entity,
-    EntityId,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    FormerProfile,
-    Merge,
-    Message,
-    MessageId,
-    Profile,
-    Provenance,
-    requests as r,
-)
+from vmemo.models import Entity, Episode, Fact, Message, Profile, Provenance, requests as r
 from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import Budget, ConfidenceChange, EntityId, EpisodeId, FactId, FormerProfile, Merge, MessageId
 from vmemo.models.requests import (
     ChatMessage,
     MessageDefaults,
@@ -319,12 +304,7 @@ class Verbs(Resource):
         return await self.run(r.FactHistoryRequest.of({"fact": fact}))
 
     async def update(
-        self,
-        fact: FactId | str,
-        text: str,
-        reason: str | None = None,
-        *,
-        valid_at: datetime | str | None = None,
+        self, fact: FactId | str, text: str, reason: str | None = None, *, valid_at: datetime | str | None = None
     ) -> Fact:
         """Write a new version of a fact, and return it.
 

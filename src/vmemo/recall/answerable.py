@@ -18,6 +18,7 @@ from vmemo.errors import ModelCorrupt
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.ports import BankReader, Embedder
 from vmemo.recall.rank import Candidates
+from vmemo.recall.run import RecallRun
 from vmemo.text.tokens import terms
 from vmemo_models import ANSWERABLE, ModelFileError
 
@@ -75,7 +76,6 @@ def answer_weights(embedder: Embedder) -> AnswerWeights | None:
 
 
 def advice(question: Vector, weights: AnswerWeights) -> float:
-    """Return the probability that a question asks for advice."""
     return _probability(weights.advice, question)
 
 
@@ -93,11 +93,9 @@ def steered(question: Encoding, embedder: Embedder) -> Encoding:
     return question._replace(vector=_unit(moved))
 
 
-def judge(
-    question: Encoding, text: str, found: Candidates, reader: BankReader, embedder: Embedder
-) -> AnswerEstimate | None:
+def judge(run: RecallRun, found: Candidates, reader: BankReader) -> AnswerEstimate | None:
     """Return the judgement of the best candidates; None without the packaged models or token vectors."""
-    weights = answer_weights(embedder)
+    question, weights = run.question, answer_weights(run.context.embedder)
     if weights is None or question.tokens is None:
         return None
     best = found.ordered.numbers[:ALIGNED]
@@ -108,22 +106,7 @@ def judge(
     texts = [fact.text for fact in reader.load(numbers[:READ]).facts.values()]
     semantic = [each.ranking.scores[:3].tolist() for each in found.rankings if each.channel == "semantic"]
     cosines: list[float] = semantic[0] if semantic else []
-    signals = _signals(question, similarities, cosines, _shared_terms(text, texts), weights)
-    return AnswerEstimate(
-        _probability(weights.answerable, signals), _probability(weights.related, signals[1:]), (*signals,)
-    )
-
-
-def _signals(
-    question: Encoding,
-    similarities: NDArray[np.float64],
-    cosines: Sequence[float],
-    shared: tuple[float, float],
-    weights: AnswerWeights,
-) -> list[float]:
-    tokens = question.tokens
-    assert tokens is not None
-    lengths = np.linalg.norm(tokens, axis=1)
+    lengths = np.linalg.norm(question.tokens, axis=1)
     share = lengths / lengths.sum()
     best = similarities[int((similarities @ share).argmax())]
     heavy = share > 0.5 / len(share)
@@ -134,9 +117,12 @@ def _signals(
         best[heavy].min(),
         cosines[0] if cosines else 0.0,
         np.mean(cosines) if cosines else 0.0,
-        *shared,
+        *_shared_terms(run.text, texts),
     )
-    return [float(value) for value in values]
+    signals = tuple(map(float, values))
+    return AnswerEstimate(
+        _probability(weights.answerable, signals), _probability(weights.related, signals[1:]), signals
+    )
 
 
 def _alignment(question: TokenVectors, facts: Sequence[TokenVectors | None]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import RerankFailed, VmemoError
-from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, Fact, FactId
+from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, TokenVectors
 from vmemo.models.settings import Fusion
 from vmemo.ports import Reranker
@@ -107,7 +107,6 @@ class RerankScores:
         return 0 if np.isnan(self.scores).all() else len(self.numbers)
 
     def of(self, number: int) -> float | None:
-        """Return the score of a candidate."""
         score = float(self.scores[self.numbers.index(number)]) if number in self.numbers else float("nan")
         return None if np.isnan(score) else score
 
@@ -124,10 +123,7 @@ def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, t
 
 
 def late_shortlist(candidates: Ranking, run: RecallRun) -> list[int]:
-    """Return the candidates whose token vectors are compared with the question's.
-
-    These are the ones that fit, and those that reranking could lift above the last of them.
-    """
+    """Return the candidates to compare: those that fit, and those that reranking could lift above the last of them."""
     if not len(candidates):
         return []
     count = fitting(candidates.tokens, run.max_tokens, run.top_k)
@@ -140,7 +136,10 @@ async def score_texts(run: RecallRun, candidates: Ranking, reranker: Reranker) -
     numbers = candidates.numbers[: min(RERANKED_TEXTS, run.reranked)].tolist()
     loaded = await run.context.store.read(run.scope.bank, lambda reader: reader.load(numbers))
     known = [number for number in numbers if number in loaded.facts]
-    texts = [reranker_text(loaded.facts[number]) for number in known]
+    # The date, the fact, and what was said before it.
+    facts = [loaded.facts[number] for number in known]
+    before = [f" (after: {fact.context})" if fact.context else "" for fact in facts]
+    texts = [f"{f.mentioned_at.day} {f.mentioned_at:%B %Y}. {f.text}{b}" for f, b in zip(facts, before, strict=True)]
     scores = dict(zip(known, await _call(reranker, run.text, texts), strict=True)) if known else {}
     return RerankScores(numbers, np.array([scores.get(number, np.nan) for number in numbers]))
 
@@ -164,17 +163,8 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
     return scores.tolist()
 
 
-def reranker_text(fact: Fact) -> str:
-    """Return the text that a reranker compares: the date, the fact, and what was said before it."""
-    before = f" (after: {fact.context})" if fact.context else ""
-    return f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}. {fact.text}{before}"
-
-
 def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Score documents by late interaction: for each token of the question its best match in a document, summed.
-
-    A document without token vectors has NaN.
-    """
+    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
     counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
     scores = np.full(len(documents), np.nan)
     known = [vectors for vectors in documents if vectors is not None and len(vectors)]
@@ -186,10 +176,7 @@ def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | 
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
-    """Return the matrix product, computed in parts that are small enough for BLAS to stay in this thread.
-
-    Waking its other threads would take longer than the product itself, above all while processors are busy.
-    """
+    """Return the matrix product in parts so small that BLAS stays in this thread: waking others takes longer."""
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)
     for start in range(0, len(rows), size):

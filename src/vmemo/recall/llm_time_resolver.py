@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date, datetime, time as clock_time
-from pathlib import Path
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, named
 from vmemo.llm.prompt_files import load_prompt, quote
@@ -18,9 +17,7 @@ from vmemo.models import BankId, Interval
 from vmemo.models.results import Spending
 from vmemo.ports import LLM
 
-PROMPTS = Path(__file__).parent / "prompts"
 CACHE_SIZE = 256
-"""Questions whose times are cached."""
 PAUSE_SECONDS = 30.0
 """Pause after a model could not be reached, so that not every recall waits for it."""
 MIN_YEAR = 1000
@@ -86,7 +83,9 @@ class LLMTimeResolver:
     async def _ask(self, bank: BankId, question: str, today: date) -> _Days | None:
         llm = StructuredLLM(self.llm)
         shown = f"{today:%A}, {today.isoformat()}"
-        ask = load_prompt(PROMPTS, "when").request(TimeAnswer, max_tokens=1024, today=shown, question=quote([question]))
+        ask = load_prompt("recall", "when").request(
+            TimeAnswer, max_tokens=1024, today=shown, question=quote([question])
+        )
         try:
             async with asyncio.timeout(self.timeout):
                 return _days(await llm.ask(ask, TimeAnswer, _problem))

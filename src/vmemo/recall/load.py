@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set, Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import (
-    Channel,
-    EpisodeId,
-    Fact,
-    FactId,
-    Hit,
-    HitStatus,
-    Message,
-    MessageId,
-    NewerFact,
-    QueryType,
-    Reranking,
-)
+from vmemo.models import Fact, Hit, HitStatus, Message, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
+from vmemo.models.records import Channel, EpisodeId, FactId, MessageId, QueryType
 from vmemo.models.search import Scope
 from vmemo.ports import BankReader, TokenCounter
 from vmemo.recall.answerable import SIGNALS, AnswerEstimate, judge
 from vmemo.recall.fuse import best_candidates, fitting, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
-from vmemo.recall.precise import sufficient
 from vmemo.recall.rank import Candidates
 from vmemo.recall.run import RecallRun
 from vmemo.text.instructions import occasion_terms
@@ -54,11 +43,9 @@ class ScoredFact(NamedTuple):
 
     @property
     def verbatim(self) -> bool:
-        """True for a message in its own words."""
         return self.number < 0
 
     def times(self, factor: float) -> ScoredFact:
-        """Return it with its score multiplied by a factor."""
         return ScoredFact(self.fact, self.score * factor, self.number)
 
 
@@ -67,16 +54,18 @@ def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
     return sorted(found, key=lambda each: each.score, reverse=True)
 
 
-def weigh(
-    found: Sequence[ScoredFact], now: datetime, *, half_life: timedelta | None, importance_weight: float
-) -> list[ScoredFact]:
+def weigh(found: Sequence[ScoredFact], run: RecallRun) -> list[ScoredFact]:
     """Return candidates by weighted score: a score halves with each half-life since the fact was mentioned."""
-    return by_score(
-        each.times(_recency(each.fact, now, half_life) * _importance(each.fact, importance_weight)) for each in found
-    )
+    half_life, weight, now = run.request.recency_half_life, run.request.importance_weight, run.now
+
+    def factor(fact: Fact) -> float:
+        age = max(now - fact.mentioned_at, timedelta(0))
+        return (1.0 if half_life is None else 0.5 ** (age / half_life)) * (1.0 - weight + weight * fact.importance)
+
+    return by_score(each.times(factor(each.fact)) for each in found)
 
 
-def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set[int]) -> list[ScoredFact]:
+def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: AbstractSet[int]) -> list[ScoredFact]:
     """Return candidates by score; one keeps a share of it for each better one of its episode but the first.
 
     What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
@@ -85,24 +74,12 @@ def spread_over_episodes(found: Sequence[ScoredFact], share: float, revised: Set
     seen: Counter[EpisodeId] = Counter()
     weighed: list[ScoredFact] = []
     for each in found:
-        if not each.fact.episodes:
-            weighed.append(each)
-            continue
-        episode = each.fact.episodes[0]
-        weighed.append(each if each.number in revised else each.times(share ** max(0, seen[episode] - 1)))
-        seen[episode] += 1
+        better = 0
+        for episode in each.fact.episodes[:1]:
+            better = max(0, seen[episode] - 1)
+            seen[episode] += 1
+        weighed.append(each if each.number in revised else each.times(share**better))
     return by_score(weighed)
-
-
-def _recency(fact: Fact, now: datetime, half_life: timedelta | None) -> float:
-    if half_life is None:
-        return 1.0
-    age = max(now - fact.mentioned_at, timedelta(0))
-    return 0.5 ** (age / half_life)
-
-
-def _importance(fact: Fact, weight: float) -> float:
-    return 1.0 - weight + weight * fact.importance
 
 
 def first_fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
@@ -174,10 +151,28 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
 
 def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
     """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
-    if not any(each.fact.is_rest for each in found):
-        return list(found)
     ids = {each.id for each in found}
     return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
+
+
+def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:
+    """Return the fewest hits that suffice: those near the best one that add something to those above them.
+
+    A fact that replaced another, or that one replaced, is no repetition of it.
+    """
+    kept: list[Hit] = []
+    said: list[frozenset[str]] = []
+    for hit in hits:
+        if hit.score < share * hits[0].score:
+            continue
+        words = frozenset(terms(hit.text))
+        if not words or is_small_talk(hit.text.partition(": ")[2] or hit.text):
+            continue
+        if any(words <= others for others in said) and hit.status == "current" and hit.fact.supersedes is None:
+            continue
+        kept.append(hit)
+        said.append(words)
+    return kept
 
 
 def weighs_less(fact: Fact, type: QueryType) -> bool:
@@ -196,33 +191,30 @@ def status_of(fact: Fact, scope: Scope, now: datetime, *, outdated: bool) -> Hit
 
     A fact that a newer one of the scope may have `outdated`, all of it or a claim, is "maybe_outdated".
     """
-    return "former" if _is_former(fact, scope, now) else "maybe_outdated" if outdated else "current"
-
-
-def _is_former(fact: Fact, scope: Scope, now: datetime) -> bool:
+    ended = fact.invalid_at is not None and fact.invalid_at <= (scope.known_at or now)
     if scope.at_time is not None:
         # The store returns only what was true then.
-        return False
-    if scope.known_at is not None:
+        former = False
+    elif scope.known_at is not None:
         # The end of a fact that was closed later was not known then.
-        return fact.expired_at is None and _ended(fact, scope.known_at)
-    return fact.expired_at is not None or _ended(fact, now)
+        former = ended and fact.expired_at is None
+    else:
+        former = ended or fact.expired_at is not None
+    return "former" if former else "maybe_outdated" if outdated else "current"
 
 
-def _ended(fact: Fact, at: datetime) -> bool:
-    return fact.invalid_at is not None and fact.invalid_at <= at
-
-
+Load = Callable[[int, int], list[ScoredFact]]
+"""Loads the candidates from one place to another."""
 REPEATED_EPISODE = 0.9
 """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
 
 
 def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Recalled:
     with run.timer.stage("judge"):
-        judgement = judge(run.question, run.text, candidates, reader, run.context.embedder)
+        judgement = judge(run, candidates, reader)
     with run.timer.stage("load"):
-        loader = _Loader(run, candidates, reader)
-        weighed = _weighed(run, loader)
+        titles: dict[EpisodeId, str] = {}
+        weighed = _weighed(run, candidates, partial(_load, run, candidates, reader, titles))
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
         found = weighed[:count]
         hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
@@ -235,75 +227,56 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
             instructions=_instructions(run, reader, candidates.instructions, hits),
             at_time=run.scope.at_time,
             known_at=run.scope.known_at,
-            titles={id: loader.titles[id] for hit in hits for id in hit.fact.episodes},
+            titles={id: titles[id] for hit in hits for id in hit.fact.episodes},
             answerable=judgement.answerable if judgement else None,
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
 
 
-class _Loader:
-    """Loads candidates, and collects the titles of their episodes."""
+def _load(
+    run: RecallRun, candidates: Candidates, reader: BankReader, titles: dict[EpisodeId, str], first: int, last: int
+) -> list[ScoredFact]:
+    """Return the candidates from one place to another that exist, without messages that state nothing.
 
-    def __init__(self, run: RecallRun, candidates: Candidates, reader: BankReader) -> None:
-        self.titles: dict[EpisodeId, str] = {}
-        self.ranked = candidates.ordered
-        self.revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
-        """Candidates that replace each other."""
-        self._run = run
-        self._reader = reader
-
-    def distinct(self, found: Sequence[ScoredFact]) -> list[ScoredFact]:
-        """Return candidates without those that repeat others."""
-        return facts_for_lines(without_rests(found), self._run.text)
-
-    def load(self, first: int, last: int) -> list[ScoredFact]:
-        """Return the candidates from one place to another that exist, without messages that state nothing."""
-        run, chosen = self._run, self.ranked.take(slice(first, last))
-        if not len(chosen):
-            return []
-        loaded = self._reader.load(chosen.numbers.tolist())
-        self.titles.update(loaded.titles)
-        known = dict(loaded.facts)
-        for number, message in loaded.messages.items():
-            if not is_left_out(message, run.text, with_questions=run.with_questions):
-                known[number] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
-        scored = zip(chosen.numbers.tolist(), chosen.scores.tolist(), strict=True)
-        return [ScoredFact(known[number], score, number) for number, score in scored if number in known]
+    The titles of their episodes are added to `titles`.
+    """
+    chosen = candidates.ordered.take(slice(first, last))
+    if not len(chosen):
+        return []
+    loaded = reader.load(chosen.numbers.tolist())
+    titles |= loaded.titles
+    known = dict(loaded.facts)
+    for number, message in loaded.messages.items():
+        if not is_left_out(message, run.text, with_questions=run.with_questions):
+            known[number] = Fact.in_own_words(message, run.scope.bank, run.context.counter)
+    scored = zip(chosen.numbers.tolist(), chosen.scores.tolist(), strict=True)
+    return [ScoredFact(known[number], score, number) for number, score in scored if number in known]
 
 
-def _weighed(run: RecallRun, loader: _Loader) -> list[ScoredFact]:
+def _weighed(run: RecallRun, candidates: Candidates, load: Load) -> list[ScoredFact]:
     """Load as many candidates as may be among the hits, and return them by their final score."""
-    count, gathers = len(loader.ranked), run.analysis.gathers
+    ranked, gathers = candidates.ordered, run.analysis.gathers
     weighs = run.request.recency_half_life is not None or run.request.importance_weight > 0
-    if not weighs:
-        count = first_fitting(loader.ranked.tokens, run.max_tokens, run.top_k)
-        if gathers:
-            count = max(count, run.nodes)
-    found = _without_noise(run, loader, min(count, len(loader.ranked)))
+    count = len(ranked) if weighs else first_fitting(ranked.tokens, run.max_tokens, run.top_k)
+    found = _without_noise(run, ranked.tokens, load, min(max(count, run.nodes) if gathers else count, len(ranked)))
     if gathers:
-        found = spread_over_episodes(found, REPEATED_EPISODE, loader.revised)
-    if weighs:
-        half_life, importance = run.request.recency_half_life, run.request.importance_weight
-        found = weigh(found, run.now, half_life=half_life, importance_weight=importance)
-    return found
+        revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
+        found = spread_over_episodes(found, REPEATED_EPISODE, revised)
+    return weigh(found, run) if weighs else found
 
 
-def _without_noise(run: RecallRun, loader: _Loader, count: int) -> list[ScoredFact]:
+def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count: int) -> list[ScoredFact]:
     """Load the first candidates, and others that may take the place of those that are left out or weigh less."""
-    found = loader.load(0, count)
-    type = run.analysis.type
+    found, type = load(0, count), run.analysis.type
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
     lighter = weighed and any(weighs_less(each.fact, type) for each in found)
-    if len(loader.distinct(found)) == count and not lighter:
+    if len(facts_for_lines(without_rests(found), run.text)) == count and not lighter:
         return found
-    more = first_fitting(loader.ranked.tokens, _more(run.max_tokens), _more(run.top_k))
-    distinct = loader.distinct([*found, *loader.load(count, max(count, more))])
+    max_tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
+    more = load(count, max(count, first_fitting(tokens, max_tokens, top_k)))
+    distinct = facts_for_lines(without_rests([*found, *more]), run.text)
     return weigh_replies(distinct, type) if weighed else by_score(distinct)
-
-
-def _more(limit: int | None) -> int | None:
-    return None if limit is None else MORE * limit
 
 
 def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, reader: BankReader) -> list[Hit]:
@@ -368,7 +341,7 @@ def choose_instructions(
     """
     newest: dict[tuple[str, ...], Fact] = {}
     for fact in found:
-        newest.setdefault(_wording(fact), fact)
+        newest.setdefault(tuple(terms(fact.text)), fact)
     distinct = list(newest.values())
     asked = set(terms(question))
     preferred = sorted(distinct, key=lambda fact: 0 if fact.id in relevant else _distance(fact, asked))
@@ -379,10 +352,6 @@ def choose_instructions(
 def _distance(fact: Fact, asked: AbstractSet[str]) -> int:
     occasion = occasion_terms(fact.text)
     return 1 if not occasion else 2 if occasion.isdisjoint(asked) else 0
-
-
-def _wording(fact: Fact) -> tuple[str, ...]:
-    return tuple(terms(fact.text))
 
 
 SHOWN = 20

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from vmemo.errors import InvalidInput
-from vmemo.models import BankId, Hit, Interval, QuestionTense, utc_now
+from vmemo.models import BankId, Hit, QuestionTense, utc_now
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
@@ -19,9 +19,16 @@ from vmemo.recall.answerable import answer_weights, steered
 from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.load import load_hits
-from vmemo.recall.precise import SUFFICIENT, Precision
 from vmemo.recall.rank import find_candidates, order_candidates, with_former
-from vmemo.recall.run import RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
+from vmemo.recall.run import (
+    SUFFICIENT,
+    Precision,
+    RecallQuery,
+    RecallRun,
+    beside_observations,
+    for_observations,
+    nodes_of,
+)
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
 GATHER = 2.0
@@ -100,15 +107,13 @@ async def _analyse(request: RecallQuery, context: Context, *, report_unresolved:
         analysis = replace(analysis, unresolved_time=None)
     found = [*foreign, *filter(None, [analysis.during])]
     # The shorter interval is the better reading: the English rules know only "2024" in "4. März 2024".
-    return replace(analysis, during=min(found, key=_length), type="temporal") if found else analysis
-
-
-def _length(time: Interval) -> timedelta:
-    return time.end - time.start if time.start is not None and time.end is not None else timedelta.max
+    if not found:
+        return analysis
+    lengths = [each.end - each.start if each.start and each.end else timedelta.max for each in found]
+    return replace(analysis, during=found[lengths.index(min(lengths))], type="temporal")
 
 
 async def _embed(texts: Sequence[str], context: Context, timer: StageTimer) -> Sequence[Encoding]:
-    """Embed the question and its parts."""
     embedder = context.embedder
     with timer.stage("embed"):
         if context.reranker == "late" and gives_tokens(embedder):
@@ -119,7 +124,6 @@ async def _embed(texts: Sequence[str], context: Context, timer: StageTimer) -> S
 async def _resolve_time(
     request: RecallQuery, bank: BankId, resolver: LLMTimeResolver, timer: StageTimer
 ) -> LLMResolvedTime:
-    """Let the model resolve a time that the rules found and could not resolve."""
     with timer.stage("resolve_time"):
         return await resolver.resolve(bank, request.query[:MAX_QUERY_CHARS], request.now or utc_now())
 
@@ -127,7 +131,7 @@ async def _resolve_time(
 def _find(run: RecallRun, reader: BankReader) -> Recalled:
     """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
-    observed = _whole(_find_one(observing, reader)) if observing is not None else ()
+    observed = [hit for hit in _find_one(observing, reader).hits if not hit.truncated] if observing else []
     return _joined(observed, _find_one(beside_observations(run, observed), reader))
 
 
@@ -139,7 +143,7 @@ def _find_one(run: RecallRun, reader: BankReader) -> Recalled:
 async def _find_reranked(run: RecallRun, reranker: Reranker) -> Recalled:
     """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
     observing = for_observations(run)
-    observed = _whole(await _rerank_one(observing, reranker)) if observing is not None else ()
+    observed = [hit for hit in (await _rerank_one(observing, reranker)).hits if not hit.truncated] if observing else []
     return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
 
 
@@ -151,10 +155,6 @@ async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
         if run.analysis.type == "multi-hop":
             scores = scores.merge(await score_texts(run, found.only_linked, reranker))
     return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
-
-
-def _whole(found: Recalled) -> Sequence[Hit]:
-    return [hit for hit in found.hits if not hit.truncated]
 
 
 def _joined(observed: Sequence[Hit], found: Recalled) -> Recalled:

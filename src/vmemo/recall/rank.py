@@ -5,14 +5,15 @@ All of it runs in one read transaction of the store, outside of the event loop.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
-from vmemo.models import Channel, Interval, Mention
+from vmemo.models import Channel, EntityId, FactId, GraphStep, Interval, LinkKind, Mention, QueryType
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -24,20 +25,149 @@ from vmemo.models.search import (
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import (
-    LATE_WEIGHT,
-    ChannelRanking,
-    RerankScores,
-    fuse,
-    late_interaction,
-    late_shortlist,
-    reorder,
-)
-from vmemo.recall.graph_channel import COMMON, FAN, GraphActivation, GraphRanking, max_expansions
+from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_interaction, late_shortlist, reorder
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
 
-# Chosen on conversations of our own.
+# Constants of this module were chosen on conversations of our own.
+# The graph channel: activation spreads from entry points along edges, strongest first.
+DECAY = 0.8
+"""Share of activation that is left after each step."""
+FLOOR = 0.1
+"""Activation below which a fact is not reached."""
+ENTRY_FLOOR = 0.5
+"""Cosine from which a semantic hit is an entry point."""
+ENTRIES = 6
+"""Semantic hits that activation starts from, at most."""
+LEAST_EXPANSIONS = 12
+"""Nodes whose edges are followed, at least; larger budgets follow more."""
+FAN = 8
+"""Facts of an entity that are followed: those most similar to the question."""
+COMMON = 25
+"""Facts of an entity up to which its edges weigh less with each: an entity with n facts weighs 1 / sqrt(n)."""
+MULTIPLIERS: Mapping[LinkKind, float] = {
+    "entity": 1.2,
+    "causes": 1.2,
+    "caused_by": 1.2,
+    "enables": 1.1,
+    "prevents": 1.1,
+    "semantic": 1.0,
+    "temporal": 0.7,
+}
+"""Multipliers of activation by kind of link."""
+WAVE_SIZE = 6
+"""Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
+
+
+def max_expansions(type: QueryType, nodes: int) -> int:
+    """Return the number of nodes to expand: more for multi-hop questions."""
+    return max(LEAST_EXPANSIONS, nodes // 10 if type == "multi-hop" else nodes // 25)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRanking:
+    """Facts by activation, and the edge by which each was reached."""
+
+    ranking: Ranking = field(default_factory=Ranking)
+    reached_by: Mapping[int, Edge] = field(default_factory=dict[int, Edge])
+
+    def paths(
+        self, facts: Sequence[int], named: Mapping[int, Mention], reader: BankReader
+    ) -> dict[int, tuple[GraphStep, ...]]:
+        """Return for each fact the steps from an entry point to it, in order."""
+        edges = {fact: self._path(fact) for fact in facts}
+        every = [edge for path in edges.values() for edge in path]
+        ids = reader.ids(sorted({node for edge in every for node in edge[:2] if node > 0}))
+        names = reader.entity_names(sorted({edge.via for edge in every if edge.via}))
+
+        def step(edge: Edge) -> GraphStep:
+            source = FactId(ids[edge.source]) if edge.source > 0 else EntityId(named[-edge.source].id)
+            return GraphStep(source, FactId(ids[edge.target]), edge.kind, edge.weight, names.get(edge.via, ""))
+
+        return {fact: tuple(map(step, path)) for fact, path in edges.items()}
+
+    def _path(self, fact: int) -> list[Edge]:
+        steps: list[Edge] = []
+        while fact in self.reached_by and len(steps) < len(self.reached_by):
+            steps.append(self.reached_by[fact])
+            fact = steps[-1].source
+        return steps[::-1]
+
+
+class GraphActivation:
+    """Spreading activation, one wave of edges at a time. A node is the number of a fact, or of an entity with a minus.
+
+    Each wave is fetched by the caller: `next_query()` names the nodes to expand and `follow()` takes their edges.
+    A fact is reached only along an edge: entry points were found by other channels.
+    """
+
+    def __init__(self, base: EdgeQuery, entries: Ranking, entities: Iterable[int], *, expansions: int) -> None:
+        self._base = base
+        self._expansions = expansions
+        self._activation: dict[int, float] = {}
+        self._scores: dict[int, float] = {}
+        self._reached_by: dict[int, Edge] = {}
+        self._queue: list[tuple[float, int]] = []
+        self._expanded: set[int] = set()
+        for entity in entities:
+            self._activate(-entity, 1.0)
+        for fact, score in zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True):
+            if score >= ENTRY_FLOOR:
+                self._activate(fact, score)
+
+    def next_query(self) -> EdgeQuery | None:
+        """Return the query for the edges of the strongest nodes that are not expanded yet, or None at the end."""
+        wave = self._next_wave() if len(self._expanded) < self._expansions else []
+        if not wave:
+            return None
+        # No edge of a lower weight can pass on enough activation.
+        strongest = max(self._activation[node] for node in wave)
+        least = FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
+        facts, entities = [node for node in wave if node > 0], [-node for node in wave if node < 0]
+        return replace(self._base, facts=facts, entities=entities, least=least)
+
+    def follow(self, edges: Iterable[Edge]) -> None:
+        """Pass activation along edges; only the strongest path to a fact counts."""
+        for edge in edges:
+            activation = self._activation[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
+            if activation < FLOOR or activation <= self._scores.get(edge.target, 0.0):
+                continue
+            if edge.source in self._reached_by and self._is_cycle(edge):
+                continue
+            self._scores[edge.target] = activation
+            self._reached_by[edge.target] = edge
+            if activation > self._activation.get(edge.target, 0.0):
+                self._activate(edge.target, activation)
+
+    def result(self, limit: int) -> GraphRanking:
+        """Return the facts that were reached, by activation."""
+        order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
+        edges = [self._reached_by[fact] for fact in order]
+        found = ((edge.target, edge.tokens, edge.time, self._scores[edge.target]) for edge in edges)
+        return GraphRanking(Ranking.of(found), self._reached_by)
+
+    def _activate(self, node: int, activation: float) -> None:
+        self._activation[node] = activation
+        heapq.heappush(self._queue, (-activation, node))
+
+    def _next_wave(self) -> list[int]:
+        wave: list[int] = []
+        while self._queue and len(wave) < WAVE_SIZE:
+            _, node = heapq.heappop(self._queue)
+            if node not in self._expanded:
+                self._expanded.add(node)
+                wave.append(node)
+        return wave
+
+    def _is_cycle(self, edge: Edge) -> bool:
+        """Return True if the path to the edge's source already passes its target."""
+        node: int = edge.source
+        while node in self._reached_by and node != edge.target:
+            node = self._reached_by[node].source
+        return node == edge.target
+
+
+# All channels.
 SEMANTIC_FLOOR = 0.3
 """Least cosine of a candidate of the semantic channel, unless the embedder has a `floor` of its own."""
 TEMPORAL_FLOOR = 0.4
@@ -137,10 +267,7 @@ def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) ->
 
 
 def by_tense(candidates: Ranking, tense: float) -> Ranking:
-    """Move the later ones of the best candidates up for a question about the present, and down for one about the past.
-
-    `tense` is the encoder's estimate, from -1 for what was before to 1 for what is now.
-    """
+    """Move later ones of the best candidates up for a question about the present (`tense` 1), down for the past."""
     best = candidates.take(slice(AGED))
     facts = best.numbers > 0
     if abs(tense) < LEAST_TENSE or not facts.any():
@@ -192,7 +319,6 @@ def _temporal(run: RecallRun) -> TemporalSearch | None:
 
 
 def _weighted(run: RecallRun, request: SearchRequest, result: SearchResult) -> list[ChannelRanking]:
-    """Return the weighted rankings of a search result."""
     rankings = _with_parts(run, "semantic", result.semantic) if "semantic" in run.channels else []
     rankings += _with_parts(run, "keyword", result.keyword)
     if request.verbatim:
@@ -211,10 +337,7 @@ def _with_parts(run: RecallRun, channel: Channel, rankings: Sequence[Ranking]) -
 
 
 def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
-    """Return the facts inside the interval and those linked to the best of them, best first.
-
-    A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
-    """
+    """Return the facts inside the interval and those that links lead to from the best of them, best first."""
     if not links:
         return found
     scores = dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True))
@@ -262,10 +385,7 @@ LEAST_SCORE = 0.6
 
 
 def with_former(scope: Scope, analysis: QueryAnalysis, now: datetime) -> Scope:
-    """Return a scope that also admits facts which were true before, for a question about the past.
-
-    A scope that selects facts by time, or closed ones, stays as it is.
-    """
+    """Return a scope that also admits former facts for a question about the past, unless it selects by time itself."""
     if analysis.tense == "present" or scope.include_expired or scope.at_time is not None or scope.known_at is not None:
         return scope
     during = analysis.during
@@ -303,10 +423,7 @@ def applicable(edges: Sequence[RevisionEdge], best: Ranking, analysis: QueryAnal
 
 
 def _passes_a_better(edge: RevisionEdge, pairs: Collection[tuple[int, int]], score: Mapping[int, float]) -> bool:
-    """Return True if the newer fact would rank above a better one that it is not known to outdate.
-
-    The older fact of the edge ranks above that one, because it may have outdated it.
-    """
+    """Return True if the newer fact would rank above a better one that it is not known to outdate."""
     return any(
         score.get(better, 0.0) > score[edge.older] and (edge.newer, better) not in pairs
         for newer, better in pairs
@@ -315,11 +432,7 @@ def _passes_a_better(edge: RevisionEdge, pairs: Collection[tuple[int, int]], sco
 
 
 def in_order(
-    candidates: Ranking,
-    edges: Sequence[RevisionEdge],
-    *,
-    former: Callable[[RevisionEdge], bool],
-    brought_in: int,
+    candidates: Ranking, edges: Sequence[RevisionEdge], *, former: Callable[[RevisionEdge], bool], brought_in: int
 ) -> Ranking:
     """Return candidates with each newer fact directly above the older ones that it replaced or may have outdated.
 

@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from vmemo.models import Channel, Hit, Interval, Network, utc_now
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
 from vmemo.ports import Context
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
-from vmemo.recall.precise import SUFFICIENT, Precision
 from vmemo.text.questions import QueryAnalysis, asks_for_profile
 
+
+class Precision(NamedTuple):
+    """The bars that facts must pass to be returned by a recall that is precise."""
+
+    share: float
+    """Share of the best score that a hit has at least."""
+    related: float
+    """Probability that the best facts are about the question, below which nothing is returned."""
+
+
+# Chosen on conversations of an author whom the encoder was not trained on.
+SUFFICIENT = Precision(share=0.6, related=0.19)
+"""That of a precise recall."""
+RELEVANT = Precision(share=0.4, related=0.06)
+"""That of a context, which may show more than an answer needs."""
 RecallQuery: TypeAlias = RecallRequest | RetrieveRequest | ReflectRequest
 """The requests that search: the caller's question, filters, weights and limits."""
 NODES: Mapping[Literal["low", "mid", "high"], int] = {"low": 100, "mid": 200, "high": 1000}
@@ -42,18 +56,13 @@ class RecallRun:
     analysis: QueryAnalysis
     timer: StageTimer
     encodings: Sequence[Encoding]
-    """Those of the question and of its parts."""
     during: Interval | None
-    """The time that the temporal channel searches."""
     scope: Scope
     nodes: int
-    """Candidates taken from each channel."""
     max_tokens: int | None
     top_k: int | None
     resolved: LLMResolvedTime | None = None
-    """The time that a model found in the question."""
     precision: Precision = SUFFICIENT
-    """That of a precise recall."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
 
@@ -63,22 +72,18 @@ class RecallRun:
 
     @property
     def question(self) -> Encoding:
-        """The encoding of the whole question."""
         return self.encodings[0]
 
     @property
     def now(self) -> datetime:
-        """The time of the question."""
         return self.request.now or utc_now()
 
     @property
     def channels(self) -> AbstractSet[Channel]:
-        """The channels that are switched on."""
         return self.context.settings.channels
 
     @property
     def weights(self) -> Mapping[Channel, float]:
-        """The channels' weights for this type of question."""
         settings = self.context.settings
         return {**settings.channel_weights, **settings.channel_weights_by_type.get(self.analysis.type, {})}
 

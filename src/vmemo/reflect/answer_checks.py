@@ -14,7 +14,6 @@ from vmemo.text.injection import addresses_assistant, contains_instructions, rem
 from vmemo.text.tokens import STOP_WORDS, terms
 
 MAX_OPINION_LENGTH = 1000
-"""Characters of an opinion."""
 BACKGROUND_RUN = 12
 """Consecutive words of the background that count as repeating it; a shorter run may be what the question is about."""
 
@@ -66,14 +65,14 @@ class AnswerChecks:
             )
             return
         marks = cited_marks(answer.text)
-        if unknown := unknown_marks(answer.text, self._known_marks):
+        if unknown := unknown_marks(answer.text, {*self.evidence.hits, *([BACKGROUND] if self.background else [])}):
             names = ", ".join(unknown[:5])
             yield AnswerProblem(
                 feedback=f"no memory with the mark {names} was shown; cite only marks that are shown, or say that "
                 "it is not known",
                 flaw=f"The model cited sources that were not recalled ({names}); these citations were removed.",
             )
-        elif answer.found and not any(mark[0] in "FSB" for mark in marks) and not self._states_opinion(answer, marks):
+        elif answer.found and not marks and all(self.opinion_problem(each) is not None for each in answer.opinions):
             yield AnswerProblem(
                 feedback="it cites no fact; put the marks of the supporting facts after each statement, or set "
                 "`found` to false if there are none",
@@ -86,10 +85,6 @@ class AnswerChecks:
                 flaw="The answer rests only on a memory that reads like an instruction.",
             )
 
-    @property
-    def _known_marks(self) -> set[str]:
-        return {*self.evidence.hits, BACKGROUND} if self.background else set(self.evidence.hits)
-
     def _repeats_instructions(self, answer: GeneratedAnswer) -> bool:
         """Return True if the answer repeats the instructions, or the background without being asked about it."""
         allowed = f"{self.question}\n{self.evidence.text}"
@@ -99,11 +94,6 @@ class AnswerChecks:
             return True
         background = "" if addresses_assistant(self.question) else self.background
         return any(repeats_prompt(text, background, allowed=allowed, min_words=BACKGROUND_RUN) for text in texts)
-
-    def _states_opinion(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
-        """Return True if the answer states a held opinion, or forms one that facts support."""
-        cites_opinion = any(mark.startswith("O") for mark in marks)
-        return cites_opinion or any(self.opinion_problem(each) is None for each in answer.opinions)
 
     def _follows_injection(self, answer: GeneratedAnswer, marks: list[str]) -> bool:
         """Return True if the answer takes nothing from its memories but instructions that the question is not about."""

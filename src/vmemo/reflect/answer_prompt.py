@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from string import Template
 from typing import Annotated
 
@@ -97,12 +96,8 @@ _FACTS_ONLY = (
 
 def describe_disposition(disposition: Disposition) -> str:
     """Return the instructions for a disposition's three traits."""
-    traits = (
-        _SKEPTICISM[disposition.skepticism],
-        _LITERALISM[disposition.literalism],
-        _EMPATHY[disposition.empathy],
-    )
-    return " ".join(traits)
+    skepticism, literalism = _SKEPTICISM[disposition.skepticism], _LITERALISM[disposition.literalism]
+    return f"{skepticism} {literalism} {_EMPATHY[disposition.empathy]}"
 
 
 def describe_bias(bias: float) -> str:
@@ -118,7 +113,6 @@ def describe_character(profile: Profile) -> str:
     return f"{describe_disposition(profile.disposition)}\n{describe_bias(profile.bias)} {limit}"
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 STEP = "reflect"
 """The step of the call that generates the answer."""
 _OPTIONAL_LINE = re.compile(r"^@([A-Z]) ?(.*\n)", re.MULTILINE)
@@ -139,25 +133,21 @@ class Question:
     max_lookups: int
     opinions: bool
     """True if the answer may form opinions and change the confidence of held ones."""
-
     users: frozenset[str | None] = frozenset()
     """Names of users who speak in the bank, and None for a user without a name, as far as they are known."""
 
 
 def instructions(question: Question) -> str:
     """Return the texts that an answer must not repeat."""
-    system = load_prompt(PROMPTS, STEP).system.template
+    system = load_prompt("reflect", STEP).system.template
     return f"{_OPTIONAL_LINE.sub(lambda line: line[2], system)}\n{describe_character(question.profile)}"
 
 
 def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupResult], rounds_left: int) -> LLMRequest:
-    """Return the LLM call; `rounds_left` is the number of rounds of tool calls that are still allowed.
-
-    Parts that this question has no use for are neither in the prompt nor in the schema.
-    """
+    """Return the LLM call without the parts that have no use now; `rounds_left` rounds of tool calls are allowed."""
     name = asker(question.text, evidence.sources, question.users)
     parts = set(_parts(question, evidence, rounds_left))
-    prompt = load_prompt(PROMPTS, STEP)
+    prompt = load_prompt("reflect", STEP)
     system = _OPTIONAL_LINE.sub(lambda line: line[2] if line[1] in parts else "", prompt.system.template)
     request = replace(prompt, system=Template(system)).request(
         GeneratedAnswer,
@@ -218,4 +208,4 @@ def _sections(question: Question, evidence: Evidence, results: Sequence[LookupRe
 
 def engine_label(model: str) -> str:
     """Return the engine recorded with an opinion: the model and the prompt's version."""
-    return f"{model}/{load_prompt(PROMPTS, STEP).label}"
+    return f"{model}/{load_prompt('reflect', STEP).label}"

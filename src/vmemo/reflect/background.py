@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -14,15 +13,8 @@ from vmemo.models import BankId, Profile
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.records import MAX_BACKGROUND
 from vmemo.ports import BankNotFound, Store
-from vmemo.text.wording import (
-    contains_sentences,
-    content_overlap,
-    is_second_person,
-    lacks_first_person,
-    lost_clauses,
-)
+from vmemo.text.wording import contains_sentences, content_overlap, is_second_person, lacks_first_person, lost_clauses
 
-PROMPTS = Path(__file__).parent / "prompts"
 _MIN_KEPT = 0.5
 """Share of a snippet's words that must be kept; polite words around the information need not be."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -37,20 +29,13 @@ class MergedBackground(AnswerSchema):
     )
 
 
-async def merge_background(
-    bank: BankId,
-    snippet: str,
-    store: Store,
-    llm: StructuredLLM,
-) -> Profile:
-    """Merge a snippet into the bank's background, and record the former profile with the snippet as the reason.
-
-    If the profile changes meanwhile, the merge is repeated with the newer one. A background that already contains the
-    snippet stays as it is.
-    """
+async def merge_background(bank: BankId, snippet: str, store: Store, llm: StructuredLLM) -> Profile:
+    """Merge a snippet into the background, unless it is there, and record the former profile with it as the reason."""
     new = snippet.strip()
     while True:
-        profile = await _profile(bank, store)
+        if (stored := await store.bank(bank)) is None:
+            raise BankNotFound(bank)
+        profile = stored.profile
         if contains_sentences(profile.background, new):
             return profile
         merged = profile.model_copy(update={"background": await _merge(profile.background, new, llm)})
@@ -59,15 +44,8 @@ async def merge_background(
             return merged
 
 
-async def _profile(bank: BankId, store: Store) -> Profile:
-    stored = await store.bank(bank)
-    if stored is None:
-        raise BankNotFound(bank)
-    return stored.profile
-
-
 async def _merge(old: str, new: str, llm: StructuredLLM) -> str:
-    ask = load_prompt(PROMPTS, "background").request(
+    ask = load_prompt("reflect", "background").request(
         MergedBackground,
         background=quote([old]) if old.strip() else "(none yet)",
         snippet=quote([new]),
@@ -107,5 +85,4 @@ def _omission(merged: MergedBackground, old: str, new: str) -> str | None:
 
 
 def _share_that_fits(text: str) -> float:
-    """Return the share of a text that fits into half a background."""
     return min(1.0, MAX_BACKGROUND / 2 / max(1, len(text)))

@@ -96,7 +96,6 @@ _REACTION = (
     "get it let try keep mind note think say more help helpful do point understand understood appreciate look "
     "back later"
 )
-"""Words of reactions such as "Hmm, that makes sense."."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,6 @@ class Evidence:
     recalled_instructions: tuple[Fact, ...] = ()
     """The user's standing instructions that the first recall chose."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
-    """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
 
     @property
@@ -156,7 +154,8 @@ class Evidence:
             fitting = hit if hit.tokens <= max_tokens else None if whole else self._truncated(hit, max_tokens)
             if fitting is not None:
                 max_tokens -= fitting.tokens
-                known[hit.id] = self._next_mark(MARK_LETTERS[hit.fact.network])
+                letter = MARK_LETTERS[hit.fact.network]
+                known[hit.id] = f"{letter}{1 + sum(mark.startswith(letter) for mark in self.hits)}"
                 self.hits[known[hit.id]] = fitting
             if fitting is not hit and not whole:
                 break
@@ -166,11 +165,7 @@ class Evidence:
         is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
         return hit.truncate(max_tokens, self.counter) if is_useful or not self.hits else None
 
-    def _next_mark(self, letter: str) -> str:
-        return f"{letter}{1 + sum(mark.startswith(letter) for mark in self.hits)}"
-
     def fact_id(self, mark: str) -> FactId | None:
-        """Return the id of the fact with this mark, or None."""
         hit = self.hits.get(mark)
         return hit.id if hit else None
 
@@ -184,7 +179,6 @@ class Evidence:
         return [mark for mark, hit in self._in_order() if hit.id in ids]
 
     def has(self, letter: str) -> bool:
-        """Return True if there is a mark with this letter."""
         return any(mark.startswith(letter) for mark in self.hits)
 
     def render(self, letter: str) -> str:
@@ -207,7 +201,9 @@ class Evidence:
                 current = day
                 yield f"{describe_day(day, self.asked_at)}:"
             replaced_by = self._replaced_by(hit)
-            notes = " ".join(f"({note})" for note in (*self._voice(hit), *_notes(hit, replaced_by)))
+            # Users' statements outrank the assistant's own.
+            own = hit.fact.network in ("world", "experience") and self.is_own(hit)
+            notes = " ".join(f"({note})" for note in (*(["yours"] if own else []), *_notes(hit, replaced_by)))
             event = describe_event(hit.fact, self.asked_at, closed=replaced_by is None)
             yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.marked_text)]))
 
@@ -218,17 +214,8 @@ class Evidence:
         direct = [each.id for each in self.hits.values() if each.fact.supersedes == hit.id]
         return next((marks[id] for id in (*newer, *direct) if id in marks), None)
 
-    def _voice(self, hit: Hit) -> Iterator[str]:
-        """Yield a note for the assistant's own statements, which users' statements outrank."""
-        if hit.fact.network in ("world", "experience") and self.is_own(hit):
-            yield "yours"
-
     def is_own(self, hit: Hit) -> bool:
-        """Return True if the assistant itself said this.
-
-        A fact that a model extracted is the assistant's own by its network or its first person: what the assistant
-        repeats of the user is not.
-        """
+        """Return True if the assistant itself said this; an extracted fact shows it by its network or first person."""
         fact, source = hit.fact, self.sources.get(hit.id)
         role = None if source is None else source.role
         if fact.engine in VERBATIM_ENGINES and role is not None:

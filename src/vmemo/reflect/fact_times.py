@@ -25,7 +25,6 @@ from vmemo.text.temporal.format import (
 )
 
 MAX_TIMES = 4
-"""Times of one fact that are considered."""
 MAX_SCANNED = 4_000
 """Characters of a text that are scanned for times; a verbatim message may be a whole document."""
 VERBATIM_ENGINES = ("local", "verbatim")
@@ -49,7 +48,8 @@ def times_of(fact: Fact, asked_at: datetime) -> tuple[FactTime, ...]:
     named, event = _times_in(text[:MAX_SCANNED], fact.mentioned_at), event_time(fact)
     if event is not None:
         # A time in the text that overlaps the event's is the same time in other words.
-        others = (time for time in named if not _overlap(time.period, event.period))
+        span = event.period
+        others = (time for time in named if time.period.first > span.last or span.first > time.period.last)
         named = named if verbatim and event in named else (event, *others)
     found = _distinct(named)[:MAX_TIMES]
     return found or (FactTime("mentioned", mentioned_day(fact, asked_at)),)
@@ -61,7 +61,6 @@ def mentioned_day(fact: Fact, asked_at: datetime) -> DateSpan:
 
 
 def event_time(fact: Fact) -> FactTime | None:
-    """Return the time of a fact's event, if one was extracted."""
     if fact.occurred_start is None and fact.occurred_end is None:
         return None
     return _from_interval(fact.occurred_start, fact.occurred_end)
@@ -104,22 +103,16 @@ def _distinct(times: Sequence[FactTime]) -> tuple[FactTime, ...]:
     return tuple(kept[period] for period in dict.fromkeys(time.period for time in times) if period in kept)
 
 
-def _overlap(one: DateSpan, other: DateSpan) -> bool:
-    return one.first <= other.last and other.first <= one.last
-
-
 def _from_interval(start: datetime | None, end: datetime | None) -> FactTime:
     """Return the UTC days of a half-open interval with at least one end."""
-    last = _last_day(end) if end is not None else None
+    last = None
+    if end is not None:
+        day = end.astimezone(UTC).date()
+        last = min(add_days(day, -1) if _is_midnight(end) else day, _LATEST)
     if start is None:
         return FactTime("up to", _day(last or _LATEST))
     first = min(start.astimezone(UTC).date(), _LATEST)
     return FactTime("since", _day(first)) if last is None else FactTime("on", DateSpan(first, max(first, last)))
-
-
-def _last_day(end: datetime) -> date:
-    utc = end.astimezone(UTC)
-    return min(add_days(utc.date(), -1) if _is_midnight(utc) else utc.date(), _LATEST)
 
 
 def _is_midnight(instant: datetime) -> bool:
@@ -149,9 +142,12 @@ def describe_event(fact: Fact, asked_at: datetime, *, closed: bool = True) -> st
     """
     mentioned, today, clauses = mentioned_day(fact, asked_at), asked_at.date(), list[str]()
     happened = None if fact.engine in VERBATIM_ENGINES else event_time(fact)
-    if happened is not None and happened.period != mentioned and not _is_named(happened, fact.text):
+    words = "" if happened is None else _in_words(happened)
+    named = words.removeprefix("within ").removeprefix("some time in ") in fact.text
+    if happened is not None and happened.period != mentioned and not named:
         is_plan = happened.period.first > mentioned.last
-        clauses.append(f"{'planned for' if is_plan else 'happened'} {_with_distance(happened, today)}")
+        distance = f", {_distance(happened.period.first, today)}" if happened.period.is_day else ""
+        clauses.append(f"{'planned for' if is_plan else 'happened'} {words}{distance}")
     if closed and (day := invalid_from(fact, asked_at)) is not None:
         clauses.append(f"{'no longer true since' if day <= today else 'true until'} {format_date(day)}")
     return "; ".join(clauses)
@@ -170,15 +166,6 @@ def describe_distance(one: FactTime, other: FactTime) -> str:
     lengths = length_ranges((first.last, second.first), (first.first, second.last))
     label = calendar_difference(first, second)
     return f"{ends}: {', or '.join(lengths)}" + (f"; {label}" if label else "")
-
-
-def _is_named(time: FactTime, text: str) -> bool:
-    return _in_words(time).removeprefix("within ").removeprefix("some time in ") in text
-
-
-def _with_distance(time: FactTime, today: date) -> str:
-    distance = f", {_distance(time.period.first, today)}" if time.period.is_day else ""
-    return _in_words(time) + distance
 
 
 def _in_words(time: FactTime) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 from pydantic import Field
@@ -28,13 +27,11 @@ from vmemo.text.temporal.annotation import embedded_text
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    """Return the facts with their vectors, ready to be written."""
     texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     found = await encodings(embedder, texts, "document")
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
-PROMPTS = Path(__file__).parent / "prompts"
 STEP = 0.15
 """Change of confidence when a fact reinforces or weakens an opinion."""
 AFFECTING_COSINE = 0.6
@@ -65,18 +62,8 @@ def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceCh
     return used
 
 
-def affected_opinions(
-    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
-) -> list[Fact]:
-    """Return the opinions that share an entity with a fact, or are similar to one, that did not count yet."""
-    return [
-        opinion
-        for opinion in opinions
-        if any(fact.id not in used[opinion.id] and _affects(fact, opinion) for fact in facts)
-    ]
-
-
 def _affects(fact: Fact, opinion: Fact) -> bool:
+    """Return True if a fact shares an entity with an opinion, or is similar to it."""
     entities = {mention.id for mention in opinion.entities}
     if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
@@ -105,14 +92,13 @@ async def update_opinions(
     store = context.store
     while True:
         revision = await store.revision(bank)
-        facts = [
-            fact
-            for fact in await store.facts(bank, FactSelect(ids=new, with_embeddings=True))
-            if fact.expired_at is None
-        ]
+        named = await store.facts(bank, FactSelect(ids=new, with_embeddings=True))
+        facts = [fact for fact in named if fact.expired_at is None]
         held = await store.facts(bank, FactSelect.believed("opinion"))
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        opinions = affected_opinions(held, facts, used)
+        opinions = [
+            each for each in held if any(fact.id not in used[each.id] and _affects(fact, each) for fact in facts)
+        ]
         if not opinions:
             await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))
             return []
@@ -125,7 +111,7 @@ async def update_opinions(
             closures=[
                 FactClosure(fact=f.supersedes, invalid_at=f.valid_at, expired_at=f.recorded_at)
                 for f in rewritten
-                if f.supersedes
+                if f.supersedes is not None
             ],
             confidence=confidence,
             spending=llm.spending,
@@ -142,7 +128,7 @@ async def update_opinions(
 async def _assess(opinions: Sequence[Fact], facts: Sequence[Fact], llm: StructuredLLM) -> OpinionAssessments:
     opinion_lines = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
     fact_lines = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
-    prompt = load_prompt(PROMPTS, "opinions")
+    prompt = load_prompt("reflect", "opinions")
     ask = prompt.request(OpinionAssessments, opinions=quote(opinion_lines), facts=quote(fact_lines))
     return await llm.ask(ask, OpinionAssessments, lambda answer: _feedback(answer, len(opinions), len(facts)))
 
@@ -161,10 +147,7 @@ def _feedback(answer: OpinionAssessments, opinions: int, facts: int) -> str | No
 
 
 def _confidence_changes(
-    answer: OpinionAssessments,
-    opinions: Sequence[Fact],
-    facts: Sequence[Fact],
-    used: Mapping[FactId, set[FactId]],
+    answer: OpinionAssessments, opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
 ) -> list[ConfidenceChange]:
     now = utc_now()
     by_number = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
@@ -221,7 +204,6 @@ def confidence_change(
 
 
 MAX_OPINIONS = 5
-"""Opinions that one answer may form."""
 _FILLER_WORDS = frozenset("i a an the that think believe feel find really very quite".split())
 """Words that do not distinguish two opinions."""
 
@@ -245,16 +227,9 @@ class _Revision:
 
 
 async def form_opinions(
-    bank: BankId,
-    answer: GeneratedAnswer,
-    checks: AnswerChecks,
-    asked_at: datetime,
-    context: Context,
+    bank: BankId, answer: GeneratedAnswer, checks: AnswerChecks, asked_at: datetime, context: Context
 ) -> OpinionChanges:
-    """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
-
-    If the bank changes meanwhile, they are compared again with the opinions held then.
-    """
+    """Write the opinions of an answer that pass the checks, and its revisions of held opinions."""
     usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
     facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
     formed = await embed_facts(facts, context.embedder)
@@ -315,26 +290,19 @@ def _basis(fact: Fact) -> tuple[FactId, ...]:
 
 
 async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Context) -> tuple[Mention, ...]:
-    """Return the entities that an opinion is about; later facts about them change its confidence.
-
-    If its evidence has none, such as a verbatim message, the known entities are those of the names in its text.
-    """
+    """Return the entities of an opinion's evidence that its text names; without any there, the known ones it names."""
     found = entities_in(text, facts)
     if all(fact.entities for fact in facts):
         return found
-    named = await _entities_named_in(bank, text, context)
-    return tuple({mention.id: mention for mention in (*named, *found)}.values())
-
-
-async def _entities_named_in(bank: BankId, text: str, context: Context) -> list[Mention]:
-    """Return the entities of the names in a text; a name that several entities have is left out."""
+    known: dict[str, Mention] = {}
     names = [each.name for each in find_names(text)]
     entities = await context.store.entities(bank, EntitySelect(names=names)) if names else []
-    by_name = (
-        [each for each in entities if fold_name(name) in folded_names(each.name, each.aliases)] for name in names
-    )
-    certain = {found[0].id: found[0] for found in by_name if len(found) == 1}
-    return [Mention(id=each.id, name=each.name, type=each.type) for each in certain.values()]
+    for name in map(fold_name, names):
+        called = [each for each in entities if name in folded_names(each.name, each.aliases)]
+        # A name that several entities have is left out.
+        if len(called) == 1:
+            known[called[0].id] = Mention(id=called[0].id, name=called[0].name, type=called[0].type)
+    return tuple({**known, **{mention.id: mention for mention in found}}.values())
 
 
 def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]:
@@ -369,9 +337,8 @@ class _OpinionUpdate:
     ) -> _OpinionUpdate:
         store = context.store
         held = await store.facts(bank, FactSelect.believed("opinion"))
-        fact_ids = {id for each in formed for id in each.fact.basis} | {
-            id for each in revisions for id in each.evidence
-        }
+        fact_ids = {id for each in formed for id in each.fact.basis}
+        fact_ids |= {id for each in revisions for id in each.evidence}
         message_ids = {id for each in formed for id in each.fact.messages}
         facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
         messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
@@ -396,13 +363,11 @@ class _OpinionUpdate:
             return None
         same = next((id for id, held in self.held.items() if id != replaced and _same_words(fact, held)), None)
         if same is not None:
-            return _Revision(
-                opinion=same, stance="reinforce", evidence=basis, reason="The same opinion was formed again."
-            )
+            again = "The same opinion was formed again."
+            return _Revision(opinion=same, stance="reinforce", evidence=basis, reason=again)
         expiry = first_expiry(self.existing[id] for id in (*basis, *messages))
         update = {"basis": basis, "messages": messages, "supersedes": replaced, "expires_at": expiry}
-        kept = fact.model_copy(update=update)
-        self.new.append(NewFact(fact=kept, embedding=formed.embedding, tokens=formed.tokens))
+        self.new.append(replace(formed, fact=fact.model_copy(update=update)))
         if replaced is not None:
             # A question asked as of an earlier date must not close the opinion before it started.
             closed_at = max(asked_at, self.held.pop(replaced).valid_at or asked_at)

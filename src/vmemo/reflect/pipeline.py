@@ -14,11 +14,10 @@ from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, Hit
-from vmemo.models.recalled import Recalled
 from vmemo.models.results import Answer, Citation, MemoryLookup
 from vmemo.ports import LLM, Context, LLMRequest
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
-from vmemo.reflect.answer_prompt import PROMPTS, GeneratedAnswer, Question, build_ask, instructions
+from vmemo.reflect.answer_prompt import GeneratedAnswer, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations
 from vmemo.reflect.evidence import Evidence, Recaller
 from vmemo.reflect.fact_times import describe_event, local_date
@@ -153,7 +152,10 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
     recalled = await recaller.recall(question.text, _first_tokens(question))
     if not recalled.hits and not question.profile.background and await recaller.is_empty():
         return None
-    evidence = await _first_evidence(question, recalled, context)
+    evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
+    hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
+    await evidence.load_sources(hits, recaller)
+    evidence.add(hits, _first_tokens(question))
     context.streamer.fact_id = evidence.fact_id
     tense = recalled.explanation.tense if recalled.explanation else "present"
     tools = LookupTools(recaller=recaller, evidence=evidence, tense=None if tense == "present" else tense)
@@ -186,7 +188,6 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 def _requested(
     generated: GeneratedAnswer, *, question: Question, results: Sequence[LookupResult], rounds_left: int
 ) -> list[LookupCall]:
-    """Return the calls of an answer that are allowed and new."""
     return new_calls(generated.calls, question.text, [each.lookup for each in results]) if rounds_left else []
 
 
@@ -195,14 +196,6 @@ def _first_tokens(question: Question) -> int:
         return question.max_tokens
     share = SMALL_FIRST_SHARE if question.max_tokens <= SMALL_BUDGET else FIRST_RECALL_SHARE
     return max(1, int(question.max_tokens * share))
-
-
-async def _first_evidence(question: Question, recalled: Recalled, context: ReflectContext) -> Evidence:
-    evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
-    hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
-    await evidence.load_sources(hits, context.recaller)
-    evidence.add(hits, _first_tokens(question))
-    return evidence
 
 
 def close_hits(hits: Sequence[Hit], share: float) -> list[Hit]:
@@ -257,7 +250,7 @@ def _quote_instead(question: Question, draft: DraftAnswer) -> Answer:
 
 async def _fill(schema: CallerSchema, question: Question, answer: Answer, llm: StructuredLLM) -> JsonValue:
     """Return the answer in the caller's schema."""
-    prompt = load_prompt(PROMPTS, "structure")
+    prompt = load_prompt("reflect", "structure")
     facts = (*answer.facts, *answer.observations, *answer.opinions)
     lines = [f"{fact.mentioned_at:%d %B %Y} | {fact.text}" for fact in facts]
     values = {

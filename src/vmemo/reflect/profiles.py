@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -43,12 +42,10 @@ class EntityProfile:
     support: Mapping[FactId, Sequence[FactId]]
     """The facts behind each of these that are still true."""
     seen: int
-    """Facts that the profile covers."""
     facts: Sequence[Fact]
     cursor: FactId | None
     """The last of these facts in the order they were stored."""
     more: bool = False
-    """There may be further new facts."""
     rebuilt: bool = False
     """The profile is made again: `facts` are all that no statement cites, the most important first."""
 
@@ -72,24 +69,13 @@ class EntityProfile:
 async def load_profiles(bank: BankId, jobs: Mapping[EntityId, bool], store: Store) -> list[EntityProfile]:
     """Return the profiles of the entities that exist; True stands for a profile that is rebuilt."""
     observations = await store.facts(bank, FactSelect(entities=list(jobs), networks=("observation",)))
-    basis = await facts_behind(bank, observations, store)
-    return [
-        await _load(
-            bank,
-            entity,
-            [each for each in observations if any(mention.id == entity.id for mention in each.entities)],
-            basis,
-            store,
-            force=jobs[entity.id],
-        )
-        for entity in await store.entities(bank, EntitySelect(ids=list(jobs)))
-    ]
-
-
-async def facts_behind(bank: BankId, observations: Sequence[Fact], store: Store) -> dict[FactId, Fact]:
-    """Return the stored facts that observations rest on."""
     ids = dict.fromkeys(id for each in observations for id in each.basis)
-    return {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=list(ids)))}
+    basis = {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=list(ids)))}
+    profiles: list[EntityProfile] = []
+    for entity in await store.entities(bank, EntitySelect(ids=list(jobs))):
+        own = [each for each in observations if any(mention.id == entity.id for mention in each.entities)]
+        profiles.append(await _load(bank, entity, own, basis, store, force=jobs[entity.id]))
+    return profiles
 
 
 async def _load(
@@ -112,8 +98,12 @@ async def _load(
         for each in observations
         if each.id not in supported and (each.expired_at is None or (last and each.expired_at > last.recorded_at))
     ]
-    newest = None if last is None else await _last_seen(last, store)
     seen = None if last is None else last.metadata.get("seen")
+    newest: FactId | None = None
+    if last is not None:
+        # The last fact that the profile covers may be forgotten.
+        found = await store.facts(bank, FactSelect(ids=[FactId(str(last.metadata.get("newest")))]))
+        newest = found[0].id if found else None
     rebuilt = force or (last is not None and newest is None)
     cited = {id for each in statements for id in each.basis} if rebuilt else set[FactId]()
     select = FactSelect(entities=[entity.id], networks=("world", "experience"), current=True)
@@ -125,9 +115,7 @@ async def _load(
         statements=statements,
         outdated=outdated[-MAX_OUTDATED:],
         unsupported=[each for each in outdated if each.expired_at is None],
-        support={
-            each.id: [id for id in each.basis if is_true(basis.get(id), now)] for each in (*statements, *outdated)
-        },
+        support={e.id: [id for id in e.basis if is_true(basis.get(id), now)] for e in (*statements, *outdated)},
         seen=len(facts) - len(new) if rebuilt or not isinstance(seen, int) else seen,
         facts=sorted(new, key=lambda fact: -fact.importance) if rebuilt else new,
         cursor=facts[-1].id if facts else newest,
@@ -136,17 +124,9 @@ async def _load(
     )
 
 
-async def _last_seen(last: Fact, store: Store) -> FactId | None:
-    """Return the last fact that the profile covers; None if it was forgotten."""
-    found = await store.facts(last.bank, FactSelect(ids=[FactId(str(last.metadata.get("newest")))]))
-    return found[0].id if found else None
-
-
-PROMPTS = Path(__file__).parent / "prompts"
 PROMPT_CHARACTERS = 12_000
 """Characters of profiles and facts in one prompt; more are divided among several calls."""
 MAX_PROFILES = 8
-"""Profiles in one prompt; their length bounds the answer."""
 MAX_STATEMENTS = 5
 MAX_BASIS = 8
 """Facts behind a statement, the latest."""
@@ -189,11 +169,28 @@ class NewStatement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfileChanges:
-    """Statements of one profile to write, and others to close."""
+class EntityProfileUpdate:
+    """Statements of one profile to write, others to close, and the number of new facts that the model was shown."""
 
-    written: Sequence[NewStatement] = ()
-    dropped: Sequence[Fact] = ()
+    profile: EntityProfile
+    written: Sequence[NewStatement]
+    dropped: Sequence[Fact]
+    shown: int
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no new fact is left for another prompt."""
+        return self._covers_all or (self.shown == len(self.profile.facts) and not self.profile.more)
+
+    @property
+    def coverage(self) -> dict[str, str | int | None]:
+        """The last fact that the profile covers after the update, and the number of those that it covers."""
+        newest = self.profile.cursor if self._covers_all else self.profile.facts[self.shown - 1].id
+        return {"newest": newest, "seen": self.profile.seen + self.shown}
+
+    @property
+    def _covers_all(self) -> bool:
+        return self.profile.rebuilt or not self.shown
 
 
 @dataclass
@@ -202,7 +199,6 @@ class ProfilePrompt:
 
     profiles: dict[str, EntityProfile] = field(default_factory=dict[str, EntityProfile])
     shown: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
-    """New facts of each entity that are shown."""
     statements: dict[str, Fact] = field(default_factory=dict[str, Fact])
     facts: dict[str, Fact] = field(default_factory=dict[str, Fact])
 
@@ -212,37 +208,22 @@ class ProfilePrompt:
         prompt, left = ProfilePrompt(), PROMPT_CHARACTERS
         chosen: dict[FactId, Fact] = {}
         for profile in profiles[:MAX_PROFILES]:
-            left -= sum(
-                len(_shortened(each.text)) + LABEL_CHARACTERS for each in (*profile.statements, *profile.outdated)
-            )
+            shown = (*profile.statements, *profile.outdated)
+            left -= sum(len(_shortened(each.text)) + LABEL_CHARACTERS for each in shown)
             fitting, left = _fitting(profile.facts, chosen, left - LABEL_CHARACTERS - len(profile.entity.name))
             if not fitting and profile.facts and prompt.profiles:
                 break
-            prompt._add(profile, len(fitting))
+            prompt.profiles[f"E{len(prompt.profiles) + 1}"] = profile
+            prompt.shown[profile.entity.id] = len(fitting)
+            prompt.statements |= {f"S{n}": each for n, each in enumerate(shown, start=len(prompt.statements) + 1)}
             chosen |= {fact.id: fact for fact in fitting}
         ordered = sorted(chosen.values(), key=lambda fact: (fact.mentioned_at, fact.recorded_at))
         prompt.facts = {f"F{n}": fact for n, fact in enumerate(ordered, start=1)}
         return prompt
 
-    def _add(self, profile: EntityProfile, shown: int) -> None:
-        self.profiles[f"E{len(self.profiles) + 1}"] = profile
-        self.shown[profile.entity.id] = shown
-        for each in (*profile.statements, *profile.outdated):
-            self.statements[f"S{len(self.statements) + 1}"] = each
-
-    def is_complete(self, profile: EntityProfile) -> bool:
-        """Return True if no new fact of a profile is left for another prompt."""
-        shown = self.shown[profile.entity.id]
-        return profile.rebuilt or not shown or (shown == len(profile.facts) and not profile.more)
-
-    def cursor(self, profile: EntityProfile) -> FactId | None:
-        """Return the last fact that a profile covers after the update."""
-        shown = self.shown[profile.entity.id]
-        return profile.cursor if profile.rebuilt or not shown else profile.facts[shown - 1].id
-
     def request(self) -> LLMRequest:
         profiles, facts = quote(self._profile_lines()), quote(self._fact_lines())
-        return load_prompt(PROMPTS, "observe").request(EntityProfiles, profiles=profiles, facts=facts)
+        return load_prompt("reflect", "observe").request(EntityProfiles, profiles=profiles, facts=facts)
 
     def _profile_lines(self) -> list[str]:
         numbers = {each.id: number for number, each in self.statements.items()}
@@ -288,18 +269,19 @@ class ProfilePrompt:
             return f"the profile of {number} would have {after} statements; keep at most {MAX_STATEMENTS}"
         return None if after or profile.outdated else f"{number} has no statement"
 
-    def changes(self, answer: EntityProfiles) -> dict[EntityId, ProfileChanges]:
-        """Return the changes to each profile. What the answer does not mention stays."""
-        found = {self.profiles[each.entity].entity.id: each for each in answer.profiles}
-        return {
-            profile.entity.id: ProfileChanges(
-                written=self._written(found[profile.entity.id], profile),
-                dropped=[self.statements[label] for label in found[profile.entity.id].drop],
+    def updates(self, answer: EntityProfiles) -> list[EntityProfileUpdate]:
+        """Return the update of each profile. What the answer does not mention stays."""
+        given = {each.entity: each for each in answer.profiles}
+        revisions = [given.get(number) or ProfileRevision(entity=number) for number in self.profiles]
+        return [
+            EntityProfileUpdate(
+                profile=profile,
+                written=self._written(revision, profile),
+                dropped=[self.statements[label] for label in revision.drop],
+                shown=self.shown[profile.entity.id],
             )
-            if profile.entity.id in found
-            else ProfileChanges()
-            for profile in self.profiles.values()
-        }
+            for profile, revision in zip(self.profiles.values(), revisions, strict=True)
+        ]
 
     def _removed(self, update: ProfileRevision, profile: EntityProfile) -> set[FactId]:
         """Return the statements that an update drops or replaces, without those that are outdated anyway."""
@@ -307,10 +289,7 @@ class ProfilePrompt:
         return {self.statements[label].id for label in labels} & {each.id for each in profile.statements}
 
     def _written(self, update: ProfileRevision, profile: EntityProfile) -> list[NewStatement]:
-        """Return the statements to write: new ones, and outdated ones that the model keeps for the rest of their facts.
-
-        A sentence that repeats a statement is none, unless it replaces that one.
-        """
+        """Return the statements to write: new ones that repeat none, and outdated ones kept for their other facts."""
         known = {each.text for each in profile.statements} - {
             self.statements[label].text for each in update.write for label in (*each.instead_of, *update.drop)
         }
@@ -390,33 +369,19 @@ async def update_observations(
         due.sort(key=lambda each: -len(each.facts))
         prompt = ProfilePrompt.of(due)
         answer = await llm.ask(prompt.request(), EntityProfiles, prompt.feedback)
-        for id, changes in prompt.changes(answer).items():
-            profile = next(each for each in due if each.entity.id == id)
+        for update in prompt.updates(answer):
+            id = update.profile.entity.id
             job = waiting.pop(id)
-            finished = prompt.is_complete(profile)
-            update = _Update(profile, changes, prompt.cursor(profile), prompt.shown[id])
-            count = await writer.write(update, job.lease, finished=finished)
+            count = await writer.write(update, job.lease)
             written += count or 0
-            if count is not None and not finished:
+            if count is not None and not update.is_complete:
                 waiting[id] = job
                 begun.add(id)
     return written
 
 
 @dataclass(frozen=True)
-class _Update:
-    """The changes to a profile, the last fact that it covers afterwards, and the number of facts it covers more."""
-
-    profile: EntityProfile
-    changes: ProfileChanges
-    cursor: FactId | None
-    shown: int
-
-
-@dataclass(frozen=True)
 class _ProfileWriter:
-    """Commits profiles, each with its job."""
-
     bank: BankId
     context: Context
     llm: StructuredLLM
@@ -432,7 +397,7 @@ class _ProfileWriter:
             for id, lease in leases.items():
                 await self.finish({id: lease}, {id: unsupported.get(id, ())})
 
-    async def write(self, update: _Update, lease: Lease, *, finished: bool) -> int | None:
+    async def write(self, update: EntityProfileUpdate, lease: Lease) -> int | None:
         """Close the statements that are dropped or replaced and write the new ones; None if the lease was lost."""
         store = self.context.store
         while True:
@@ -443,8 +408,8 @@ class _ProfileWriter:
                 facts=await embed_facts(new, self.context.embedder),
                 closures=_closures(closed, now, [*new, *update.profile.facts]),
                 spending=self.llm.spending,
-                lease=None if finished else lease,
-                finished=[lease] if finished else (),
+                lease=None if update.is_complete else lease,
+                finished=[lease] if update.is_complete else (),
                 revision=revision,
                 embedder=self.context.embedder.name,
             )
@@ -454,31 +419,28 @@ class _ProfileWriter:
             if not await store.renew([lease], lease.seconds):
                 return None
 
-    async def _planned(self, update: _Update, now: datetime) -> tuple[list[Fact], list[Fact]]:
-        """Return the statements to write and to close, by the facts as they are now.
-
-        A sentence that rests on a fact that was closed or forgotten while the model worked is not written, and what
-        it was to replace stays.
-        """
-        written, profile = update.changes.written, update.profile
+    async def _planned(self, update: EntityProfileUpdate, now: datetime) -> tuple[list[Fact], list[Fact]]:
+        """Return the statements to write and close; one that rests on a fact closed meanwhile is not written."""
+        written, profile = update.written, update.profile
         ids = dict.fromkeys(id for each in written for id in each.basis)
         facts = {fact.id: fact for fact in await self.context.store.facts(self.bank, FactSelect(ids=list(ids)))}
         holding = [each for each in written if all(is_true(facts.get(id), now) for id in each.basis)]
-        replaced = [*update.changes.dropped, *(old for each in holding for old in each.replaces), *profile.unsupported]
+        replaced = [*update.dropped, *(old for each in holding for old in each.replaces), *profile.unsupported]
         closed = {each.id: each for each in replaced}
         kept = [each for each in profile.statements if each.id not in closed]
         if not holding and kept:
             # The latest statement records what the profile covers, so one is written again.
             last = kept[-1]
             closed[last.id] = last
-            new = [_renewed(last, update, now)]
+            changed = {"id": FactId(new_fact_id()), "recorded_at": now, "metadata": update.coverage}
+            new = [last.model_copy(update=changed)]
         else:
             new = [self._observation(each, facts, update, now) for each in holding]
         current = await self.context.store.facts(self.bank, FactSelect(ids=list(closed)))
         return new, [each for each in current if each.expired_at is None]
 
     def _observation(
-        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: _Update, now: datetime
+        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: EntityProfileUpdate, now: datetime
     ) -> Fact:
         entity = update.profile.entity
         latest = max(facts[id].mentioned_at for id in statement.basis)
@@ -494,18 +456,9 @@ class _ProfileWriter:
             entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
             basis=statement.basis,
             expires_at=first_expiry(facts[id].expires_at for id in statement.basis),
-            metadata=_coverage(update),
-            engine=f"{self.llm.name}/{load_prompt(PROMPTS, 'observe').label}",
+            metadata=update.coverage,
+            engine=f"{self.llm.name}/{load_prompt('reflect', 'observe').label}",
         )
-
-
-def _renewed(statement: Fact, update: _Update, now: datetime) -> Fact:
-    changed = {"id": FactId(new_fact_id()), "recorded_at": now, "metadata": _coverage(update)}
-    return statement.model_copy(update=changed)
-
-
-def _coverage(update: _Update) -> dict[str, str | int | None]:
-    return {"newest": update.cursor, "seen": update.profile.seen + update.shown}
 
 
 def _closures(statements: Sequence[Fact], now: datetime, newer: Sequence[Fact] = ()) -> list[FactClosure]:

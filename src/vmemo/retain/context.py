@@ -17,7 +17,6 @@ from vmemo.retain.llm_extraction import CustomExtraction, LLMExtractor
 from vmemo.sync import PerEventLoop
 
 MOST = 4096
-"""Messages whose facts are kept."""
 
 
 class DerivedMessages:
@@ -55,10 +54,6 @@ class DerivedMessages:
         return tuple(dict.fromkeys(fact for facts in known for fact in facts))
 
 
-def _bank_locks() -> PerEventLoop[defaultdict[BankId, asyncio.Lock]]:
-    return PerEventLoop(lambda: defaultdict[BankId, asyncio.Lock](asyncio.Lock))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RetainContext(Context):
     """The shared context with the caches of the stage, the LLM extractor and a lock for each bank."""
@@ -67,7 +62,9 @@ class RetainContext(Context):
     llm_extractor: LLMExtractor = field(init=False)
     open_episodes: OpenEpisodes = field(init=False)
     derived_messages: DerivedMessages = field(init=False, default_factory=DerivedMessages)
-    _locks: PerEventLoop[defaultdict[BankId, asyncio.Lock]] = field(init=False, default_factory=_bank_locks)
+    _locks: PerEventLoop[defaultdict[BankId, asyncio.Lock]] = field(
+        init=False, default_factory=lambda: PerEventLoop(lambda: defaultdict[BankId, asyncio.Lock](asyncio.Lock))
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.resolution_weights))

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 
 from vmemo.llm.prompt_files import load_prompt, quote
@@ -35,7 +34,6 @@ from vmemo.text.names.compare import (
     nicknames,
 )
 
-PROMPTS = Path(__file__).parent / "prompts"
 FACTS_PER_CANDIDATE = 3
 """Facts shown about each candidate entity."""
 MATCH = 0.6
@@ -615,7 +613,7 @@ async def identify_names(
         lines.append(
             f"{question} | Is {name.name!r} here one of {candidates}, or new? | {_text_with(name.name, drafts)}"
         )
-    request = load_prompt(PROMPTS, "identify").request(NameIdentities, max_tokens=2048, questions=quote(lines))
+    request = load_prompt("retain", "identify").request(NameIdentities, max_tokens=2048, questions=quote(lines))
     answer = await llm.ask(request, NameIdentities, lambda found: _unanswered(found, questions))
     chosen = {each.name: each.same_as for each in answer.answers}
     by_number = {number: id for id, number in numbers.items()}

@@ -33,13 +33,11 @@ RUN_MESSAGES = 3
 TOPIC_MESSAGES = 2
 """Least messages of a topic that alternates with another, and on each side of a run within a topic."""
 ADJACENCY = 0.05
-"""Added to the cosine of adjacent messages."""
 REPEAT_COSINE = 0.95
 """Cosine from which a message counts as a repetition."""
 WINDOW = 75
 """Messages that are clustered together."""
 Similarity: TypeAlias = NDArray[np.float64]
-"""Cosines of all pairs of messages."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,6 @@ def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int
 
 
 def _topics(lines: Sequence[MessageVector], block: Sequence[int]) -> list[list[int]]:
-    """Split a block into topics."""
     vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
     # What all messages have in common hides their topics.
     vectors -= vectors.mean(axis=0)
@@ -108,11 +105,7 @@ def _split(similarity: Similarity, places: NDArray[np.intp]) -> list[NDArray[np.
 
 
 def _best_run(similarity: Similarity) -> NDArray[np.bool_] | None:
-    """Return the run of adjacent messages that stands out most from the rest, or None if none does clearly.
-
-    The contrast of a run is the mean similarity of pairs on one side less that of pairs across. The sums of all runs
-    come from prefix sums.
-    """
+    """Return the run of adjacent messages with the greatest contrast to the rest; None if none stands out clearly."""
     count, least = len(similarity), RUN_MESSAGES
     if count < 2 * least:
         return None
@@ -138,8 +131,10 @@ def _interleaved(similarity: Similarity) -> NDArray[np.bool_] | None:
     """Return the messages of one of two interleaved topics, or None if there are none that differ clearly."""
     place = np.arange(len(similarity))
     side = _two_sides(similarity + ADJACENCY * (np.abs(place[:, None] - place[None, :]) == 1))
-    smallest = min(side.sum(), (~side).sum())
-    return None if smallest < TOPIC_MESSAGES or _contrast(similarity, side) < INTERLEAVED else side
+    if min(side.sum(), (~side).sum()) < TOPIC_MESSAGES:
+        return None
+    within = min(_inside(similarity, side), _inside(similarity, ~side))
+    return side if within - similarity[side][:, ~side].mean() >= INTERLEAVED else None
 
 
 def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
@@ -159,11 +154,6 @@ def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
     side = np.zeros(len(similarity), np.bool_)
     side[members[0]] = True
     return side
-
-
-def _contrast(similarity: Similarity, side: NDArray[np.bool_]) -> float:
-    """Return the mean similarity within the sides minus that across them."""
-    return float(min(_inside(similarity, side), _inside(similarity, ~side)) - similarity[side][:, ~side].mean())
 
 
 def _inside(similarity: Similarity, side: NDArray[np.bool_]) -> float:
@@ -290,11 +280,8 @@ def _base(
 # Placement of messages in episodes.
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80
-"""Characters of an extractive title."""
 NARRATIVE_MESSAGES = 3
-"""Messages that an extractive narrative quotes."""
 QUOTED_CHARACTERS = 300
-"""Characters of a quoted message."""
 MAX_NARRATIVE = 2000
 """Characters of a narrative that grows with its episode."""
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
@@ -310,12 +297,10 @@ def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
 
 
 async def message_before(bank: BankId, message: Message, store: Store) -> Message | None:
-    """Return the previous message of the same document."""
     return first_of(await store.messages(bank, MessageSelect(preceding=message, limit=1)))
 
 
 async def last_episode(bank: BankId, store: Store) -> Episode | None:
-    """Return the bank's latest episode."""
     return first_of(await store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
 
 
@@ -327,9 +312,17 @@ async def place_messages(
     spare = 0 if earlier is None else capacity(earlier, settings)
     if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines):
         return [extend_episode(earlier, stream, vectors)]
-    known = earlier.lines if earlier is not None else ()
-    groups = await asyncio.to_thread(segment, [*known, *fresh], settings)
-    return _episodes(groups, earlier, stream, vectors, spare=spare)
+    lines = earlier.lines if earlier is not None else ()
+    known, continued, separate = len(lines), list[Message](), list[list[Message]]()
+    for group in await asyncio.to_thread(segment, [*lines, *fresh], settings):
+        joined = [stream[i - known] for i in group if i >= known]
+        if earlier is not None and group[0] < known and len(continued) + len(joined) <= spare:
+            continued += joined
+        elif joined:
+            separate.append(joined)
+    continued.sort(key=lambda message: message.timestamp)
+    grown = [extend_episode(earlier, continued, vectors)] if earlier is not None and continued else []
+    return [*grown, *(new_episode(messages, vectors) for messages in separate)]
 
 
 def capacity(earlier: OpenEpisode, settings: Settings) -> int:
@@ -337,39 +330,12 @@ def capacity(earlier: OpenEpisode, settings: Settings) -> int:
     return settings.episode_messages - len(earlier.episode.messages)
 
 
-def _episodes(
-    groups: Sequence[Sequence[int]],
-    earlier: OpenEpisode | None,
-    stream: Sequence[Message],
-    vectors: MessageVectors,
-    *,
-    spare: int,
-) -> list[Episode]:
-    known = len(earlier.lines) if earlier is not None else 0
-    continued: list[Message] = []
-    fresh: list[list[Message]] = []
-    for group in groups:
-        joined = [stream[i - known] for i in group if i >= known]
-        if earlier is not None and group[0] < known and len(continued) + len(joined) <= spare:
-            continued += joined
-        elif joined:
-            fresh.append(joined)
-    grown = [extend_episode(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
-    return [*grown, *(new_episode(messages, vectors) for messages in fresh)]
-
-
-def _in_time(messages: Sequence[Message]) -> list[Message]:
-    return sorted(messages, key=lambda message: message.timestamp)
-
-
 def new_episode(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """Return a new episode of the messages."""
     stacked = np.stack([vectors[message.id] for message in messages])
     return _summarised(EpisodeId(new_id()), messages, stacked)
 
 
 def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """Return the episode extended by further messages."""
     everything = [*earlier.messages, *messages]
     old = [line.vector for line in earlier.lines]
     stacked = np.stack([*old, *(vectors[message.id] for message in messages)])
@@ -379,7 +345,9 @@ def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: M
 
 
 def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: Vectors) -> Episode:
-    central = _by_centrality(messages, vectors)
+    # The most central messages come first; short ones count less.
+    weight = np.array([min(len(message.content), 120) / 120 for message in messages])
+    central: list[int] = np.argsort(-(vectors @ vectors.mean(axis=0)) * weight, kind="stable").tolist()
     return Episode(
         id=id,
         title=_title(messages[central[0]]),
@@ -398,17 +366,10 @@ def describe_episode(episode: Episode, messages: Sequence[Message]) -> Episode:
     return episode.model_copy(update={"title": _title(messages[longest[0]]), "narrative": narrative})
 
 
-def _by_centrality(messages: Sequence[Message], vectors: Vectors) -> list[int]:
-    """Return the indexes of messages, the most central first, with short messages weighted down."""
-    weight = np.array([min(len(message.content), 120) / 120 for message in messages])
-    scores = (vectors @ vectors.mean(axis=0)) * weight
-    return np.argsort(-scores, kind="stable").tolist()
-
-
 def _title(message: Message) -> str:
     """Return the message's first sentence."""
     match = _SENTENCE.search(message.content)
-    return _shortened((match.group() if match else message.content).strip(), MAX_TITLE)
+    return shortened((match.group() if match else message.content).strip(), MAX_TITLE)
 
 
 def _narrative(messages: Sequence[Message], quoted: Sequence[int]) -> str:
@@ -417,12 +378,13 @@ def _narrative(messages: Sequence[Message], quoted: Sequence[int]) -> str:
     speakers = voices[0] if len(voices) == 1 else f"{', '.join(voices[:-1])} and {voices[-1]}"
     first = messages[0].timestamp
     lines = [
-        f"{messages[i].voice}: {_shortened(' '.join(messages[i].content.split()), QUOTED_CHARACTERS)}" for i in quoted
+        f"{messages[i].voice}: {shortened(' '.join(messages[i].content.split()), QUOTED_CHARACTERS)}" for i in quoted
     ]
     return "\n".join([f"On {first.day} {first:%B %Y} {speakers} talked.", *lines])
 
 
-def _shortened(text: str, most: int) -> str:
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, cut between words."""
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 

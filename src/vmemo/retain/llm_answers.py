@@ -194,7 +194,6 @@ MAX_JUDGEMENTS = 3
 
 
 def describe_fact(fact: Fact) -> str:
-    """Return a fact with the date on which it was mentioned."""
     return f"{fact.mentioned_at:%d %b %Y} | {fact.text}"
 
 
@@ -205,7 +204,8 @@ def fact_text(fact: ExtractedFact) -> str:
     for label, words in said.items():
         missing = [part for part in _PART.split(" ".join(words.split()).strip(" .")) if not _is_mentioned(part, text)]
         if missing:
-            text = f"{_with_full_stop(text)} {label}: {', '.join(missing)}"
+            stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "…")) else "."
+            text = f"{text}{stop} {label}: {', '.join(missing)}"
     return text
 
 
@@ -213,10 +213,6 @@ def _is_mentioned(part: str, text: str) -> bool:
     """Return True if at least half of a part's terms are in the text. A weekday follows from its date."""
     wanted = {term for term in terms(part) if term not in term_set(_WEEKDAYS)} or set(terms(part))
     return 2 * len(wanted & set(terms(text))) >= len(wanted)
-
-
-def _with_full_stop(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "。", "！", "？", "…")) else f"{text}."
 
 
 def date_range(start: str, end: str) -> tuple[datetime, datetime] | None:
@@ -253,10 +249,7 @@ def known_fact(id: str, known: Mapping[str, Fact]) -> Fact | None:
 def draft(
     fact: ExtractedFact, messages: Sequence[Message], names: Sequence[FoundName], known: Mapping[str, Fact], *, key: str
 ) -> FactDraft:
-    """Return an extracted fact as a draft. Its causes are added once all drafts have their keys.
-
-    The model has dated the fact: its text is neither altered nor searched for dates.
-    """
+    """Return an extracted fact as a draft without causes; the model has dated it, so none is read from its text."""
     last = max(messages, key=lambda message: message.timestamp)
     text = fact_text(fact)
     since, until = _interval(fact.since), _interval(fact.until)
@@ -281,10 +274,7 @@ def draft(
 
 
 def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonValue]:
-    """Return the deadline, the recurrence and the relation of a fact, which its metadata hold.
-
-    A relation is between two names of the answer; other ones are dropped.
-    """
+    """Return the deadline, the recurrence and the relation between two names of the answer, for a fact's metadata."""
     found: dict[str, JsonValue] = {}
     if _interval(fact.due):
         found["due"] = fact.due.strip()
@@ -293,14 +283,11 @@ def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonV
     parts = [" ".join(part.split()) for part in fact.relation.split("|")]
     if len(parts) == 3 and all(parts):
         subject, verb, other = parts
-        ends = [next((each.name for each in names if _is_called(each, name)), None) for name in (subject, other)]
+        called = {fold_name(own): each.name for each in reversed(names) for own in (each.name, *each.aliases)}
+        ends = [called.get(fold_name(name)) for name in (subject, other)]
         if None not in ends and ends[0] != ends[1]:
             found["relation"] = {"subject": ends[0], "verb": verb[:MAX_NAME], "object": ends[1]}
     return found
-
-
-def _is_called(found: FoundName, name: str) -> bool:
-    return fold_name(name) in map(fold_name, (found.name, *found.aliases))
 
 
 def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
@@ -369,7 +356,6 @@ def causes_by_fact(
 
 
 def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the metadata that all sources have in common."""
     first = dict(metadata[0])
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in metadata[1:])}
 
@@ -424,9 +410,7 @@ def episode_topics(
         texts.setdefault(placed[draft.messages[0]], []).append(draft.text)
     return tuple(
         EpisodeTopic(
-            title=topic.title.strip()[:200],
-            narrative=" ".join(texts.get(place, ())),
-            messages=tuple(members[place]),
+            title=topic.title.strip()[:200], narrative=" ".join(texts.get(place, ())), messages=tuple(members[place])
         )
         for place, topic in enumerate(answer.topics)
         if place in members
@@ -436,40 +420,24 @@ def episode_topics(
 def divide_topics(answer: Extraction, lines: int) -> Extraction:
     """Return the answer with each topic that has too many facts divided between two of its lines."""
     topics: list[ExtractedTopic] = []
-    facts = _facts_by_topic(answer, lines)
     topic_of = topic_by_line(answer, lines)
+    # Standing instructions count for none: each is a fact of its own.
+    facts = [fact for fact in answer.facts if fact.kind != "instruction"]
+    starts = Counter(min((line for line in fact.lines if 1 <= line <= lines), default=1) for fact in facts)
     for place, topic in enumerate(answer.topics):
         own = [number for number in range(1, lines + 1) if topic_of[number - 1] == place]
-        starts = Counter(_first_line(answer.facts[at], lines) for at in facts.get(place, ()))
         topics += [topic.model_copy(update={"lines": part}) for part in _parts(own, starts)]
     return answer.model_copy(update={"topics": topics})
 
 
 def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
     """Divide lines into runs with few enough facts, as far as a single line has no more."""
-    parts: list[list[int]] = [[]]
+    parts: list[list[int]] = []
     count = 0
     for line in lines:
-        if count and count + facts.get(line, 0) > MAX_TOPIC_FACTS:
+        if not parts or (count and count + facts.get(line, 0) > MAX_TOPIC_FACTS):
             parts.append([])
             count = 0
         parts[-1].append(line)
         count += facts.get(line, 0)
-    return [part for part in parts if part]
-
-
-def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
-    """Return the indexes of each topic's facts, by their first lines.
-
-    Standing instructions count for none: each is a fact of its own.
-    """
-    topics = topic_by_line(answer, lines)
-    found: dict[int, list[int]] = {}
-    for at, fact in enumerate(answer.facts):
-        if fact.kind != "instruction":
-            found.setdefault(topics[_first_line(fact, lines) - 1], []).append(at)
-    return found
-
-
-def _first_line(fact: ExtractedFact, lines: int) -> int:
-    return min((line for line in fact.lines if 1 <= line <= lines), default=1)
+    return parts

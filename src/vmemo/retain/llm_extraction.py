@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import blake2b
-from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -20,16 +20,6 @@ from vmemo.models.changes import ExpectedStatement, ExtractionResult, FactDraft,
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers
-from vmemo.retain.llm_answers import (
-    EpisodeTopic,
-    ExtractedFact,
-    Extraction,
-    Prediction,
-    SmallExtraction,
-    describe_fact,
-    divide_topics,
-    episode_topics,
-)
 from vmemo.retain.local_extraction import agent_users, annotate_message
 from vmemo.retain.revise import is_rest_of
 from vmemo.text.meta_text import is_grounded, is_meta_text, strip_recalled
@@ -43,7 +33,6 @@ WINDOW = 24_000
 PRECEDING_MESSAGES = 4
 """Messages before an episode that are shown as context."""
 _CONTEXT_CHARACTERS = 200
-"""Characters shown of a context message."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +61,7 @@ class ExtractionInput:
 
     @property
     def messages(self) -> list[Message]:
-        """The message of each line."""
         return [line.message for line in self.lines]
-
-    @property
-    def date(self) -> str:
-        """The date of the first line."""
-        return f"{self.lines[0].message.timestamp:%A %d %B %Y}"
 
     def quoted_lines(self) -> str:
         """Return the numbered lines, with the date above the first line of each day."""
@@ -94,7 +77,7 @@ class ExtractionInput:
 
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
-        shown = [f"{id} | {describe_fact(fact)}" for id, fact in self.numbered.items()]
+        shown = [f"{id} | {llm_answers.describe_fact(fact)}" for id, fact in self.numbered.items()]
         sections = {
             "Known names:": ["; ".join(self.names)] if self.names else [],
             "Known facts:": [line for line in shown if line.startswith("K")],
@@ -198,7 +181,6 @@ class CustomExtraction:
 
 
 # Extraction.
-PROMPTS = Path(__file__).parent / "prompts"
 MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
@@ -213,7 +195,7 @@ class EpisodeExtraction:
     """The facts of an episode, and the topics into which the model divided it."""
 
     result: ExtractionResult
-    topics: tuple[EpisodeTopic, ...] = ()
+    topics: tuple[llm_answers.EpisodeTopic, ...] = ()
 
 
 @dataclass
@@ -228,7 +210,7 @@ class LLMExtractor:
         """Return the facts and topics of an input, with one call per window of lines."""
         if all(is_small_talk(line.text) for line in source.lines):
             return EpisodeExtraction(
-                result=ExtractionResult(drafts=(), engine=_engine_label(llm, load_prompt(PROMPTS, "extract")))
+                result=ExtractionResult(drafts=(), engine=_engine_label(llm, load_prompt("retain", "extract")))
             )
         expected = await self._predict(source, llm)
         parts = [
@@ -241,31 +223,30 @@ class LLMExtractor:
         """Return the predicted statements; none if too little is known, or if little of it comes up again."""
         if len(source.known) < MIN_KNOWN_FACTS or not source.repeats or self.small:
             return ()
-        prompt = load_prompt(PROMPTS, "predict")
-        known = quote(describe_fact(fact) for fact in source.known)
+        prompt = load_prompt("retain", "predict")
+        known = quote(llm_answers.describe_fact(fact) for fact in source.known)
+        when = f"{source.lines[0].message.timestamp:%A %d %B %Y}"
         request = prompt.request(
-            Prediction, max_tokens=1024, known=known, when=source.date, title=quote([source.title])
+            llm_answers.Prediction, max_tokens=1024, known=known, when=when, title=quote([source.title])
         )
-        return (await llm.ask(request, Prediction)).statements
+        return (await llm.ask(request, llm_answers.Prediction)).statements
 
     async def _extract_window(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
         if not self.small:
-            try:
+            with suppress(LLMUnusable):
                 return await self._extract_full(source, llm, expected, n)
-            except LLMUnusable:
-                extraction = await self._extract_small(source, llm, n)
-                self.small = True
-                return extraction
-        return await self._extract_small(source, llm, n)
+        extraction = await self._extract_small(source, llm, n)
+        self.small = True
+        return extraction
 
     async def _extract_full(
         self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
-        prompt = load_prompt(PROMPTS, "extract")
+        prompt = load_prompt("retain", "extract")
         request = prompt.request(
-            Extraction,
+            llm_answers.Extraction,
             max_tokens=8192,
             amount=_FACTS_PER_TOPIC[self.style],
             agent=source.agent,
@@ -273,27 +254,29 @@ class LLMExtractor:
             lines=source.quoted_lines(),
         )
         request = replace(self.custom.applied(request), omit_empty=True)
-        answer = await llm.ask(request, Extraction, lambda found: _problems(found, source), lenient=True)
+        answer = await llm.ask(request, llm_answers.Extraction, lambda found: _problems(found, source), lenient=True)
         if self.style == "narrative":
-            answer = divide_topics(answer, len(source.lines))
+            answer = llm_answers.divide_topics(answer, len(source.lines))
         result = _usable_result(answer, source, n, self.custom)
         _require_usable(result, answer.facts, llm, request)
         at = source.lines[0].message.timestamp
         foreseen = [ExpectedStatement(text=text, at=at) for text in expected]
         foreseen += [ExpectedStatement(text=fact.text, at=fact.mentioned_at) for fact in source.known]
         result = replace(result, engine=_engine_label(llm, prompt), expected=tuple(foreseen))
-        return EpisodeExtraction(result=result, topics=episode_topics(answer, result.drafts, source.messages))
+        return EpisodeExtraction(
+            result=result, topics=llm_answers.episode_topics(answer, result.drafts, source.messages)
+        )
 
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
-        prompt = load_prompt(PROMPTS, "extract_small")
-        request = self.custom.applied(prompt.request(SmallExtraction, lines=source.quoted_lines()))
-        answer = await llm.ask(request, SmallExtraction)
+        prompt = load_prompt("retain", "extract_small")
+        request = self.custom.applied(prompt.request(llm_answers.SmallExtraction, lines=source.quoted_lines()))
+        answer = await llm.ask(request, llm_answers.SmallExtraction)
         facts = [
-            ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
+            llm_answers.ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
             for fact in answer.facts
         ]
-        unaware, found = replace(source, known=(), instructions=()), Extraction(facts=facts)
+        unaware, found = replace(source, known=(), instructions=()), llm_answers.Extraction(facts=facts)
         result = _usable_result(found, unaware, n, self.custom)
         _require_usable(result, facts, llm, request)
         return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
@@ -305,7 +288,7 @@ def _engine_label(llm: StructuredLLM, prompt: Prompt) -> str:
 
 def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     placed: set[MessageId] = set()
-    topics: list[EpisodeTopic] = []
+    topics: list[llm_answers.EpisodeTopic] = []
     for topic in (topic for part in parts for topic in part.topics):
         # A long message spans several windows and belongs to its first topic.
         own = tuple(id for id in topic.messages if id not in placed)
@@ -315,7 +298,7 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 
-def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
+def _problems(answer: llm_answers.Extraction, source: ExtractionInput) -> str | None:
     """Return the problems to correct: facts without existing lines, and wrong K numbers and rests."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
     relations = [each for fact in answer.facts for each in fact.supersedes]
@@ -332,7 +315,7 @@ def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
     return "; ".join(problems[:6]) or None
 
 
-def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
+def _line_problem(n: int, fact: llm_answers.ExtractedFact, source: ExtractionInput) -> str | None:
     if not _source_messages(fact, source):
         return f"fact {n} has no line of the episode, whose lines are 1 to {len(source.lines)}"
     if not _is_grounded(fact, source):
@@ -340,33 +323,30 @@ def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str |
     return None
 
 
-def _source_messages(fact: ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
+def _source_messages(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
     return llm_answers.sources(fact.lines, source.messages)
 
 
-def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
+def _is_grounded(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> bool:
     wanted = set(fact.lines)
     texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
     return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.numbered.values()])
 
 
-def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[MessageId]) -> bool:
-    """Return True if a user states it to the agent, and nobody else does."""
-    return not users.isdisjoint(messages) and others.isdisjoint(messages)
-
-
 def _usable_result(
-    answer: Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
+    answer: llm_answers.Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
 ) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
-    problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
+    about = "is about the conversation, not about the world"
+    found = {n: about if is_meta_text(f.what) else _line_problem(n, f, source) for n, f in numbered.items()}
+    problems = {n: problem for n, problem in found.items() if problem is not None}
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
     names, numbered = llm_answers.found_names(answer.names), source.numbered
 
-    def draft(n: int, fact: ExtractedFact) -> FactDraft:
+    def draft(n: int, fact: llm_answers.ExtractedFact) -> FactDraft:
         messages = _source_messages(fact, source)
         found = llm_answers.draft(fact, messages, names, numbered, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
@@ -381,7 +361,7 @@ def _usable_result(
     standing = {fact.id for fact in source.instructions}
 
     def checked(n: int, draft: FactDraft) -> FactDraft:
-        if _is_from(draft.messages, users - personas, others):
+        if not (users - personas).isdisjoint(draft.messages) and others.isdisjoint(draft.messages):
             return replace(draft, causes=causes[n])
         # Only the user gives instructions, and ends them.
         judged = tuple(each for each in draft.judgements if each.fact not in standing)
@@ -395,10 +375,10 @@ def _usable_result(
     )
 
 
-def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
+def _distinct(facts: Mapping[int, llm_answers.ExtractedFact]) -> dict[int, llm_answers.ExtractedFact]:
     """Return the facts by number; one that repeats the words of an earlier one only adds its lines to that one."""
     first: dict[str, int] = {}
-    found: dict[int, ExtractedFact] = {}
+    found: dict[int, llm_answers.ExtractedFact] = {}
     for n, fact in facts.items():
         kept = first.setdefault(llm_answers.fact_text(fact), n)
         lines = [*found[kept].lines, *fact.lines] if kept in found else fact.lines
@@ -406,13 +386,7 @@ def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
     return found
 
 
-def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
-    if is_meta_text(fact.what):
-        return "is about the conversation, not about the world"
-    return _line_problem(n, fact, source)
-
-
-def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
+def _restated(answer: llm_answers.Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
     numbered = source.numbered
     for each in answer.repeated:
         fact = llm_answers.known_fact(each.id, numbered)
@@ -422,7 +396,7 @@ def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedF
 
 
 def _require_usable(
-    result: ExtractionResult, facts: Sequence[ExtractedFact], llm: StructuredLLM, request: LLMRequest
+    result: ExtractionResult, facts: Sequence[llm_answers.ExtractedFact], llm: StructuredLLM, request: LLMRequest
 ) -> None:
     """Raise if no fact is usable: an answer of unusable facts does not mean that there was nothing to remember."""
     unusable = [fact for fact in facts if not is_meta_text(fact.what)]

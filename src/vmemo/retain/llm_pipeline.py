@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import count, pairwise
-from pathlib import Path
+from itertools import count, islice, pairwise
 from typing import cast
 
 import numpy as np
@@ -18,13 +17,14 @@ from pydantic import JsonValue
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Message, MessageId
+from vmemo.models import BankId, Entity, Episode, EpisodeId, Fact, Message, MessageId
 from vmemo.models.changes import Changes, ExtractionResult, Lease, NewJob
 from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
+from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVector,
@@ -46,14 +46,6 @@ from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, E
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.revise import is_current
 from vmemo.retain.revise_by_model import CANDIDATES, Statement, is_past_event, statement_pairs
-from vmemo.retain.write_plan import (
-    MESSAGE_CHARACTERS,
-    close_outdated_observations,
-    embed_messages,
-    encode_drafts,
-    inherit_expiry,
-    plan_writes,
-)
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import terms
 
@@ -71,7 +63,6 @@ class ExtractionJob:
 
     @staticmethod
     def of(detail: Mapping[str, JsonValue]) -> ExtractionJob:
-        """Parse a job's detail."""
         messages = cast("list[str]", detail["messages"])
         return ExtractionJob(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
 
@@ -99,13 +90,7 @@ async def require_lease(lease: Lease, context: RetainContext) -> None:
 
 
 async def extract_episode(
-    bank: BankId,
-    job: ExtractionJob,
-    context: RetainContext,
-    llm: StructuredLLM,
-    lease: Lease,
-    *,
-    observe_at: datetime,
+    bank: BankId, job: ExtractionJob, context: RetainContext, llm: StructuredLLM, lease: Lease, *, observe_at: datetime
 ) -> Retained:
     """Extract the job's messages that are still pending, and commit their facts."""
     messages = await context.store.messages(bank, MessageSelect(ids=job.messages))
@@ -122,11 +107,13 @@ async def extract_episode(
             episode = await _episode(bank, job, context)
             if episode is None:
                 raise LeaseLost
-            encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
+            encoded = await write_plan.encode_drafts(bank, revision, extraction.result, context, llm)
             episodes = split_by_topics(episode, pending, extraction.topics)
-            changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
+            changes = await write_plan.plan_writes(bank, revision, encoded, episodes, context, llm)
             jobs = await _follow_up(changes, context, observe_at)
-            changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
+            changes = await write_plan.inherit_expiry(
+                await write_plan.close_outdated_observations(changes, context.store), context.store
+            )
             processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
@@ -150,37 +137,22 @@ async def _extract(
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)
     known = await known_facts(bank, pending, context)
-    before = await _before(bank, pending, episode, context)
+    fresh = {message.id for message in pending}
+    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
+    # What is known of the subject without quoting a line. The title of a continued episode describes earlier messages.
+    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
+    subjects = ", ".join([*([episode.title] if earlier else []), *known.names])
     source = ExtractionInput(
         lines=lines,
-        before=before,
+        before=tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else (),
         known=known.facts,
         instructions=known.instructions,
         names=tuple(" = ".join(_distinct_names(entity)) for entity in known.entities),
-        title=_title(episode, pending, known.names, continues=bool(before)),
+        title=f"{speakers} about {subjects}" if subjects else speakers,
         repeats=known.repeats,
         agent=stored.profile.name if stored is not None else "assistant",
     )
     return await context.llm_extractor.extract(source, llm)
-
-
-def _title(episode: Episode, pending: Sequence[Message], names: Sequence[str], *, continues: bool) -> str:
-    """Return what the messages are about, as far as it is known without their words: who speaks, and known names.
-
-    The title of a continued episode describes the messages before them.
-    """
-    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
-    subjects = [*([episode.title] if continues else []), *names]
-    return f"{speakers} about {', '.join(subjects)}" if subjects else speakers
-
-
-async def _before(
-    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext
-) -> tuple[Message, ...]:
-    """Return the last messages that are already in the episode."""
-    fresh = {message.id for message in pending}
-    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
-    return tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else ()
 
 
 async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
@@ -254,7 +226,7 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     scores = cosines - cosines.mean(axis=1, keepdims=True) + SHARED_TERMS * _shared_terms(said, facts)
     scores += await _outdated(said, facts, cosines, context)
     rare = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
-    scores += np.array([_named_weight(fact, rare) for fact in facts], np.float32)
+    scores += np.array([max([rare.get(m.id, 0.0) for m in fact.entities], default=0.0) for fact in facts], np.float32)
     begun = messages[0].timestamp
     scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
     chosen = _best_of_each(scores) if len(facts) > FEW_FACTS else range(len(facts))
@@ -274,14 +246,14 @@ def _distinct_names(entity: Entity) -> list[str]:
 
 def _statements(messages: Sequence[Message]) -> list[Statement]:
     """Return the statements of messages with their speakers, and each message with the one before it."""
-    texts = [_said(message) for message in messages]
+    texts = [f"{message.voice}: {message.content[: write_plan.MESSAGE_CHARACTERS]}" for message in messages]
     together = [
         Statement(f"{a}\n{b}", message.timestamp) for (a, b), message in zip(pairwise(texts), messages[1:], strict=True)
     ]
     parts = [
         Statement(f"{message.voice}: {part.text}", message.timestamp)
         for message in messages
-        for part in split_statements(message.content[:MESSAGE_CHARACTERS])
+        for part in split_statements(message.content[: write_plan.MESSAGE_CHARACTERS])
     ]
     return [*parts, *together] or [Statement(text, m.timestamp) for text, m in zip(texts, messages, strict=True)]
 
@@ -307,14 +279,6 @@ def _best_of_each(scores: Vectors) -> list[int]:
             best[at] = max(best.get(at, TOUCHED), float(scores[row, at]))
     ranked = sorted((at for at, score in best.items() if score > TOUCHED), key=lambda at: (-best[at], at))
     return ranked[:KNOWN_FACTS]
-
-
-def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
-    return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
-
-
-def _said(message: Message) -> str:
-    return f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}"
 
 
 async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:
@@ -377,11 +341,8 @@ async def _outdated(
 
 # Grouping. A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer
 # runs are divided by topic first, with one LLM call for all of them.
-PROMPTS = Path(__file__).parent / "prompts"
 GROUPING_BATCH = 100
-"""Messages per grouping commit."""
 _PREVIEW_CHARACTERS = 300
-"""Characters of each message that the topic prompt shows."""
 
 
 @dataclass(frozen=True)
@@ -393,11 +354,8 @@ class _TopicGroup:
 async def group_messages(
     bank: BankId, messages: Sequence[Message], context: RetainContext, llm: StructuredLLM
 ) -> Changes:
-    """Return the changes that place pending messages in episodes and queue their extraction.
-
-    A run that continues the previous episode extends it.
-    """
-    vectors, settings = await embed_messages(messages, context), context.settings
+    """Return the changes that place pending messages in new episodes or the open one, and queue their extraction."""
+    vectors, settings = await write_plan.embed_messages(messages, context), context.settings
     runs = [
         run
         for stream in by_document(messages)
@@ -412,7 +370,8 @@ async def group_messages(
             episode = _placed(part, earlier, vectors, settings)
             earlier = None
             episodes.append(episode)
-            jobs.append(extraction_job(episode, part.messages))
+            ids: list[JsonValue] = [message.id for message in part.messages]
+            jobs.append(NewJob(kind="extract", key=str(ids[0]), detail={"episode": episode.id, "messages": ids}))
     linked = link_to_previous(episodes, await last_episode(bank, context.store))
     return Changes(
         bank=bank,
@@ -422,13 +381,6 @@ async def group_messages(
         episodes=list({episode.id: episode for episode in linked}.values()),
         jobs=jobs,
         becomes="grouped",
-    )
-
-
-def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
-    """Return the job that extracts some messages of an episode."""
-    return NewJob(
-        kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
     )
 
 
@@ -445,7 +397,6 @@ def _runs(stream: Sequence[Message], gap: timedelta) -> Iterator[tuple[Message, 
 
 
 async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int) -> list[list[_TopicGroup]]:
-    """Return the groups of each run, of at most `most` messages."""
     large = [run for run in runs if len(run) > most]
     grouped = iter(await _group_with_llm(large, llm, most) if large else [])
     return [next(grouped) if len(run) > most else [_TopicGroup(run)] for run in runs]
@@ -469,15 +420,10 @@ async def _group_with_llm(
         found = [("are in no group", missing), ("are in two groups or do not exist", strange)]
         return "; ".join(f"lines {lines[:10]} {problem}" for problem, lines in found if lines) or None
 
-    request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
+    request = load_prompt("retain", "segment").request(LineGroups, lines=quote(lines))
     answer = await llm.ask(request, LineGroups, problems, lenient=True)
-    topic = group_by_line([group.lines for group in answer.groups], len(everything))
-    groups: list[list[_TopicGroup]] = []
-    start = 0
-    for run in runs:
-        groups.append(_run_groups(run, topic[start : start + len(run)], answer, most))
-        start += len(run)
-    return groups
+    topics = iter(group_by_line([group.lines for group in answer.groups], len(everything)))
+    return [_run_groups(run, list(islice(topics, len(run))), answer, most) for run in runs]
 
 
 def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups, most: int) -> list[_TopicGroup]:
@@ -499,15 +445,17 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
     if episode is None:
         return None
     messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))
-    vectors = await embed_messages(messages, context)
-    return OpenEpisode(
-        episode, messages, tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
-    )
+    vectors = await write_plan.embed_messages(messages, context)
+    lines = tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
+    return OpenEpisode(episode, messages, lines)
 
 
 def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: Settings) -> Episode:
-    fits = earlier is not None and len(part.messages) <= capacity(earlier, settings)
-    if earlier is not None and fits and _continues(part, earlier, vectors, settings):
+    if (
+        earlier is not None
+        and len(part.messages) <= capacity(earlier, settings)
+        and _continues(part, earlier, vectors, settings)
+    ):
         return extend_episode(earlier, part.messages, vectors)
     fresh = new_episode(part.messages, vectors)
     return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh

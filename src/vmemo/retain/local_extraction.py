@@ -38,20 +38,12 @@ class LocalExtractor:
     keeps_words = True
 
     def __init__(self, times: TimeReader | None = None, *, southern: bool = False) -> None:
-        """Use `times` in addition to the built-in rules, such as for other languages.
-
-        With `southern`, seasons are those of the southern hemisphere.
-        """
+        """Read times also with `times`; with `southern`, seasons are those of the southern hemisphere."""
         self._times = times
         self._southern = southern
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return one draft per message, or per chunk of a long one.
-
-        Each has its source, in which `read_drafts` finds names, standing instructions and noise.
-
-        Runs in threads, so that others can go on.
-        """
+        """Return a draft with its source per message, or per chunk of a long one; in threads, so that others go on."""
         return ExtractionResult(drafts=tuple(await _in_slices(self._extract(messages, before))))
 
     def _extract(self, messages: Sequence[Message], before: Message | None) -> Iterator[FactDraft]:
@@ -112,22 +104,17 @@ def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
 async def _in_slices(drafts: Iterator[FactDraft]) -> list[FactDraft]:
     """Return all drafts; each slice is made in a thread, and a cancelled call makes no further one."""
     made: list[FactDraft] = []
-    while drafts_of_slice := await asyncio.to_thread(_slice, drafts):
-        made += drafts_of_slice
-        if sum(len(draft.text) for draft in drafts_of_slice) < SLICE_CHARACTERS:
-            break
+
+    def make_slice() -> bool:
+        size = 0
+        while size < SLICE_CHARACTERS and (draft := next(drafts, None)) is not None:
+            made.append(draft)
+            size += len(draft.text)
+        return size >= SLICE_CHARACTERS
+
+    while await asyncio.to_thread(make_slice):
+        pass
     return made
-
-
-def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
-    taken: list[FactDraft] = []
-    size = 0
-    for draft in drafts:
-        taken.append(draft)
-        size += len(draft.text)
-        if size >= SLICE_CHARACTERS:
-            break
-    return taken
 
 
 def _context(message: Message, before: Message | None) -> str:
@@ -175,10 +162,7 @@ def agent_users(messages: Sequence[Message]) -> set[MessageId]:
 
 
 def annotate_message(message: Message, chunk: str, *, southern: bool = False) -> DatedText:
-    """Return a chunk of a message with its times, and with dates written into it if they are a person's own words.
-
-    Text written by a model is kept as it is, and so is a long one, which is mostly a document that was pasted.
-    """
+    """Return a chunk of a message with its times; dates are written only into a person's own words, not a document."""
     dated = date_text(chunk, message.timestamp, southern=southern)
     return dated if _has_own_words(message) else dated._replace(certain=chunk)
 

@@ -27,15 +27,9 @@ from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
 from vmemo.models.settings import Redactor
 from vmemo.ports import Embedder, Store
+from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
-from vmemo.retain.write_plan import (
-    close_outdated_observations,
-    embed_messages,
-    encode_drafts,
-    inherit_expiry,
-    plan_writes,
-)
 
 BATCH = 256
 """Messages per commit, so that memory use does not grow with the number of pending messages."""
@@ -94,20 +88,11 @@ def stored_of(
         elif message.id in stored:
             fresh[message.id] = message
         else:
-            existing.append(Skipped(what=message.id, reason=_reason(message)))
+            known = f"document {message.document!r} already contains this message"
+            reason = "a message with this id is already stored" if message.key is None else known
+            existing.append(Skipped(what=message.id, reason=reason))
     waiting = sum(message.state == "pending" for message in fresh.values())
-    return Retained(
-        stored=tuple(fresh),
-        skipped=(*skipped, *existing),
-        pending=waiting,
-        redacted=redacted,
-    )
-
-
-def _reason(message: Message) -> str:
-    if message.key is not None:
-        return f"document {message.document!r} already contains this message"
-    return "a message with this id is already stored"
+    return Retained(stored=tuple(fresh), skipped=(*skipped, *existing), pending=waiting, redacted=redacted)
 
 
 async def process(bank: BankId, context: RetainContext) -> Retained:
@@ -187,21 +172,23 @@ async def derive(
     previous = [await message_before(bank, stream[0], context.store) for stream in streams]
     extracted = [await context.extractor.read(stream, before) for stream, before in zip(streams, previous, strict=True)]
     result = ExtractionResult.combined(extracted)
-    encoded = await encode_drafts(bank, revision, result, context)
+    encoded = await write_plan.encode_drafts(bank, revision, result, context)
     # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own_words = context.extractor.keeps_words
     known = encoded.by_message if own_words else {}
     without_facts = [message for message in messages if message.id not in known]
     unknown = [message for message in without_facts if message.id not in encoded.left_out]
-    vectors = {**encoded.left_out, **known, **await embed_messages(unknown, context)}
+    vectors = {**encoded.left_out, **known, **await write_plan.embed_messages(unknown, context)}
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
         earlier = None if before is None else await context.open_episodes.of(bank, revision, before)
         episodes += await place_messages(stream, vectors, earlier, context.settings)
     if any(episode.previous is None for episode in episodes):
         episodes = link_to_previous(episodes, await last_episode(bank, context.store))
-    changes = await plan_writes(bank, revision, encoded, episodes, context)
-    changes = await inherit_expiry(await close_outdated_observations(changes, context.store), context.store)
+    changes = await write_plan.plan_writes(bank, revision, encoded, episodes, context)
+    changes = await write_plan.inherit_expiry(
+        await write_plan.close_outdated_observations(changes, context.store), context.store
+    )
     processed = replace(
         changes,
         pending=[message.id for message in messages],
@@ -239,7 +226,6 @@ def embedder_mismatch(
 
 
 def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
-    """Return the report of committed changes."""
     return Retained(
         derived=tuple(item.fact.id for item in changes.facts),
         revised=tuple(dict.fromkeys((*(c.fact for c in changes.closures), *(s.fact for s in changes.sources)))),
@@ -250,17 +236,13 @@ def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ())
 
 
 async def redact_text(text: str, redactor: Redactor | None) -> str:
-    """Return a text as the redactor leaves it."""
     return text if redactor is None else await asyncio.to_thread(_redacted, text, redactor)
 
 
 async def redact_messages(
     messages: Sequence[NewMessage], redactor: Redactor | None
 ) -> tuple[Sequence[NewMessage], int]:
-    """Return messages with their text and the texts in their metadata redacted, and the number that this changed.
-
-    The redactor runs in a thread, so that a slow one does not stop the event loop.
-    """
+    """Return messages redacted in a thread, their metadata too, and the number of those that this changed."""
     if redactor is None:
         return messages, 0
     found = await asyncio.to_thread(lambda: [_redacted_message(message, redactor) for message in messages])

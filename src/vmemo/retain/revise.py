@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +19,10 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Claim, Fact, FactId, Link, Mention, MessageId, utc_now
 from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, FoundName, Judgement, NewFact
-from vmemo.models.search import Scope, Vector
+from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
-from vmemo.ports import Embedder, Store, encodings, fact_revisions
+from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact, names_in
-from vmemo.retain.neighbours import NEAREST, REPEAT_COSINE, Neighbours
 from vmemo.text.instructions import InstructionTopic, have_same_occasion, instruction_topic, replaces_instruction
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
@@ -29,7 +30,92 @@ from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, em
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
 
-PROMPTS = Path(__file__).parent / "prompts"
+# Stored facts near new ones, searched and loaded once per batch.
+NEAREST = 10
+"""Known facts that are compared with a new one at least."""
+LINK_COSINE = 0.7
+REPEAT_COSINE = 0.7
+"""Cosine of repeats, at least: the date is embedded with the words."""
+LEAST_COSINE = 0.3
+"""Least cosine of a known fact that the revision model compares."""
+MAX_SIMILAR = 64
+"""Nearest facts among which the revision model finds those that it compares."""
+
+
+class Neighbours:
+    """The stored facts near those of one batch. It lives no longer than the plan of one commit."""
+
+    def __init__(self, bank: BankId, store: Store, *, limit: int, floor: float) -> None:
+        """Search up to `limit` facts of a cosine of at least `floor`, the widest that `near` is asked for."""
+        self._bank, self._store = bank, store
+        self._limit, self._floor = limit, floor
+        self._found: dict[FactId, tuple[Vector, Sequence[Scored]]] = {}
+        self._facts: dict[FactId, Fact | None] = {}
+
+    @staticmethod
+    def of(bank: BankId, context: Context) -> Neighbours:
+        limits = [NEAREST, context.settings.links_per_fact]
+        if context.revision_model is not None:
+            limits.append(MAX_SIMILAR)
+        return Neighbours(bank, context.store, limit=max(limits), floor=LEAST_COSINE)
+
+    @staticmethod
+    def for_links(bank: BankId, context: Context) -> Neighbours:
+        return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
+
+    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each new fact the nearest current ones, best first."""
+        # A fact that was embedded again, with another text, is searched again.
+        unknown = [item for item in new if self._found.get(item.fact.id, (None,))[0] is not item.embedding]
+        if unknown:
+            vectors = np.stack([item.embedding for item in unknown])
+            nearest = await self._store.nearest(self._bank, vectors, limit=self._limit, floor=self._floor)
+            for item, hits in zip(unknown, nearest, strict=True):
+                self._found[item.fact.id] = item.embedding, hits
+        # The store has applied the floor of the search, in the precision of its vectors.
+        least = floor if floor > self._floor else -math.inf
+        found = [self._found[item.fact.id][1][:limit] for item in new]
+        return [[hit for hit in hits if hit.score >= least] for hits in found]
+
+    async def load(self, ids: Iterable[FactId]) -> Mapping[FactId, Fact]:
+        """Return facts by id; a fact that does not exist is left out."""
+        wanted = list(dict.fromkeys(ids))
+        missing = [id for id in wanted if id not in self._facts]
+        if missing:
+            loaded = await self._store.facts(self._bank, FactSelect(ids=missing))
+            self._facts |= dict.fromkeys(missing)
+            self._facts |= {fact.id: fact for fact in loaded}
+        return {id: fact for id in wanted if (fact := self._facts[id]) is not None}
+
+
+class Similar(NamedTuple):
+    """Facts similar to a new one and their cosines, best first, and the number of all such facts of its batch."""
+
+    ids: Sequence[FactId]
+    scores: Sequence[float]
+    number: int
+
+
+def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
+    """Yield for each fact up to `limit` similar ones that come before it in the batch; of equal ones the earlier."""
+    if not new:
+        return
+    ids = [item.fact.id for item in new]
+    vectors = np.stack([item.embedding for item in new])
+    for at, row in enumerate(vectors @ vectors.T):
+        number = int(np.count_nonzero(row[:at] >= floor))
+        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)]
+        yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
+
+
+def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
+    """Return the stored facts and those of the batch, best first; of equal ones the stored fact first."""
+    ids = [*(hit.id for hit in stored), *in_batch.ids]
+    scores = [*(hit.score for hit in stored), *in_batch.scores]
+    order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
+    return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
+
+
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
 MAX_COMPARED_FACTS = 8
@@ -45,7 +131,6 @@ MAX_MERGED_CHARACTERS = 240
 
 
 async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    """Return facts with the embeddings of their texts."""
     texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     encoded = await encodings(embedder, texts, "document")
     return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
@@ -85,16 +170,20 @@ def fact_id(bank: BankId, engine: str, key: str) -> FactId:
 
 async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], near: Neighbours) -> list[FactPair]:
     """Pair each new fact with known ones that are similar, or that its draft names and that may be about the same."""
-    named = {judged.fact for draft in drafts for judged in draft.judgements}
-    scores, known = await _neighbours(new, named, near, limit=MAX_COMPARED_FACTS, floor=SHARED_ENTITY_COSINE)
+    hits = await near.near(new, limit=MAX_COMPARED_FACTS, floor=SHARED_ENTITY_COSINE)
+    scores = [{hit.id: hit.score for hit in found} for found in hits]
+    named = [{judged.fact: None for judged in draft.judgements} for draft in drafts]
+    begun = min((item.fact.mentioned_at for item in new), default=None)
+    loaded = await near.load(id for ids in (*scores, *named) for id in ids)
+    known = {id: fact for id, fact in loaded.items() if is_current(fact, begun)}
     return [
         FactPair(at, known[id])
-        for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
-        for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
+        for at, item in enumerate(new)
+        for id in dict.fromkeys((*scores[at], *named[at]))
         if id in known and id != item.fact.id
         if scores[at].get(id, 0.0) >= COMPARED_COSINE
-        or _share_entity(item.fact, known[id])
-        or (id in {judged.fact for judged in draft.judgements} and _may_revise(item.fact, known[id]))
+        or not {each.id for each in item.fact.entities}.isdisjoint(each.id for each in known[id].entities)
+        or (id in named[at] and _may_revise(item.fact, known[id]))
     ]
 
 
@@ -134,17 +223,6 @@ def said_in(fact: Fact) -> str:
     return fact.text.partition(": ")[2] or fact.text
 
 
-async def _neighbours(
-    new: Sequence[NewFact], named: set[FactId], near: Neighbours, *, limit: int, floor: float
-) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
-    """Return the cosines of known facts near each new one, and the current known facts by id."""
-    hits = await near.near(new, limit=limit, floor=floor)
-    loaded = await near.load(named.union(*({hit.id for hit in found} for found in hits)))
-    at = min((item.fact.mentioned_at for item in new), default=None)
-    known = {id: fact for id, fact in loaded.items() if is_current(fact, at)}
-    return [{hit.id: hit.score for hit in found} for found in hits], known
-
-
 def is_current(fact: Fact, at: datetime | None = None) -> bool:
     """Return True for a statement, not a belief, that does not end before a time, which is now by default."""
     if fact.network not in ("world", "experience") or fact.expired_at is not None:
@@ -152,15 +230,8 @@ def is_current(fact: Fact, at: datetime | None = None) -> bool:
     return fact.invalid_at is None or fact.invalid_at > (at or utc_now())
 
 
-def _share_entity(one: Fact, other: Fact) -> bool:
-    return not {mention.id for mention in one.entities}.isdisjoint(mention.id for mention in other.entities)
-
-
 def _may_revise(one: Fact, other: Fact) -> bool:
-    """Return True if two facts without a common name may be about the same: by their words, or as the agent's own.
-
-    A standing instruction is ended in other words than those it was given in.
-    """
+    """Return True if facts without a common name may be about the same; an instruction is ended in other words."""
     if other.instruction:
         return True
     shared = len(set(terms(one.text)) & set(terms(other.text)))
@@ -189,7 +260,6 @@ def verdicts_from_engine(drafts: Sequence[FactDraft], pairs: Sequence[FactPair])
 def apply_verdicts(
     new: Sequence[NewFact], judged: Mapping[int, Sequence[Judgement]], pairs: Sequence[FactPair]
 ) -> Revision:
-    """Apply verdicts to new facts."""
     known = {pair.known.id: pair.known for pair in pairs}
     done = Revision()
     for at, item in enumerate(new):
@@ -360,7 +430,6 @@ def start_of(fact: Fact) -> datetime:
 
 
 def recorded_end(new: Fact, old: Fact) -> datetime:
-    """Return when the old fact expired: when the new one was recorded."""
     return max(new.recorded_at, old.recorded_at)
 
 
@@ -382,7 +451,7 @@ async def find_repeats(
     message retained late, is merged with it, so that the fact is valid since the older one. A fact that a
     later one may have outdated is left out: who states it again says that it is true again.
     """
-    statements = await asyncio.to_thread(_statements, [item.fact for item in new])
+    statements = await asyncio.to_thread(lambda: [statement_of(item.fact) for item in new])
     hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
     facts = list((await near.load(hit.id for found in hits for hit in found)).values())
     frames = {_frame(item.fact) for item in new}
@@ -410,8 +479,8 @@ async def _known(
     bank: BankId, statements: AbstractSet[Hashable], facts: Sequence[Fact], store: Store
 ) -> dict[Hashable, Fact]:
     """Return the facts that make one of the statements and that no later one may have outdated."""
-    stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
-    found = {fact.id: statement for fact, statement in stated if statement in statements}
+    stated = await asyncio.to_thread(lambda: [(fact.id, statement_of(fact)) for fact in facts])
+    found = {id: statement for id, statement in stated if statement in statements}
     if not found:
         return {}
     edges = await store.read(bank, lambda reader: fact_revisions(reader, Scope(bank=bank), list(found)))
@@ -421,16 +490,10 @@ async def _known(
     return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}
 
 
-def _statements(facts: Sequence[Fact]) -> list[Hashable]:
-    return [statement_of(fact) for fact in facts]
-
-
 def statement_of(fact: Fact) -> Hashable:
-    """Return what two facts have in common if one repeats the other: speaker, words, time, labels.
-
-    The context counts if the words alone may mean something else.
-    """
+    """Return what two facts have in common if one repeats the other: speaker, words, time, labels."""
     words = wording(fact.text.partition(": ")[2])
+    # The context counts if the words alone may mean something else.
     context = wording(fact.context) if needs_context(words) else ()
     return _frame(fact), words, context, _METADATA.encode(fact.metadata)
 
@@ -459,7 +522,16 @@ class _Standing:
 
     fact: Fact
     vector: Vector
-    topic: InstructionTopic
+
+    @cached_property
+    def topic(self) -> InstructionTopic:
+        return instruction_topic(said_in(self.fact))
+
+    def replaces(self, earlier: _Standing) -> bool:
+        """Return True if this instruction takes the place of an earlier one."""
+        if replaces_instruction(self.topic, earlier.topic):
+            return True
+        return have_same_occasion(self.topic, earlier.topic) and self.likeness(earlier) >= REPLACED
 
     def likeness(self, other: _Standing) -> float:
         one, two = set(self.topic.content), set(other.topic.content)
@@ -470,21 +542,18 @@ class _Standing:
 async def replaced_instructions(
     bank: BankId, new: Sequence[NewFact], ending: AbstractSet[int], store: Store
 ) -> tuple[list[FactPair], dict[int, list[Judgement]]]:
-    """Return the instructions that new facts replace or end, known and of the same batch, and the verdicts on them.
-
-    `ending` are the indexes of new facts that end an instruction.
-    """
+    """Return the instructions that new facts replace, or those at `ending` end, and the verdicts on them."""
     given = [at for at, item in enumerate(new) if item.fact.instruction or at in ending]
     if not given:
         return [], {}
     newest = FactSelect(instructions=True, current=True, newest_first=True, with_embeddings=True, limit=MAX_COMPARED)
-    known = [_standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
+    known = [_Standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
     standing = deque(reversed(known), maxlen=2 * MAX_COMPARED)
     pairs: list[FactPair] = []
     for at in given:
-        made = _standing(new[at].fact, new[at].embedding)
+        made = _Standing(new[at].fact, new[at].embedding)
         earlier = [each for each in standing if _are_of_one_user(made.fact, each.fact)]
-        closed = [each for each in earlier if made.fact.instruction and _replaces_standing(made, each)]
+        closed = [each for each in earlier if made.fact.instruction and made.replaces(each)]
         if at in ending:
             closed += [each for each in sorted(earlier, key=made.likeness)[-1:] if made.likeness(each) >= ENDED]
         pairs += [FactPair(at, each.fact) for each in dict.fromkeys(closed)]
@@ -495,16 +564,6 @@ async def replaced_instructions(
     for pair in pairs:
         verdicts.setdefault(pair.new, []).append(Judgement(verdict="supersede", fact=pair.known.id))
     return pairs, verdicts
-
-
-def _standing(fact: Fact, vector: Vector) -> _Standing:
-    return _Standing(fact, vector, instruction_topic(said_in(fact)))
-
-
-def _replaces_standing(new: _Standing, earlier: _Standing) -> bool:
-    if replaces_instruction(new.topic, earlier.topic):
-        return True
-    return have_same_occasion(new.topic, earlier.topic) and new.likeness(earlier) >= REPLACED
 
 
 def _are_of_one_user(new: Fact, earlier: Fact) -> bool:
@@ -523,20 +582,15 @@ async def judge_pairs(
     known = {f"K{n}": pair for n, pair in enumerate(pairs, start=1)}
     lines: list[str] = []
     for number, at in new_by_number.items():
-        lines.append(f"{number} (new) | {describe_fact(new[at].fact)}")
-        lines += [
-            f"    beside {id} (known) | {describe_fact(pair.known)}" for id, pair in known.items() if pair.new == at
-        ]
+        beside = [f"    beside {id} (known) | {describe_fact(p.known)}" for id, p in known.items() if p.new == at]
+        lines += [f"{number} (new) | {describe_fact(new[at].fact)}", *beside]
 
     def problems(answer: PairVerdicts) -> str | None:
-        wrong = [
-            f"{v.new}/{v.known}"
-            for v in answer.verdicts
-            if (pair := known.get(v.known)) is None or numbers[pair.new] != v.new
-        ]
+        asked = {(numbers[pair.new], id) for id, pair in known.items()}
+        wrong = [f"{each.new}/{each.known}" for each in answer.verdicts if (each.new, each.known) not in asked]
         return f"these pairs were not asked about: {', '.join(wrong[:5])}" if wrong else None
 
-    request = load_prompt(PROMPTS, "judge").request(PairVerdicts, pairs=quote(lines))
+    request = load_prompt("retain", "judge").request(PairVerdicts, pairs=quote(lines))
     answer = await llm.ask(request, PairVerdicts, problems)
     found: dict[int, list[Judgement]] = {}
     for each in answer.verdicts:

@@ -8,6 +8,8 @@ fact first and brings it in, and marks the claims of the older one that are prob
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -17,26 +19,18 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vmemo.models import Claim, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import LINKED, SUSPECT, ClaimPair, StatementPair
 from vmemo.ports import Context, RevisionModel
-from vmemo.retain.claims import ClaimWords, claim_numbers, claims_in, joined
-from vmemo.retain.neighbours import LEAST_COSINE, MAX_SIMILAR, Neighbours, Similar, merge_similar, similar_in_batch
-from vmemo.retain.revise import (
-    FactPair,
-    Revision,
-    is_current,
-    own_statement,
-    recorded_end,
-    said_in,
-    speaker_of,
-    start_of,
-    with_own_words,
-)
+from vmemo.retain import revise
 from vmemo.text.corrections import is_correction
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.lexicon import is_foreign
+from vmemo.text.own_words import foreign_spans
+from vmemo.text.split import claim_spans
 from vmemo.text.temporal.annotation import EDITED_BY_HAND
 from vmemo.text.tokens import terms
 
@@ -73,13 +67,13 @@ class Outdated:
     """The newer fact corrects one of several claims of the older one."""
 
 
-async def revise_by_model(done: Revision, near: Neighbours, context: Context) -> Revision:
+async def revise_by_model(done: revise.Revision, near: revise.Neighbours, context: Context) -> revise.Revision:
     """Add the closures and links that follow from the revision model to those that are decided."""
     model = context.revision_model
     if model is None:
         return done
     found = await _pairs(done, near)
-    found = [each for each in found if speaker_of(each.older.fact) == speaker_of(each.newer.fact)]
+    found = [each for each in found if revise.speaker_of(each.older.fact) == revise.speaker_of(each.newer.fact)]
     if not found:
         return done
     scores = await model.score([each.pair for each in found])
@@ -95,12 +89,18 @@ async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) ->
     """
     closed = {item.pair.older.fact.id for item in outdated if item.closed}
     left = [item for item in outdated if item.pair.older.fact.id not in closed]
-    divided = [(item.pair, claims_in(said_in(item.pair.older.fact)), _later_claims(item.pair)) for item in left]
+    divided = [
+        (item.pair, claims_in(revise.said_in(item.pair.older.fact)), claims_in(revise.said_in(item.pair.newer.fact)))
+        for item in left
+    ]
     several = [(pair, claims, later) for pair, claims, later in divided if len(claims) > 1 and later]
     asked = [
         [
             ClaimPair(
-                said_in(pair.older.fact)[claim.start : claim.end], pair.newer.fact.text, pair.probability, numbers
+                revise.said_in(pair.older.fact)[claim.start : claim.end],
+                pair.newer.fact.text,
+                pair.probability,
+                numbers,
             )
             for claim, numbers in zip(
                 claims, claim_numbers(claims, later, pair.probability, pair.rarity).tolist(), strict=True
@@ -116,17 +116,10 @@ async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) ->
     return found
 
 
-def _later_claims(pair: Comparison) -> Sequence[ClaimWords]:
-    return claims_in(said_in(pair.newer.fact))
-
-
 def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float]) -> Iterator[Claim]:
-    """Yield the claims of the older fact that are probably outdated; neighbours are one claim.
-
-    A correction ends the most probable one.
-    """
+    """Yield the claims of the older fact that are probably outdated; neighbours are one claim."""
     older, newer = item.pair.older.fact, item.pair.newer.fact
-    said, offset = said_in(older), len(older.text) - len(said_in(older))
+    said, offset = revise.said_in(older), len(older.text) - len(revise.said_in(older))
     spans = [(claim.start, claim.end) for claim, score in zip(claims, scores, strict=True) if score >= SUSPECT]
     for start, end in joined(said, spans):
         inside = [score for claim, score in zip(claims, scores, strict=True) if start <= claim.start < end]
@@ -142,7 +135,7 @@ def _marked(item: Outdated, claims: Sequence[ClaimWords], scores: Sequence[float
         )
 
 
-def with_claims(done: Revision, outdated: Sequence[tuple[Fact, Claim]]) -> Revision:
+def with_claims(done: revise.Revision, outdated: Sequence[tuple[Fact, Claim]]) -> revise.Revision:
     """Return the revision with claims added to the facts that they are of, new or stored."""
     added: defaultdict[FactId, list[Claim]] = defaultdict(list)
     older = {fact.id: fact for fact, _ in outdated}
@@ -166,21 +159,21 @@ def with_claims(done: Revision, outdated: Sequence[tuple[Fact, Claim]]) -> Revis
 
 
 async def suspected_pairs(
-    new: Sequence[NewFact], shown: AbstractSet[FactId], near: Neighbours, context: Context
-) -> list[FactPair]:
+    new: Sequence[NewFact], shown: AbstractSet[FactId], near: revise.Neighbours, context: Context
+) -> list[revise.FactPair]:
     """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
     model = context.revision_model
     if model is None or not new:
         return []
     found = [
         each
-        for each in await _pairs(Revision(facts=list(new)), near)
+        for each in await _pairs(revise.Revision(facts=list(new)), near)
         if each.older.fact.id not in shown and not is_past_event(each.older.fact)
     ]
     scores = await model.score([each.pair for each in found])
     places = {item.fact.id: at for at, item in enumerate(new)}
     suspected = [
-        (score, FactPair(places[each.newer.fact.id], each.older.fact))
+        (score, revise.FactPair(places[each.newer.fact.id], each.older.fact))
         for each, score in zip(found, scores, strict=True)
         if score >= CLOSE and each.newer.fact.id in places and each.older.fact.id not in places
     ]
@@ -239,63 +232,43 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(terms(text.partition(": ")[2] or text))
 
 
-async def _pairs(done: Revision, near: Neighbours) -> list[Comparison]:
+async def _pairs(done: revise.Revision, near: revise.Neighbours) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     # The model was trained on English.
-    own = await asyncio.to_thread(with_own_words, [item.fact for item in said])
+    own = await asyncio.to_thread(revise.with_own_words, [item.fact for item in said])
     said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
     # Replies of the assistant and other speakers are among the nearest and are not compared.
-    stored = await near.near(said, limit=MAX_SIMILAR, floor=LEAST_COSINE)
-    similar = list(map(merge_similar, stored, similar_in_batch(said, LEAST_COSINE, MAX_SIMILAR)))
+    stored = await near.near(said, limit=revise.MAX_SIMILAR, floor=revise.LEAST_COSINE)
+    similar = list(
+        map(revise.merge_similar, stored, revise.similar_in_batch(said, revise.LEAST_COSINE, revise.MAX_SIMILAR))
+    )
     known = {item.fact.id: item for item in said}
     wanted = set[FactId]().union(*(each.ids for each in similar)) - known.keys() - done.changed.keys()
     known |= {
-        id: _stored(fact)
+        id: NewFact(fact=fact, embedding=np.empty(0, np.float32))
         for id, fact in (await near.load(wanted)).items()
-        if is_statement(fact) and own_statement(fact)
+        if is_statement(fact) and revise.own_statement(fact)
     }
-    return [
-        each
-        for item, near_item in zip(said, similar, strict=True)
-        for each in _compare(item, near_item, known, _comparable(item.fact, near_item.ids, known, CANDIDATES))
-    ]
+    return [each for item, others in zip(said, similar, strict=True) for each in _compare(item, others, known)]
 
 
-def _compare(
-    item: NewFact, similar: Similar, known: Mapping[FactId, NewFact], places: Sequence[int]
-) -> Iterator[Comparison]:
-    """Yield the comparisons of a new fact with the similar ones at `places`."""
-    others = [known[similar.ids[place]] for place in places]
-    cosines = [similar.scores[place] for place in places]
-    said, known_said = _statement(item.fact), [_statement(other.fact) for other in others]
-    pairs = statement_pairs(said, known_said, cosines)
-    rarity = rarity_of(said.text, [each.text for each in known_said])
-    return (in_order(item, other, pair, rarity) for other, pair in zip(others, pairs, strict=True))
-
-
-def _statement(fact: Fact) -> Statement:
-    return Statement(own_statement(fact), fact.mentioned_at)
-
-
-def _comparable(fact: Fact, ids: Sequence[FactId], known: Mapping[FactId, NewFact], limit: int) -> list[int]:
-    """Return the places of the first ids that are known and whose facts can be compared with a new one."""
-    places = (at for at, id in enumerate(ids) if id in known and comparable(fact, known[id].fact))
-    return list(islice(places, limit))
-
-
-def _stored(fact: Fact) -> NewFact:
-    return NewFact(fact=fact, embedding=_NO_VECTOR)
-
-
-_NO_VECTOR = np.empty(0, np.float32)
+def _compare(item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewFact]) -> Iterator[Comparison]:
+    """Yield the comparisons of a new fact with the nearest known ones that it can be compared with."""
+    near = ((known[id], score) for id, score in zip(similar.ids, similar.scores, strict=True) if id in known)
+    chosen = list(islice((pair for pair in near if comparable(item.fact, pair[0].fact)), CANDIDATES))
+    said = Statement(revise.own_statement(item.fact), item.fact.mentioned_at)
+    others = [Statement(revise.own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
+    pairs = statement_pairs(said, others, [score for _, score in chosen])
+    rarity = rarity_of(said.text, [each.text for each in others])
+    return (in_order(item, other, pair, rarity) for (other, _), pair in zip(chosen, pairs, strict=True))
 
 
 def is_statement(fact: Fact) -> bool:
     """Return True for a current fact that a person stated; the text of a document is nobody's statement."""
-    return fact.network == "world" and is_current(fact) and speaker_of(fact) != "document"
+    return fact.network == "world" and revise.is_current(fact) and revise.speaker_of(fact) != "document"
 
 
 def comparable(one: Fact, other: Fact) -> bool:
@@ -303,7 +276,7 @@ def comparable(one: Fact, other: Fact) -> bool:
 
     A standing instruction is compared with another one only, and a person's statement with none of another person.
     """
-    speakers = {speaker_of(one), speaker_of(other)} - {""}
+    speakers = {revise.speaker_of(one), revise.speaker_of(other)} - {""}
     if one.instruction != other.instruction or len(speakers) > 1:
         return False
     same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
@@ -331,14 +304,14 @@ def choose(judged: Sequence[Comparison]) -> list[Outdated]:
     found: list[Outdated] = []
     for pair in likely:
         corrected = closing.get(pair.older.fact.id) is pair
-        single = corrected and len(claims_in(said_in(pair.older.fact))) <= 1
+        single = corrected and len(claims_in(revise.said_in(pair.older.fact))) <= 1
         found.append(Outdated(pair=pair, closed=single, corrected=corrected and not single))
     return found
 
 
 def corrects(pair: Comparison) -> bool:
     """Return True if the newer fact certainly replaces the older one, or a claim of it: it corrects it in words."""
-    return pair.probability >= CLOSE and is_correction(own_statement(pair.newer.fact).partition(": ")[2])
+    return pair.probability >= CLOSE and is_correction(revise.own_statement(pair.newer.fact).partition(": ")[2])
 
 
 def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
@@ -351,12 +324,18 @@ def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
     return best.values()
 
 
-def apply(done: Revision, outdated: Sequence[Outdated]) -> Revision:
+def apply(done: revise.Revision, outdated: Sequence[Outdated]) -> revise.Revision:
     """Return the revision with the closures and links of what is outdated."""
     closed = [item.pair for item in outdated if item.closed]
     new = {item.fact.id for item in done.facts}
-    successors = _successors(closed)
-    facts = [_supersede(item, successors) for item in done.facts]
+    # A newer fact supersedes the one that it most probably replaces; links lead to the others.
+    successors = {pair.newer.fact.id: pair.older.fact.id for pair in _most_probable(closed)}
+    facts = [
+        replace(item, fact=item.fact.model_copy(update={"supersedes": successors[item.fact.id]}))
+        if item.fact.supersedes is None and item.fact.id in successors
+        else item
+        for item in done.facts
+    ]
     return replace(
         done,
         facts=facts,
@@ -376,27 +355,106 @@ def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
     """
     older, newer = pair.older.fact, pair.newer.fact
     late = older.id in new and newer.id not in new
-    expired_at = None if late or newer.mentioned_at > utc_now() else recorded_end(newer, older)
+    expired_at = None if late or newer.mentioned_at > utc_now() else revise.recorded_end(newer, older)
     edited = newer.engine == EDITED_BY_HAND
-    end = max(start_of(older), start_of(newer)) if edited else newer.mentioned_at
+    end = max(revise.start_of(older), revise.start_of(newer)) if edited else newer.mentioned_at
     return FactClosure(fact=older.id, invalid_at=end, expired_at=expired_at)
-
-
-def _successors(closed: Sequence[Comparison]) -> dict[FactId, FactId]:
-    """Return for each newer fact the one that it most probably replaces; links lead to the others."""
-    found: dict[FactId, list[Comparison]] = defaultdict(list)
-    for pair in closed:
-        found[pair.newer.fact.id].append(pair)
-    return {newer: max(pairs, key=lambda pair: pair.probability).older.fact.id for newer, pairs in found.items()}
-
-
-def _supersede(item: NewFact, successors: Mapping[FactId, FactId]) -> NewFact:
-    if item.fact.supersedes is not None or item.fact.id not in successors:
-        return item
-    return replace(item, fact=item.fact.model_copy(update={"supersedes": successors[item.fact.id]}))
 
 
 def _link(item: Outdated) -> Link:
     older, newer, probability = item.pair.older, item.pair.newer, item.pair.probability
     kind = "replaces" if item.closed else "outdates"
     return Link(source=newer.fact.id, target=older.fact.id, kind=kind, weight=probability)
+
+
+# Claims: parts of a statement. The revision model judges whole statements. Most hold several claims, of which a later
+# statement concerns one or two, so a second, smaller model of the same file says which.
+_NUMBER = LazyPattern(r"\d[\d.,:/]*+")
+_TENSES = tuple(
+    LazyPattern(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\b(?:i|we|my|our|me|i['’]m|i['’]ve)\b",
+        r"\b(?:was|were|had|did|went|got|said|told|came|took|made|\w{3,30}ed)\b",
+        r"\b(?:will|going to|gonna|plan\w{0,6}|next|tomorrow|by|until|till|due|booked|from)\b|['’]ll\b",
+        r"\b(?:is|are|am|has|have|does|do|lives?|works?)\b|['’](?:s|m|re|ve)\b",
+    )
+)
+"""Words of a speaker about himself, and of the past, the future and the present."""
+
+
+class ClaimWords(NamedTuple):
+    """A claim, its place in what was said, and what is compared of it."""
+
+    start: int
+    end: int
+    terms: frozenset[str]
+    numbers: frozenset[str]
+    tense: tuple[float, ...]
+
+
+@lru_cache(maxsize=4096)
+def claims_in(said: str) -> tuple[ClaimWords, ...]:
+    """Return the claims of a speaker's words, without those that are quoted or have no terms."""
+    quoted = foreign_spans(said)
+    found: list[ClaimWords] = []
+    for start, end in claim_spans(said):
+        inside = sum(max(0, min(end, last) - max(start, first)) for first, last in quoted)
+        words = said[start:end]
+        if 2 * inside < end - start and (own := frozenset(terms(words))):
+            numbers = frozenset(_NUMBER.findall(words))
+            tense = tuple(float(pattern.search(words) is not None) for pattern in _TENSES)
+            found.append(ClaimWords(start, end, own, numbers, tense))
+    return tuple(found)
+
+
+def claim_numbers(
+    claims: Sequence[ClaimWords], later: Sequence[ClaimWords], probability: float, rarity: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Return the inputs of the model, one row for each claim.
+
+    `probability` is that of the two statements, and `rarity` the weight of the terms that the later one shares with
+    the statements it was compared with.
+    """
+    said = frozenset[str]().union(*(claim.terms for claim in later))
+    holders = Counter(term for claim in claims for term in claim.terms & said)
+    distinct = [sum(rarity.get(term, 1.0) / holders[term] for term in sorted(claim.terms & said)) for claim in claims]
+    order = sorted(range(len(claims)), key=lambda at: -distinct[at])
+    first, second = distinct[order[0]], distinct[order[1]] if len(order) > 1 else 0.0
+    logit = math.log(max(probability, 1e-6) / max(1 - probability, 1e-6))
+    rows: list[list[float]] = []
+    for at, (claim, value) in enumerate(zip(claims, distinct, strict=True)):
+        shared = claim.terms & said
+        best = max(later, key=lambda other: sum(rarity.get(t, 1.0) for t in sorted(claim.terms & other.terms)))
+        near = claim.terms & best.terms
+        row = [
+            math.log1p(len(shared)),
+            len(shared) / len(claim.terms),
+            math.log1p(sum(rarity.get(term, 1.0) for term in sorted(shared))),
+            math.log1p(value),
+            len(near) / len(claim.terms),
+            len(near) / len(best.terms),
+            math.log1p(len(claim.terms)),
+            float(bool(claim.numbers)),
+            float(bool(claim.numbers & best.numbers)),
+            float(bool(claim.numbers) and bool(best.numbers - claim.numbers)),
+            *claim.tense,
+            *(best.tense if near else (0.0,) * len(best.tense)),
+            value - (second if at == order[0] else first),
+            value / (first + 1e-6),
+            float(at == order[0]),
+            value / (sum(distinct) + 1e-6),
+            math.log1p(len(claims)),
+        ]
+        rows.append([*row, logit, *(number * logit for number in row), logit * logit])
+    return np.array(rows, np.float64)
+
+
+def joined(said: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in their order, with those joined that have no words between them."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and len(said[found[-1][1] : start].split()) <= 1 and "\n" not in said[found[-1][1] : start]:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+    return found

@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import numpy as np
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import (
-    BankId,
-    BankRevision,
-    EntityId,
-    Episode,
-    EpisodeId,
-    Fact,
-    Link,
-    Mention,
-    Message,
-    MessageId,
-    utc_now,
-)
+from vmemo.models import Episode, Fact, Link, Mention, Message
 from vmemo.models.changes import (
     AddedSource,
     Changes,
-    ExpectedStatement,
     ExtractionResult,
     FactClosure,
     FactDraft,
     NewFact,
 )
-from vmemo.models.records import is_supported
-from vmemo.models.search import Encoding, Vector, Vectors
+from vmemo.models.records import BankId, BankRevision, EntityId, FactId, LinkKind, MessageId, is_supported, utc_now
+from vmemo.models.search import Encoding, Vector
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store, encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
 from vmemo.retain.entities import EntityResolution, identify_names
-from vmemo.retain.neighbours import (
-    LINK_COSINE,
-    Neighbours,
-    causal_links,
-    merge_similar,
-    semantic_links,
-    similar_in_batch,
-    temporal_links,
-)
 from vmemo.retain.reader import read_drafts
-from vmemo.retain.revise import Revision, fact_id, find_repeats, judge_pairs, replaced_instructions
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, with_date
 from vmemo.text.tokens import terms
 
 MESSAGE_CHARACTERS = 1600
-"""Characters of a message that are embedded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +46,6 @@ class EncodedDrafts:
     left_out: Mapping[MessageId, Vector] = field(default_factory=dict[MessageId, Vector])
     """The embeddings of messages that give no facts."""
     embedded: int = 0
-    """The number of texts that were embedded."""
 
     @property
     def by_message(self) -> dict[MessageId, Vector]:
@@ -104,7 +81,7 @@ async def encode_drafts(
     if llm is not None and resolution.ambiguous:
         advice = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)
         resolution = await context.entity_cache.resolve(bank, revision, read.drafts, advice=advice, guess=False)
-    drafts = await _calibrate(replace(result, drafts=read.drafts), read.encodings, context)
+    drafts = await _calibrated(replace(result, drafts=read.drafts), read.encodings, context)
     return EncodedDrafts(
         result=replace(result, drafts=drafts),
         encodings=read.encodings,
@@ -123,18 +100,6 @@ def _embedded_texts(drafts: Sequence[FactDraft], engine: str) -> list[str]:
     ]
 
 
-async def _calibrate(
-    result: ExtractionResult, encoded: Sequence[Encoding], context: RetainContext
-) -> tuple[FactDraft, ...]:
-    """Return the drafts with the importance that follows from what was expected."""
-    if not result.expected or not result.drafts:
-        return result.drafts
-    texts = [embedded_text(each.text, each.at, result.engine) for each in result.expected]
-    expected = np.stack(list(await context.embedder.embed(texts, "document")))
-    vectors = np.stack([encoding.vector for encoding in encoded])
-    return await asyncio.to_thread(calibrated, result.drafts, vectors, result.expected, expected)
-
-
 async def plan_writes(
     bank: BankId,
     revision: BankRevision,
@@ -145,7 +110,7 @@ async def plan_writes(
 ) -> Changes:
     """Revise known facts by the new ones, link the new ones, and return the changes to commit."""
     new = await asyncio.to_thread(_new_facts, bank, encoded, episodes, context)
-    near = Neighbours.of(bank, context)
+    near = revise.Neighbours.of(bank, context)
     revised = await _revise(bank, new, near, encoded.result, context, llm)
     causal = causal_links(encoded.result.drafts, [item.fact.id for item in new], revised.duplicate_of)
     changes = await _changes(bank, revision, encoded, revised, near, context)
@@ -170,8 +135,8 @@ async def plan_edit(
     fact = edit(drafted.fact)
     new = [replace(drafted, fact=fact)]
     replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
-    near = Neighbours.of(bank, context)
-    decided = Revision(facts=new)
+    near = revise.Neighbours.of(bank, context)
+    decided = revise.Revision(facts=new)
     for old in replaced:
         revise.replace_by_hand(fact, old, decided)
     return await _changes(bank, revision, encoded, await revise_by_model(decided, near, context), near, context)
@@ -180,16 +145,16 @@ async def plan_edit(
 async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
     """Return the changes that add facts as another memory states them: they are linked, and revise nothing."""
     new = await asyncio.to_thread(_new_facts, bank, encoded, (), context)
-    near = Neighbours.for_links(bank, context)
-    return await _changes(bank, revision, encoded, Revision(facts=new), near, context)
+    near = revise.Neighbours.for_links(bank, context)
+    return await _changes(bank, revision, encoded, revise.Revision(facts=new), near, context)
 
 
 async def _changes(
     bank: BankId,
     revision: BankRevision,
     encoded: EncodedDrafts,
-    revised: Revision,
-    near: Neighbours,
+    revised: revise.Revision,
+    near: revise.Neighbours,
     context: RetainContext,
 ) -> Changes:
     """Return the changes that write new facts with their entities and links, and the revision of known ones."""
@@ -208,32 +173,29 @@ async def _changes(
     )
 
 
-def _keep_pins(done: Revision) -> Revision:
+def _keep_pins(done: revise.Revision) -> revise.Revision:
     """Pin the facts that replace pinned ones."""
     pinned = {id for id, fact in done.changed.items() if fact.pinned}
     heirs = {link.source for link in done.links if link.kind == "replaces" and link.target in pinned}
-    facts = [
-        replace(item, fact=item.fact.model_copy(update={"pinned": True}))
-        if item.fact.id in heirs or item.fact.supersedes in pinned
-        else item
-        for item in done.facts
-    ]
-    return replace(done, facts=facts) if pinned else done
+    for at, item in enumerate(done.facts if pinned else ()):
+        if item.fact.id in heirs or item.fact.supersedes in pinned:
+            done.facts[at] = replace(item, fact=item.fact.model_copy(update={"pinned": True}))
+    return done
 
 
 async def _revise(
     bank: BankId,
     new: Sequence[NewFact],
-    near: Neighbours,
+    near: revise.Neighbours,
     result: ExtractionResult,
     context: RetainContext,
     llm: StructuredLLM | None,
-) -> Revision:
+) -> revise.Revision:
     """Apply the verdicts of a language model or, without one, of repeats, instructions and the revision model."""
     if llm is None:
         ending = {at for at, draft in enumerate(result.drafts) if draft.ends_instruction}
-        instructions, replaced = await replaced_instructions(bank, new, ending, context.store)
-        repeated, repeats = await find_repeats(bank, new, near, context.store)
+        instructions, replaced = await revise.replaced_instructions(bank, new, ending, context.store)
+        repeated, repeats = await revise.find_repeats(bank, new, near, context.store)
         decided = revise.apply_verdicts(new, {**repeats, **replaced}, [*repeated, *instructions])
         return await revise_by_model(decided, near, context)
     pairs = await revise.similar_pairs(new, result.drafts, near)
@@ -243,12 +205,12 @@ async def _revise(
     pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
-        judged |= await judge_pairs(unclear, new, llm)
+        judged |= await revise.judge_pairs(unclear, new, llm)
     decided = revise.apply_verdicts(new, judged, pairs)
     return await _embed_reworded(decided, context)
 
 
-async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
+async def _embed_reworded(done: revise.Revision, context: RetainContext) -> revise.Revision:
     """Count and embed facts whose text is new: merged ones, and what still holds of superseded ones."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
     facts = [done.facts[at].fact for at in again]
@@ -258,24 +220,18 @@ async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
     return done
 
 
-def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revision) -> list[AddedSource]:
+def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: revise.Revision) -> list[AddedSource]:
     """Return the new sources of known facts that messages repeat, except facts closed by the same batch."""
-    episode_by_message = {message: episode.id for episode in episodes for message in episode.messages}
+    episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     return [
-        AddedSource(
-            fact=each.fact,
-            messages=each.messages,
-            episodes=tuple(
-                dict.fromkeys(episode_by_message[message] for message in each.messages if message in episode_by_message)
-            ),
-        )
+        AddedSource(fact=each.fact, messages=each.messages, episodes=tuple(dict.fromkeys(episodes)))
         for each in result.restated
         if each.fact not in done.changed
+        for episodes in [[episode_of[id] for id in each.messages if id in episode_of]]
     ]
 
 
 async def embed_messages(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
-    """Return an embedding for each message."""
     texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
     found = await context.embedder.embed(texts, "document") if texts else ()
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
@@ -285,19 +241,37 @@ def _new_facts(
     bank: BankId, encoded: EncodedDrafts, episodes: Sequence[Episode], context: RetainContext
 ) -> list[NewFact]:
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
-    names = {
-        entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
-    }
+    names = {each.id: Mention(id=each.id, name=each.name, type=each.type) for each in encoded.resolution.entities}
     engine = encoded.result.engine or context.extractor.name
-    drafts = zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True)
-    return [
-        NewFact(
-            fact=_fact(bank, draft, episode_of, _mentions(draft, ids, names), context, engine),
-            embedding=encoding.vector,
-            tokens=encoding.tokens,
+    made: list[NewFact] = []
+    for draft, encoding, ids in zip(encoded.result.drafts, encoded.encodings, encoded.resolution.ids, strict=True):
+        start, end = draft.occurred or (None, None)
+        fact = Fact(
+            id=revise.fact_id(bank, context.engine, draft.key),
+            bank=bank,
+            network=draft.network,
+            text=draft.text,
+            tokens=context.counter(draft.text),
+            context=draft.context,
+            context_from=draft.context_from,
+            occurred_start=start,
+            occurred_end=end,
+            mentioned_at=draft.mentioned_at,
+            valid_at=draft.valid_at or min(start or draft.mentioned_at, draft.mentioned_at),
+            invalid_at=draft.invalid_at,
+            recorded_at=draft.recorded_at,
+            confidence=draft.confidence,
+            importance=draft.importance,
+            entities=_mentions(draft, ids, names),
+            messages=draft.messages,
+            episodes=tuple(dict.fromkeys(episode_of[id] for id in draft.messages if id in episode_of)),
+            tags=draft.tags,
+            metadata=draft.metadata,
+            engine=engine,
+            instruction=draft.instruction,
         )
-        for draft, encoding, ids in drafts
-    ]
+        made.append(NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens))
+    return made
 
 
 def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
@@ -311,44 +285,7 @@ def _mentions(draft: FactDraft, ids: Mapping[str, EntityId], names: Mapping[Enti
     return tuple(found.values())
 
 
-def _fact(
-    bank: BankId,
-    draft: FactDraft,
-    episode_of: Mapping[MessageId, EpisodeId],
-    mentions: tuple[Mention, ...],
-    context: RetainContext,
-    engine: str,
-) -> Fact:
-    start, end = draft.occurred or (None, None)
-    episodes = dict.fromkeys(episode_of[message] for message in draft.messages if message in episode_of)
-    began = draft.mentioned_at if start is None else min(start, draft.mentioned_at)
-    return Fact(
-        id=fact_id(bank, context.engine, draft.key),
-        bank=bank,
-        network=draft.network,
-        text=draft.text,
-        tokens=context.counter(draft.text),
-        context=draft.context,
-        context_from=draft.context_from,
-        occurred_start=start,
-        occurred_end=end,
-        mentioned_at=draft.mentioned_at,
-        valid_at=draft.valid_at or began,
-        invalid_at=draft.invalid_at,
-        recorded_at=draft.recorded_at,
-        confidence=draft.confidence,
-        importance=draft.importance,
-        entities=mentions,
-        messages=draft.messages,
-        episodes=tuple(episodes),
-        tags=draft.tags,
-        metadata=draft.metadata,
-        engine=engine,
-        instruction=draft.instruction,
-    )
-
-
-async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context: RetainContext) -> list[Link]:
+async def _links(bank: BankId, new: Sequence[NewFact], near: revise.Neighbours, context: RetainContext) -> list[Link]:
     if not new:
         return []
     facts, limit = [item.fact for item in new], context.settings.links_per_fact
@@ -356,14 +293,65 @@ async def _links(bank: BankId, new: Sequence[NewFact], near: Neighbours, context
         bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=limit)
     )
     # One more than needed: a fact that is written again finds itself.
-    stored = await near.near(new, limit=limit + 1, floor=LINK_COSINE)
-    in_batch = similar_in_batch(new, LINK_COSINE, limit)
+    stored = await near.near(new, limit=limit + 1, floor=revise.LINK_COSINE)
+    in_batch = revise.similar_in_batch(new, revise.LINK_COSINE, limit)
     semantic = [
         link
-        for fact, similar in zip(facts, map(merge_similar, stored, in_batch), strict=True)
+        for fact, similar in zip(facts, map(revise.merge_similar, stored, in_batch), strict=True)
         for link in semantic_links(fact.id, similar, limit)
     ]
     return [*temporal_links(facts, earlier, limit), *semantic]
+
+
+# Links.
+DECAY_TIME = timedelta(hours=24)
+"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+LEAST_TEMPORAL = 0.3
+
+
+def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], limit: int) -> Iterator[Link]:
+    """Yield links from each new fact to the `limit` nearest earlier ones, new or stored."""
+    line = sorted((*earlier, *new), key=event_time)
+    times = [event_time(fact) for fact in line]
+    fresh = {fact.id for fact in new}
+    for i, (fact, time) in enumerate(zip(line, times, strict=True)):
+        if fact.id not in fresh:
+            continue
+        for place in range(max(0, i - limit), i):
+            apart = time - times[place]
+            if apart <= DECAY_TIME:
+                weight = max(LEAST_TEMPORAL, math.exp(-(apart / DECAY_TIME)))
+                yield _link(fact.id, line[place].id, "temporal", weight)
+
+
+def event_time(fact: Fact) -> datetime:
+    """Return the time that orders a fact: its occurrence, or else its mention."""
+    return fact.occurred_start or fact.mentioned_at
+
+
+def semantic_links(fact: FactId, near: revise.Similar, limit: int) -> Iterator[Link]:
+    """Yield links from a fact to the `limit` most similar ones."""
+    others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
+    for id, score in islice(others, limit):
+        if score >= revise.LINK_COSINE:
+            yield _link(fact, id, "semantic", min(1.0, score))
+
+
+def _link(source: FactId, target: FactId, kind: LinkKind, weight: float) -> Link:
+    return Link.trusted({"source": source, "target": target, "kind": kind, "weight": weight})
+
+
+def causal_links(
+    drafts: Sequence[FactDraft], ids: Sequence[FactId], duplicate_of: Mapping[FactId, FactId]
+) -> Iterator[Link]:
+    """Yield the causal links of drafts; a duplicate is replaced by the known fact that it repeats."""
+    by_key = {draft.key: duplicate_of.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
+    for draft, id in zip(drafts, ids, strict=True):
+        source = duplicate_of.get(id, id)
+        for cause in draft.causes:
+            target = by_key.get(cause.target)
+            if target is not None and target != source:
+                yield Link(source=source, target=target, kind=cause.kind, weight=min(1.0, max(0.0, cause.strength)))
 
 
 # Importance: the distance of a new fact from what was expected.
@@ -371,42 +359,37 @@ UNRELATED_COSINE = 0.3
 """Cosine up to which a fact has nothing in common with a statement."""
 
 
-def calibrated(
-    drafts: Sequence[FactDraft], vectors: Vectors, expected: Sequence[ExpectedStatement], expected_vectors: Vectors
+async def _calibrated(
+    result: ExtractionResult, encoded: Sequence[Encoding], context: RetainContext
 ) -> tuple[FactDraft, ...]:
-    """Return drafts with their importance: the mean of the distance to the nearest expected statement and of what that
-    statement misses.
-
-    A fact that outdates a known one contradicts what was expected, so the missed part of it counts in full.
-    """
-    if not expected or not drafts:
-        return tuple(drafts)
-    cosines = vectors @ expected_vectors.T
+    """Return the drafts with the importance that follows from the nearest of the expected statements."""
+    if not result.expected or not result.drafts:
+        return result.drafts
+    texts = [embedded_text(each.text, each.at, result.engine) for each in result.expected]
+    expected = np.stack(list(await context.embedder.embed(texts, "document")))
+    cosines = np.stack([encoding.vector for encoding in encoded]) @ expected.T
     nearest: list[int] = cosines.argmax(axis=1).tolist()
     return tuple(
-        replace(draft, importance=_importance(draft, float(cosines[at, near]), expected[near].text))
-        for at, (draft, near) in enumerate(zip(drafts, nearest, strict=True))
+        replace(draft, importance=_importance(draft, float(cosines[at, near]), result.expected[near].text))
+        for at, (draft, near) in enumerate(zip(result.drafts, nearest, strict=True))
     )
 
 
 def _importance(draft: FactDraft, cosine: float, expected: str) -> float:
+    """Return the mean of a draft's distance to an expected statement and of the share of its terms that this misses.
+
+    A fact that outdates a known one contradicts what was expected, so the missed part of it counts in full.
+    """
     distance = float(np.clip((1 - cosine) / (1 - UNRELATED_COSINE), 0.0, 1.0))
-    contradicts = any(each.verdict == "supersede" for each in draft.judgements)
-    missed = 1.0 if contradicts else _missed_share(draft.text, expected)
+    stated = set(terms(draft.text))
+    missed = len(stated - set(terms(expected))) / len(stated) if stated else 0.0
+    if any(each.verdict == "supersede" for each in draft.judgements):
+        missed = 1.0
     return round((distance + missed) / 2, 3)
 
 
-def _missed_share(text: str, expected: str) -> float:
-    """Return the share of a text's terms that are missing in what was expected."""
-    stated = set(terms(text))
-    return len(stated - set(terms(expected))) / len(stated) if stated else 0.0
-
-
 async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
-    """Return the changes with closures of the observations that lose their support by the closures of facts.
-
-    Every commit that closes facts closes them too, so that no recall returns a profile of what is no longer true.
-    """
+    """Return the changes with closures of observations that lose support; all commits that close facts have them."""
     closed = {each.fact for each in changes.closures}
     if not closed:
         return changes

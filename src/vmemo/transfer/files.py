@@ -1,18 +1,31 @@
 """Export and import: a bank as JSON Lines. The format is described in docs/export.md.
 
-In a file that is imported, ids are unique and a record refers only to earlier ones.
+In a file ids are unique, a record refers only to earlier ones, and its line does not depend on the store.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +33,168 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.models import Bank, BankId, ConfidenceChange, Entity, EntityId, Episode, Fact, Link, Message
+from vmemo.models import Bank, BankId, ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
-from vmemo.models.records import Record, line_key
+from vmemo.models.records import FormerProfile, Message, MessageId, Record, line_key
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
-from vmemo.ports import BankNotFound, Store, TokenCounter
-from vmemo.transfer.export_format import (
-    FORMAT,
-    ONE,
-    RECORD_TYPES,
-    VERSION,
-    PlainRecord,
-    head,
-    line_of,
-    records,
-    ungrouped,
-)
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.ports import BankNotFound, Store, TokenCounter, fact_tokens
+from vmemo.ports.store import paged
 
+FORMAT = "vmemo-export"
+VERSION = 1
+PAGE = 500
+ONE = 127.0
+"""The signed byte that represents 1 in a token vector."""
+Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "confidence_change", "merge", "spending"]
+
+
+PlainRecord = FormerProfile | Message | Entity | Episode | Link | ConfidenceChange | MergeRecord | Spending
+RECORD_TYPES: Mapping[Kind, type[PlainRecord]] = {
+    "profile": FormerProfile,
+    "message": Message,
+    "entity": Entity,
+    "episode": Episode,
+    "link": Link,
+    "confidence_change": ConfidenceChange,
+    "merge": MergeRecord,
+    "spending": Spending,
+}
+_KINDS: Mapping[type[PlainRecord], Kind] = {type: kind for kind, type in RECORD_TYPES.items()}
+
+
+def kind_of(record: RestoreRecord) -> Kind:
+    """Return the name of a record's type in its line."""
+    return "fact" if isinstance(record, NewFact) else _KINDS[type(record)]
+
+
+def head(bank: Bank) -> str:
+    return _line("bank", {"format": FORMAT, "version": VERSION, **bank.model_dump(mode="json")})
+
+
+_LATER_FIELDS = ("claims", "instruction", "pinned", "reason", "expires_at")
+"""Fields that most facts do not have; without a value they are left out."""
+
+
+def line_of(record: RestoreRecord) -> str:
+    if not isinstance(record, NewFact):
+        values = record.model_dump(mode="json")
+        return _line(kind_of(record), _without_unused(values) if isinstance(record, Message) else values)
+    values = _without_unused(record.fact.model_dump(mode="json", exclude={"embedding", "bank"}))
+    values["embedding"] = _text(record.embedding.astype("<f2"))
+    if record.tokens is not None:
+        values["token_width"] = record.tokens.shape[1]
+        values["token_vectors"] = _text(np.rint(record.tokens * ONE).astype(np.int8))
+    return _line("fact", values)
+
+
+def _line(kind: str, values: Mapping[str, Any]) -> str:
+    return json.dumps({"record": kind, **values}, ensure_ascii=False, sort_keys=True)
+
+
+def _without_unused(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value or name not in _LATER_FIELDS}
+
+
+def _text(numbers: NDArray[Any]) -> str:
+    return base64.b64encode(numbers.tobytes()).decode("ascii")
+
+
+async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
+    """Yield a bank's records in the order of an export; its revision before and after shows if it changed meanwhile."""
+    for former in await store.former_profiles(bank):
+        yield former
+    pending = _PendingMessages(store, bank)
+    async for message in paged(lambda after: store.messages(bank, MessageSelect(after=after, limit=PAGE))):
+        yield pending.add(message)
+    async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE))):
+        yield entity
+    async for episode in paged(lambda after: store.episodes(bank, EpisodeSelect(after=after, limit=PAGE))):
+        if (processed := await pending.removed_from(episode)) is not None:
+            yield processed
+    async for record in _facts_and_later(store, bank):
+        yield record
+
+
+async def _facts_and_later(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
+    places = {id: place for place, id in enumerate(await _ordered(store, bank))}
+    for page in _pages(places):
+        async for fact in _facts(store, bank, page, places):
+            yield fact
+    for page in _pages(places):
+        for link in sorted(await store.links(bank, page), key=lambda link: (places[link.source], places[link.target])):
+            yield link
+    for change in await store.confidence_changes(bank):
+        yield change
+    for merge in await store.merges(bank):
+        mentions = sorted(merge.mentions, key=lambda mention: places.get(mention.fact, len(places)))
+        yield merge.model_copy(update={"mentions": tuple(mentions)})
+    for spent in (await store.status(bank)).spending:
+        yield spent
+
+
+@dataclass(frozen=True)
+class _PendingMessages:
+    """Messages that are in an episode but not processed: an import groups and processes them again."""
+
+    store: Store
+    bank: BankId
+    grouped: set[MessageId] = field(default_factory=set[MessageId])
+    omitted: dict[EpisodeId, EpisodeId | None] = field(default_factory=dict[EpisodeId, EpisodeId | None])
+    """Episodes of pending messages only, with the episode before each."""
+
+    def add(self, message: Message) -> Message:
+        if message.state == "grouped":
+            self.grouped.add(message.id)
+        return ungrouped(message)
+
+    async def removed_from(self, episode: Episode) -> Episode | None:
+        """Return the episode without pending messages, or None if it has no others."""
+        previous = episode.previous
+        while previous is not None and previous in self.omitted:
+            previous = self.omitted[previous]
+        processed = tuple(id for id in episode.messages if id not in self.grouped)
+        if processed == episode.messages:
+            return episode.model_copy(update={"previous": previous})
+        if not processed:
+            self.omitted[episode.id] = previous
+            return None
+        times = [message.timestamp for message in await self.store.messages(self.bank, MessageSelect(ids=processed))]
+        span = {"started_at": min(times), "ended_at": max(times)}
+        return episode.model_copy(update={"previous": previous, "messages": processed, **span})
+
+
+def ungrouped(message: Message) -> Message:
+    """Return the message as pending if it is grouped: jobs are not exported, so none would process its episode."""
+    return message.model_copy(update={"state": "pending"}) if message.state == "grouped" else message
+
+
+async def _ordered(store: Store, bank: BankId) -> list[FactId]:
+    """Return the facts of a bank so that those that rest on others follow these, otherwise as they were stored."""
+    stored = paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
+    basis = {fact.id: fact.basis async for fact in stored}
+    return [id for id in TopologicalSorter(basis).static_order() if id in basis]
+
+
+def _pages(facts: Iterable[FactId]) -> Iterator[list[FactId]]:
+    ids = iter(facts)
+    while page := list(islice(ids, PAGE)):
+        yield page
+
+
+async def _facts(
+    store: Store, bank: BankId, page: Sequence[FactId], places: Mapping[FactId, int]
+) -> AsyncIterator[NewFact]:
+    """Yield facts with all their vectors, and with their basis in the order of the export."""
+    tokens = await store.read(bank, lambda reader: fact_tokens(reader, page))
+    for fact, vectors in zip(await store.facts(bank, FactSelect(ids=page, with_embeddings=True)), tokens, strict=True):
+        basis = tuple(sorted(fact.basis, key=lambda id: places.get(id, len(places))))
+        vector = np.array(fact.embedding or (), np.float32)
+        yield NewFact(fact=fact.model_copy(update={"basis": basis}), embedding=vector, tokens=vectors)
+
+
+# Files.
 TRIES = 5
 """Times that a bank is read until it does not change meanwhile."""
 MAX_EQUAL_LINES = 32
@@ -50,10 +207,7 @@ _RECORD_TYPES: Mapping[str, type[PlainRecord]] = {**RECORD_TYPES}
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
-    """Write a bank to a file, which appears whole or not at all and is its owner's alone; return the number of lines.
-
-    A bank is read page by page. If its memories change meanwhile, it is read again.
-    """
+    """Write a bank to a file, whole or not at all, that is its owner's alone; return the number of lines."""
     with partial_file(path) as partial:
         for _ in range(TRIES):
             revision = await store.revision(bank)
@@ -159,10 +313,14 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
         # This parser also refuses escaped halves of surrogate pairs, which no database accepts.
         value: JsonValue = from_json(line)
     except ValueError as error:
-        raise InvalidInput(f"{path}: line {number} is not JSON in UTF-8. Nothing was imported.") from error
+        raise _refused(path, number, "is not JSON in UTF-8") from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
+        raise _refused(path, number, "is not an object")
     return value
+
+
+def _refused(path: Path, number: int, problem: str) -> InvalidInput:
+    return InvalidInput(f"{path}: line {number} {problem}. Nothing was imported.")
 
 
 def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
@@ -170,19 +328,14 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
     for number, values in numbered:
         record = _record(values, bank, path, number)
         if problem := references.problem(record, number):
-            raise InvalidInput(f"{path}: line {number} {problem}. Nothing was imported.")
+            raise _refused(path, number, problem)
         yield _verified(record) if type(record) is Message else record
     for number, entity in references.missing_entities():
-        raise InvalidInput(
-            f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
-        )
+        raise _refused(path, number, f"refers to entity {entity!r}, which no line holds")
 
 
 def _verified(message: Message) -> Message:
-    """Return the message as pending if it is grouped, and with a key only if that is a key of its own line.
-
-    With a key of another line, that line could never be retained.
-    """
+    """Return the message as pending if it is grouped, and with its key only if that is one of its own line."""
     own = message.document is not None and any(
         message.key == line_key(message.role, message.speaker, message.content, time=time, number=number)
         for number in range(1, MAX_EQUAL_LINES + 1)
@@ -198,19 +351,17 @@ def _record(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -
     # A value that is not text may have no hash.
     if isinstance(kind, str) and (known := _RECORD_TYPES.get(kind)) is not None:
         return _checked(known, values, path, number)
-    raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
+    raise _refused(path, number, f"is of no known record {kind!r}")
 
 
 def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> NewFact:
     vector = _vector(values.pop("embedding", ""), bank.dimension)
     if vector is None:
-        raise InvalidInput(
-            f"{path}: line {number} has no embedding of dimension {bank.dimension}. Nothing was imported."
-        )
+        raise _refused(path, number, f"has no embedding of dimension {bank.dimension}")
     width, packed = values.pop("token_width", None), values.pop("token_vectors", None)
     tokens = _tokens(packed, width)
     if tokens is None and not (width is None and packed is None):
-        raise InvalidInput(f"{path}: line {number} has token vectors that can't be read. Nothing was imported.")
+        raise _refused(path, number, "has token vectors that can't be read")
     values["bank"] = bank.id
     fact = _checked(Fact, values, path, number)
     return NewFact(fact=fact, embedding=vector, tokens=tokens)
@@ -327,7 +478,6 @@ def _own(record: RestoreRecord) -> Own:
 
 
 def _needed(record: RestoreRecord) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield the ids that a record refers to."""
     match record:
         case Link():
             yield "fact", (record.source, record.target)

@@ -84,13 +84,11 @@ class StatedFact:
     message: NewMessage
     network: Literal["world", "experience"] = "world"
     names: tuple[str, ...] = ()
-    """Names of entities that the product found in it."""
     occurred: tuple[datetime, datetime] | None = None
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
     expired_at: datetime | None = None
     expires_at: datetime | None = None
-    """The time after which it is not recalled any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +133,6 @@ class ForeignFile:
 
     @property
     def value(self) -> JsonValue:
-        """The value of a JSON file; None of others."""
         return None if self.lines or not self.values else self.values[0][1]
 
 

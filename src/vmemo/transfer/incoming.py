@@ -9,31 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeVar
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
 from vmemo.lifecycle.forget import sources_of
-from vmemo.models import (
-    Bank,
-    BankId,
-    ConfidenceChange,
-    Entity,
-    Episode,
-    FormerProfile,
-    Link,
-    Message,
-    MessageId,
-    new_id,
-)
+from vmemo.models import Bank, Entity, Episode, Link, Message
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
+from vmemo.models.records import BankId, ConfidenceChange, FormerProfile, MessageId, new_id
 from vmemo.models.results import Spending
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
 
 PAGE = 1000
-"""Records that are committed together."""
 LINKS = 10
 """Times as many links are committed together; a link is small."""
 Kind = TypeVar("Kind")
@@ -57,13 +46,8 @@ class IncomingBank:
 
     @property
     def note(self) -> str:
-        """The note that this progress is stored as."""
-        return _note(self.bank, self.records, self.digest)
-
-
-def _note(bank: BankId, records: int, digest: str) -> str:
-    known = {"bank": bank, "records": records, "digest": digest}
-    return json.dumps(known, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        known = {"bank": self.bank, "records": self.records, "digest": self.digest}
+        return json.dumps(known, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def hidden_name(bank: BankId) -> BankId:
@@ -84,9 +68,10 @@ async def find_incoming(store: Store, bank: BankId) -> IncomingBank | None:
 
 async def begin(store: Store, bank: Bank, *, digest: str) -> IncomingBank:
     """Create the hidden bank, unless it exists; return its progress."""
-    name, hidden = BankId(bank.id), hidden_name(BankId(bank.id))
-    await store.create_bank(bank.model_copy(update={"id": hidden}), note=_note(name, 0, digest))
-    return await find_incoming(store, name) or IncomingBank(bank=name, hidden=hidden, records=0, digest=digest)
+    name = BankId(bank.id)
+    new = IncomingBank(bank=name, hidden=hidden_name(name), records=0, digest=digest)
+    await store.create_bank(bank.model_copy(update={"id": new.hidden}), note=new.note)
+    return await find_incoming(store, name) or new
 
 
 async def receive(store: Store, before: IncomingBank, page: Sequence[RestoreRecord], *, digest: str) -> IncomingBank:
@@ -111,7 +96,6 @@ async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None
 
 
 def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
-
     def only(kind: type[Kind]) -> list[Kind]:
         return [record for record in page if isinstance(record, kind)]
 
@@ -151,10 +135,7 @@ def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> boo
 
 
 async def activate(store: Store, incoming: IncomingBank) -> None:
-    """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages.
-
-    Refused if the hidden bank holds other records by now: another import may have begun under the same name.
-    """
+    """Give a hidden bank its name, unless another import has begun under it, and queue its pending messages."""
     bank, hidden = incoming.bank, incoming.hidden
     if await store.bank(hidden) is None:
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
@@ -175,29 +156,23 @@ async def require_free(store: Store, bank: BankId) -> None:
         raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
 
 
-@dataclass(frozen=True)
-class _ProcessedMessages:
-    """Messages that are exported as pending though episodes or facts of the file are derived from them.
+def _watched(records: Iterable[RestoreRecord], processed: set[MessageId]) -> Iterator[RestoreRecord]:
+    """Yield records, and collect the messages that are exported as pending though others are derived from them.
 
     They were processed while they were exported. Processing them again would double their facts.
     """
-
-    found: set[MessageId] = field(default_factory=set[MessageId])
-    _pending: set[MessageId] = field(default_factory=set[MessageId])
-
-    def watch(self, records: Iterable[RestoreRecord]) -> Iterator[RestoreRecord]:
-        """Yield the records, and collect such messages."""
-        for record in records:
-            match record:
-                case Message(state="pending"):
-                    self._pending.add(record.id)
-                case Episode():
-                    self.found.update(self._pending.intersection(record.messages))
-                case NewFact():
-                    self.found.update(self._pending & sources_of([record.fact]))
-                case _:
-                    pass
-            yield record
+    pending = set[MessageId]()
+    for record in records:
+        match record:
+            case Message(state="pending"):
+                pending.add(record.id)
+            case Episode():
+                processed |= pending.intersection(record.messages)
+            case NewFact():
+                processed |= pending & sources_of([record.fact])
+            case _:
+                pass
+        yield record
 
 
 async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], *, size: int = PAGE) -> None:
@@ -209,16 +184,16 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
     await store.drop_bank(hidden)
     # The digest distinguishes this import from another of the same name.
     incoming = IncomingBank(bank=name, hidden=hidden, records=0, digest=new_id())
-    processed = _ProcessedMessages()
+    processed = set[MessageId]()
     await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
     try:
-        loaded, waiting = incoming, pages(processed.watch(records), size)
+        loaded, waiting = incoming, pages(_watched(records, processed), size)
         # Reading a file blocks, so it is done in a thread.
         while (page := await asyncio.to_thread(next, waiting, None)) is not None:
             loaded = await receive(store, loaded, page, digest=loaded.digest)
-        if processed.found:
-            known = sorted(processed.found)
-            await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=known, becomes="extracted"))
+        if processed:
+            derived = sorted(processed)
+            await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=derived, becomes="extracted"))
         await activate(store, loaded)
     except BaseException:
         found = await _progress(store, incoming)

@@ -26,7 +26,7 @@ from vmemo.models.records import Record
 from vmemo.ports import Store
 from vmemo.settings import Settings, build_store, database_url
 from vmemo.sync import twin_function
-from vmemo.transfer.export_format import Kind, head, kind_of, line_of, records
+from vmemo.transfer.files import Kind, head, kind_of, line_of, records
 from vmemo.transfer.incoming import (
     PAGE,
     IncomingBank,
@@ -115,7 +115,6 @@ class Tally:
     def __init__(self, bank: Bank) -> None:
         self.counts = Counter[Kind]()
         self.records = 0
-        """The number of records after the head."""
         self._sum = sha256(f"{head(bank)}\n".encode())
 
     def add(self, record: RestoreRecord) -> None:
