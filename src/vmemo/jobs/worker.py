@@ -20,8 +20,7 @@ from vmemo.jobs.handlers import JobRunner, lease_of
 from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
-from vmemo.ports import WorkNotifier
-from vmemo.ports.store import renewed
+from vmemo.ports import WorkNotifier, renewed
 from vmemo.retain.context import RetainContext
 
 MAX_CONSECUTIVE_FAILURES = 5

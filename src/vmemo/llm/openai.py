@@ -26,7 +26,7 @@ from vmemo.llm.connections import (
     with_deadline,
 )
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.ports import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
 
 M = TypeVar("M", bound="_WireModel")

@@ -31,8 +31,7 @@ from vmemo.models.records import parse_short_id
 from vmemo.models.results import Status
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import BankNotFound, Store, fact_revisions
-from vmemo.ports.store import paged
+from vmemo.ports import BankNotFound, Store, fact_revisions, paged
 from vmemo.retain.pipeline import redact_text
 
 R = TypeVar("R")

@@ -34,8 +34,7 @@ from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.records import Record
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import Store, fact_tokens
-from vmemo.ports.store import paged
+from vmemo.ports import Store, fact_tokens, paged
 
 FORMAT = "vmemo-export"
 VERSION = 1
