@@ -21,8 +21,7 @@ from vmemo.stores.sql import migrate, reads
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite.connection import KeySource
 from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
-from vmemo.stores.sqlite.rows import SqliteSearchIndex
-from vmemo.stores.sqlite.search import IndexCache, SqliteBankReader
+from vmemo.stores.sqlite.search import IndexCache, SqliteBankReader, SqliteSearchIndex
 from vmemo.stores.values import micros
 
 R = TypeVar("R")
