@@ -28,8 +28,8 @@ from sqlalchemy.util import await_only
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 from vmemo.stores.sql.bank_rows import WRITES
-from vmemo.stores.sql.filters import Parameters
 from vmemo.stores.sql.queue import CHANNEL
+from vmemo.stores.sql.reads import Parameters
 from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
 from vmemo.stores.values import storable
 

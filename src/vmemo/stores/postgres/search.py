@@ -44,10 +44,10 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql import fact_rows, reads
+from vmemo.stores.sql import reads, rows as sql_rows
 from vmemo.stores.sql.bank_rows import BankState
-from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
-from vmemo.stores.sql.filters import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
+from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
+from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, facts
 from vmemo.stores.sqlite.index import SAMPLE
 from vmemo.stores.values import decode_tokens, encode_tokens, instant, micros
@@ -478,7 +478,7 @@ SELECT cosine FROM (
         return Ranking.of([(*row,) for row in found], self._baseline(query.vector))
 
     def named_entities(self, text: str) -> dict[int, Mention]:
-        return fact_rows.named_entities(self._by_key, self._bank, text)
+        return sql_rows.named_entities(self._by_key, self._bank, text)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         filter = ScopeFilter.of(self._connection, self._bank, scope)

@@ -29,7 +29,7 @@ from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob, delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.stores.sql import message_rows
+from vmemo.stores.sql import rows
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
 from vmemo.stores.sql.statements import (
     AnyRow,
@@ -224,7 +224,7 @@ def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
     noted = {"attempts": jobs.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
     failed = update(jobs).where(jobs.c.bank == bank, *_mine(failure.lease))
     if connection.execute(failed.values(**noted, due=micros(failure.retry_at), **_FREED)).rowcount:
-        message_rows.record_failure(connection, bank, MessageFailure(messages=failure.messages, error=error))
+        rows.record_failure(connection, bank, MessageFailure(messages=failure.messages, error=error))
 
 
 def release(connection: Connection, bank: int, lease: Lease) -> None:

@@ -36,10 +36,10 @@ from vmemo.models.search import (
 )
 from vmemo.ports import Loaded
 from vmemo.stores.search import COMPARED, BankSearch, EdgeSearch, Indexed, accepts_messages, all_of
-from vmemo.stores.sql import fact_rows, reads
+from vmemo.stores.sql import reads, rows as sql_rows
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
-from vmemo.stores.sql.filters import Parameters, ScopeFilter, instruction_statement
+from vmemo.stores.sql.reads import Parameters, ScopeFilter, instruction_statement
+from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, fact_index, facts, messages, token_vectors
 from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_cells, later, listed
 from vmemo.stores.sqlite.database import SqliteFile
@@ -457,7 +457,7 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
     def named_entities(self, text: str) -> dict[int, Mention]:
-        return fact_rows.named_entities(self._connection, self._index.number, text)
+        return sql_rows.named_entities(self._connection, self._index.number, text)
 
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         connection, bank, values = self._connection, self._index.number, SqliteParameters()
