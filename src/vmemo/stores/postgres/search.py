@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, select
 
-from vmemo.models import BankId, FactId, Interval, Mention, MessageId
+from vmemo.models import BankId, FactId, Interval, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -27,15 +27,13 @@ from vmemo.models.search import (
     Vector,
     Vectors,
 )
-from vmemo.ports import BankNotFound, Loaded
+from vmemo.ports import BankNotFound
 from vmemo.stores.postgres.connection import execute, fetch, fetch_built
 from vmemo.stores.postgres.schema import search, vector_index
 from vmemo.stores.search import (
     COMPARED,
     MOST_TEXTS,
-    BankSearch,
     Collection,
-    EdgeSearch,
     Indexed,
     IndexedTexts,
     accepts_messages,
@@ -44,9 +42,8 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql import reads, rows as sql_rows
 from vmemo.stores.sql.bank_rows import BankState
-from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
+from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, SqlBankSearch, instruction_statement, occurred_in
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, facts
 from vmemo.stores.sqlite.index import SAMPLE
@@ -315,7 +312,7 @@ ORDER BY found.source, found.target
 """
 
 
-class PostgresBankSearch(BankSearch):
+class PostgresBankSearch(SqlBankSearch):
     """The searches of one bank; banks of at least `index_from` facts are searched by the vector index.
 
     Raise BankNotFound if there is no such bank.
@@ -326,12 +323,9 @@ class PostgresBankSearch(BankSearch):
         if found is None:
             raise BankNotFound(bank)
         self._state, self._sizes = found
-        self._connection = connection
-        self._name = bank
-        self._bank = self._state.seq
+        super().__init__(connection, bank, self._state.seq)
         self._large = self._sizes.facts.texts >= index_from
         self._filter: ScopeFilter | None = None
-        self._edges = EdgeSearch()
         self._baselines: list[tuple[Vector, float]] = []
         self._generic_plans = False
 
@@ -477,9 +471,6 @@ SELECT cosine FROM (
         found = fetch_built(self._by_search, lambda values: _during(values, filter, query, vector, limit))
         return Ranking.of([(*row,) for row in found], self._baseline(query.vector))
 
-    def named_entities(self, text: str) -> dict[int, Mention]:
-        return sql_rows.named_entities(self._by_key, self._bank, text)
-
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         filter = ScopeFilter.of(self._connection, self._bank, scope)
         found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
@@ -495,18 +486,6 @@ SELECT cosine FROM (
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         return revisions(self._by_key, self._filter_of(scope), facts)
-
-    def load(self, numbers: Sequence[int]) -> Loaded:
-        return reads.load(self._connection, self._bank, self._name, numbers)
-
-    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        return reads.ids_of(self._connection, self._bank, numbers)
-
-    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
-        return reads.numbers_by_id(self._connection, self._bank, facts)
-
-    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
-        return reads.entity_names_of(self._connection, self._bank, entities)
 
 
 PLACES = 64

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from sqlite3 import Connection as RawConnection, Cursor
+from sqlite3 import Connection as RawConnection
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
@@ -55,8 +55,6 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class _Listed(FunctionElement[Any]):
-    """The numbers or texts of a list in one parameter."""
-
     name = "listed"
     inherit_cache = True
 
@@ -65,14 +63,11 @@ class _Listed(FunctionElement[Any]):
         self.type = type
 
 
-@compiles(_Listed, "sqlite")
-def _in_sqlite(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
-    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **more)}))"
-
-
-@compiles(_Listed, "postgresql")
-def _in_postgres(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
+@compiles(_Listed)
+def _in_list(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
     given, type = compiler.process(element.clauses, **more), "bigint" if isinstance(element.type, Integer) else "text"
+    if compiler.dialect.name == "sqlite":
+        return f"(SELECT value FROM json_each({given}))"
     return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"
 
 
@@ -98,9 +93,12 @@ def later(name: str) -> BindParameter[str]:
     return bindparam(name, type_=Text)
 
 
-class _Within(FunctionElement[bool]):
-    """The condition that a column has one of the values that a statement returns."""
+def of_bank(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition for rows of the bank that is bound when the statement runs."""
+    return table.c.bank == bindparam("of_bank", type_=BigInteger)
 
+
+class _Within(FunctionElement[bool]):
     name = "within"
     inherit_cache = True
 
@@ -108,13 +106,7 @@ class _Within(FunctionElement[bool]):
 @compiles(_Within)
 def _in_select(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
     column, found = (compiler.process(each, **more) for each in element.clauses)
-    return f"{column} IN {found}"
-
-
-@compiles(_Within, "postgresql")
-def _in_array(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    column, found = (compiler.process(each, **more) for each in element.clauses)
-    return f"{column} = ANY (ARRAY{found})"
+    return f"{column} = ANY (ARRAY{found})" if compiler.dialect.name == "postgresql" else f"{column} IN {found}"
 
 
 def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool]:
@@ -123,25 +115,18 @@ def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool
 
 
 class _Bank(FunctionElement[int]):
-    """The column of the bank, without SQLite's use of its index."""
-
     name = "bank"
     type = BigInteger()
     inherit_cache = True
 
 
 @compiles(_Bank)
-def _bank_column(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    return compiler.process(element.clauses, **more)
-
-
-@compiles(_Bank, "sqlite")
-def _bank_in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    return f"+{compiler.process(element.clauses, **more)}"
+def _bank(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return f"{'+' if compiler.dialect.name == 'sqlite' else ''}{compiler.process(element.clauses, **more)}"
 
 
 def bank_column(table: FromClause) -> ColumnElement[int]:
-    """Return the bank column of rows that are found by their numbers."""
+    """Return the bank column of rows that are found by their numbers; SQLite does not use its index."""
     return _Bank(table.c.bank)
 
 
@@ -171,13 +156,6 @@ def by_numbers(table: FromClause, bank: int, seqs: Listable) -> ColumnElement[bo
 def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
     """Return the condition that a column refers to another row of the same bank."""
     return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
-
-
-def _run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
-    """Run a statement of SQLite's own in the connection's transaction."""
-    if not connection.in_transaction():
-        connection.begin()
-    return cast("RawConnection", connection.connection.driver_connection).execute(statement, parameters)
 
 
 Seqs = dict[str, int]
@@ -245,21 +223,14 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 
 @cache
 def _numbers(table: Table) -> Select[str, int]:
-    own = table.c.bank == bindparam("of_bank", type_=BigInteger)
-    return select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids")))
+    return select(table.c.id, table.c.seq).where(of_bank(table), among(table.c.id, later("ids")))
 
 
-def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Insert rows, if there are any. All have the columns of the first."""
+def insert_all(connection: Connection, table: Table, rows: Sequence[tuple[Cell, ...]]) -> None:
+    """Insert rows, if there are any, given as the values of all columns in their order."""
     if rows:
-        connection.execute(table.insert(), rows)
-
-
-def insert_cells(
-    connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
-) -> None:
-    """Insert rows, if there are any, given as their values in the order of the columns."""
-    insert_all(connection, table, [dict(zip(columns, row, strict=True)) for row in rows])
+        names = table.columns.keys()
+        connection.execute(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> Seqs:
@@ -279,14 +250,12 @@ def save_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, 
 
 
 def update_row(connection: Connection, table: Table, values: Mapping[str, Cell], *, bank: int, seq: int) -> None:
-    """Set columns of the row of a bank with this number."""
     connection.execute(_update(table), {**values, "of_bank": bank, "of_seq": seq})
 
 
 @cache
 def _update(table: Table) -> Update:
-    of, which = bindparam("of_bank", type_=BigInteger), bindparam("of_seq", type_=BigInteger)
-    return update(table).where(table.c.bank == of, table.c.seq == which)
+    return update(table).where(of_bank(table), table.c.seq == bindparam("of_seq", type_=BigInteger))
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -308,5 +277,7 @@ def _insert_missing(table: Table, dialect: str) -> Insert:
 
 
 def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement of SQLite's own as plain tuples."""
-    return _run_in_driver(connection, statement, parameters).fetchall()
+    """Return all rows of a statement of SQLite's own as plain tuples, read in the connection's transaction."""
+    if not connection.in_transaction():
+        connection.begin()
+    return cast("RawConnection", connection.connection.driver_connection).execute(statement, parameters).fetchall()

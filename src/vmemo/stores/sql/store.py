@@ -39,7 +39,7 @@ from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.statements import Cell, listed, seqs_of
 from vmemo.stores.transactions import BankHeld, commit_when_free
-from vmemo.stores.values import WORDLESS, demand_vectors
+from vmemo.stores.values import demand_vectors
 
 
 class Refused(Exception):
@@ -81,18 +81,11 @@ def _save_records(connection: Connection, state: BankState, changes: Changes, in
     """Write messages and memories. Memories refer to new messages, which may repeat the line of a deleted one."""
     replaces = bool(changes.deleted.messages)
     if not replaces:
-        _append_messages(connection, state.seq, changes.messages, index)
+        rows.append_messages(connection, state.seq, changes.messages, index)
     if changes.derives:
         _save_memories(connection, state, changes, index)
     if replaces:
-        _append_messages(connection, state.seq, changes.messages, index)
-
-
-def _append_messages(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> list[Message]:
-    """Insert messages that are not stored yet, and return them."""
-    stored = rows.append(connection, bank, new) if new else []
-    index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state not in WORDLESS])
-    return [message for _, message in stored]
+        rows.append_messages(connection, state.seq, changes.messages, index)
 
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
@@ -291,7 +284,7 @@ class SqlStore(ABC, Generic[D]):
         self, connection: Connection, bank: BankId, messages: Sequence[Message], process_at: datetime | None
     ) -> set[MessageId]:
         number = bank_state(connection, bank).seq
-        stored = _append_messages(connection, number, messages, self._index)
+        stored = rows.append_messages(connection, number, messages, self._index)
         if any(message.state == "pending" for message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process", due=process_at)])
         return {message.id for message in stored}

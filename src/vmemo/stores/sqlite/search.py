@@ -10,7 +10,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select
 
-from vmemo.models import BankId, FactId, Mention, MessageId, utc_now
+from vmemo.models import BankId, FactId, MessageId, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -34,14 +34,12 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.ports import Loaded
-from vmemo.stores.search import COMPARED, BankSearch, EdgeSearch, Indexed, accepts_messages, all_of
-from vmemo.stores.sql import reads, rows as sql_rows
+from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.reads import Parameters, ScopeFilter, instruction_statement
+from vmemo.stores.sql.reads import Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, fact_index, facts, messages, token_vectors
-from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_cells, later, listed
+from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_all, later, listed
 from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index import (
     COLUMNS,
@@ -127,7 +125,7 @@ class SqliteSearchIndex:
             (seq, vector.tobytes(), said.astype("<u4").tobytes())
             for (seq, _), vector, said in zip(new, vectors, words, strict=True)
         ]
-        insert_cells(connection, fact_index, ("fact", "vector", "terms"), rows)
+        insert_all(connection, fact_index, rows)
         _save_tokens(connection, ((seq, item.tokens) for seq, item in new))
 
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
@@ -190,7 +188,7 @@ def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors |
     known = [(seq, tokens) for seq, tokens in new if tokens is not None and tokens.size]
     packed = encode_tokens([tokens for _, tokens in known])
     rows = [(seq, int(tokens.shape[1]), stored) for (seq, tokens), stored in zip(known, packed, strict=True)]
-    insert_cells(connection, token_vectors, ("fact", "width", "vectors"), rows)
+    insert_all(connection, token_vectors, rows)
 
 
 def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
@@ -393,20 +391,21 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 """If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
-class SqliteBankReader(BankSearch):
+class SqliteBankReader(SqlBankSearch):
     """The searches of a bank over the index of a bank and the connection that it is read with.
 
     It explains the errors of its own statements, and not those of the function that uses it.
     """
 
     def __init__(self, file: SqliteFile, connection: Connection, bank: BankId, index: BankIndex) -> None:
-        self._reading = file.reading
-        self._connection = connection
-        self._bank = bank
+        super().__init__(connection, bank, index.number)
+        self._file = file
         self._index = index
         self._filtered: list[tuple[Scope, Mask]] = []
         self._compared: list[tuple[Vector, ComparedVectors]] = []
-        self._edges = EdgeSearch()
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return self._file.reading()
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
@@ -426,7 +425,7 @@ class SqliteBankReader(BankSearch):
         for known, mask in self._filtered:
             if known is scope:
                 return mask
-        only = filtered(self._connection, self._index.number, scope)
+        only = filtered(self._connection, self._bank, scope)
         mask = self._index.allowed(scope, micros(utc_now()), only)
         self._filtered.append((scope, mask))
         return mask
@@ -438,7 +437,7 @@ class SqliteBankReader(BankSearch):
         return self._index.matching(query_terms(text), self.allowed(scope), limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        words, bank, values = query_terms(text), self._index.number, SqliteParameters()
+        words, bank, values = query_terms(text), self._bank, SqliteParameters()
         if not words or not accepts_messages(scope) or not fetch(self._connection, _ANY_WORDED, bank):
             return Ranking()
         quoted = " OR ".join(f'"{word}"' for word in words)
@@ -456,11 +455,8 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
-    def named_entities(self, text: str) -> dict[int, Mention]:
-        return sql_rows.named_entities(self._connection, self._index.number, text)
-
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
-        connection, bank, values = self._connection, self._index.number, SqliteParameters()
+        connection, bank, values = self._connection, self._bank, SqliteParameters()
         if not fetch(connection, _ANY_INSTRUCTION, bank):
             return []
         statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
@@ -501,19 +497,3 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
     def search(self, request: SearchRequest) -> SearchResult:
         with self._reading():
             return super().search(request)
-
-    def load(self, numbers: Sequence[int]) -> Loaded:
-        with self._reading():
-            return reads.load(self._connection, self._index.number, self._bank, numbers)
-
-    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return reads.ids_of(self._connection, self._index.number, numbers)
-
-    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
-        with self._reading():
-            return reads.numbers_by_id(self._connection, self._index.number, facts)
-
-    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return reads.entity_names_of(self._connection, self._index.number, entities)
