@@ -116,43 +116,20 @@ class BankNotFound(NotFound):
 class BankReader(Protocol):
     """The searches of one bank and the data that ranking their results needs, all of one read transaction.
 
-    Facts and messages are numbers of the store, those of messages with a minus sign.
+    Facts and messages are numbers of the store, those of messages with a minus sign. Records that do not exist are left
+    out. `search` searches all channels of a recall, `edges` are those that leave some facts and entities, and
+    `token_vectors` are in the order of the facts, with None for a fact without them. `revisions` are the links by which
+    newer facts replace or outdate older ones, from and to some facts, with both ends in the scope.
     """
 
-    def search(self, request: SearchRequest) -> SearchResult:
-        """Search all channels of a recall."""
-        ...
-
-    def edges(self, query: EdgeQuery) -> Sequence[Edge]:
-        """Return the edges that leave some facts and entities."""
-        ...
-
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-        """Return token vectors in the order of the facts; None for a fact without them."""
-        ...
-
-    def revisions(self, scope: Scope, facts: Sequence[int]) -> Sequence[RevisionEdge]:
-        """Return the links by which newer facts replace or outdate older ones, from and to some facts.
-
-        Both ends are facts of the scope.
-        """
-        ...
-
-    def load(self, numbers: Sequence[int]) -> Loaded:
-        """Return facts and messages, with the titles of the facts' episodes; those that do not exist are left out."""
-        ...
-
-    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of facts and messages."""
-        ...
-
-    def numbers(self, facts: Sequence[FactId]) -> Mapping[FactId, int]:
-        """Return the numbers of facts by id; those that do not exist are left out."""
-        ...
-
-    def entity_names(self, entities: Sequence[int]) -> Mapping[int, str]:
-        """Return the names of entities by number."""
-        ...
+    def search(self, request: SearchRequest) -> SearchResult: ...
+    def edges(self, query: EdgeQuery) -> Sequence[Edge]: ...
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]: ...
+    def revisions(self, scope: Scope, facts: Sequence[int]) -> Sequence[RevisionEdge]: ...
+    def load(self, numbers: Sequence[int]) -> Loaded: ...
+    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]: ...
+    def numbers(self, facts: Sequence[FactId]) -> Mapping[FactId, int]: ...
+    def entity_names(self, entities: Sequence[int]) -> Mapping[int, str]: ...
 
 
 def fact_revisions(reader: BankReader, scope: Scope, facts: Sequence[FactId]) -> list[FactRevision]:
@@ -174,8 +151,9 @@ def fact_tokens(reader: BankReader, facts: Sequence[FactId]) -> list[TokenVector
 class Store(Protocol):
     """A database of banks. A write is committed as a whole or not at all.
 
-    Searches and reads of a bank that does not exist raise BankNotFound. Jobs are durable: queued in the commit that
-    causes them, leased by one worker at a time, and done once.
+    Searches and reads of a bank that does not exist raise BankNotFound. Lists come oldest first, in the order in which
+    the records were made; `banks` and `hidden_banks` by name. Jobs are durable: queued in the commit that causes them,
+    leased by one worker at a time, and done once.
     """
 
     async def open(self, *, as_is: bool = False) -> None:
@@ -192,18 +170,12 @@ class Store(Protocol):
         """
         ...
 
-    async def hidden_banks(self) -> list[HiddenBank]:
-        """Return the hidden banks by name."""
-        ...
-
+    async def hidden_banks(self) -> list[HiddenBank]: ...
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it; return False if it does not exist."""
         ...
 
-    async def revision(self, bank: BankId) -> BankRevision:
-        """Return the revision of the bank's memories."""
-        ...
-
+    async def revision(self, bank: BankId) -> BankRevision: ...
     async def commit(self, changes: Changes) -> bool:
         """Write changes in one transaction; return False, with nothing written, if a precondition does not hold."""
         ...
@@ -214,7 +186,7 @@ class Store(Protocol):
 
     async def status(self, bank: BankId) -> Status: ...
     async def daily_counts(self, bank: BankId) -> list[DailyCount]:
-        """Return the numbers of messages and facts by day, oldest first; days without any are left out."""
+        """Return the numbers of messages and facts by day; days without any are left out."""
         ...
 
     async def append(
@@ -247,28 +219,19 @@ class Store(Protocol):
         ...
 
     async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
-        """Return the mentions of entities, closed facts included, in the order of their facts.
+        """Return the mentions of entities in the order of their facts, closed ones included.
 
         With `named`, only those by another name than the entity's own.
         """
         ...
 
-    async def merges(self, bank: BankId) -> list[MergeRecord]:
-        """Return all merges in the order they were made, undone ones included."""
-        ...
-
+    async def merges(self, bank: BankId) -> list[MergeRecord]: ...
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         """Return the stored links that leave these facts, or all."""
         ...
 
-    async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
-        """Return the confidence changes of one opinion, or of all, oldest first."""
-        ...
-
-    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
-        """Return the former profiles of the bank, oldest first."""
-        ...
-
+    async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]: ...
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]: ...
     async def lease(  # noqa: PLR0913 - each narrows the selection
         self,
         owner: str,
@@ -299,9 +262,7 @@ class Store(Protocol):
         """
         ...
 
-    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
-        """Return the queued jobs of a bank, oldest first."""
-        ...
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]: ...
 
 
 @runtime_checkable
@@ -320,9 +281,7 @@ class WebhookStore(Protocol):
     it takes its place, and are never exported.
     """
 
-    async def webhooks(self, bank: BankId) -> list[SignedWebhook]:
-        """Return the webhooks of a bank, oldest first."""
-        ...
+    async def webhooks(self, bank: BankId) -> list[SignedWebhook]: ...
 
 
 class Identified(Protocol):

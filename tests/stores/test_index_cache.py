@@ -16,10 +16,9 @@ from vmemo.models import BankId, Fact
 from vmemo.models.changes import Changes, Deletions, FactClosure, ForgetTarget
 from vmemo.models.search import Encoding
 from vmemo.stores.sqlite import search
-from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index import BankIndex, quantised
 from vmemo.stores.sqlite.search import IndexCache
-from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.sqlite.store import SqliteFile, SqliteStore
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,

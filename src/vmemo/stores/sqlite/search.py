@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +40,6 @@ from vmemo.stores.sql.reads import Parameters, ScopeFilter, SqlBankSearch, instr
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, fact_index, facts, messages, token_vectors
 from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_all, later, listed
-from vmemo.stores.sqlite.database import SqliteFile
 from vmemo.stores.sqlite.index import (
     COLUMNS,
     EARLIEST,
@@ -391,21 +390,25 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 """If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
+Reading = Callable[[], AbstractContextManager[None]]
+"""Translates the errors of the statements inside."""
+
+
 class SqliteBankReader(SqlBankSearch):
-    """The searches of a bank over the index of a bank and the connection that it is read with.
+    """The searches of a bank over its index in memory and the connection that it is read with.
 
     It explains the errors of its own statements, and not those of the function that uses it.
     """
 
-    def __init__(self, file: SqliteFile, connection: Connection, bank: BankId, index: BankIndex) -> None:
+    def __init__(self, connection: Connection, bank: BankId, index: BankIndex, reading: Reading) -> None:
         super().__init__(connection, bank, index.number)
-        self._file = file
+        self._translated = reading
         self._index = index
         self._filtered: list[tuple[Scope, Mask]] = []
         self._compared: list[tuple[Vector, ComparedVectors]] = []
 
     def _reading(self) -> AbstractContextManager[None]:
-        return self._file.reading()
+        return self._translated()
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
