@@ -8,37 +8,24 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Table
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from vmemo.models import LinkKind, RevisionKind
 
-metadata = MetaData()
-sqlite_metadata = MetaData()
-_Number = BigInteger().with_variant(Integer, "sqlite")
+metadata = sa.MetaData()
+sqlite_metadata = sa.MetaData()
+_Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def _numbered(name: str, *items: SchemaItem, of_bank: bool = True, ids: bool = False) -> Table:
     """Return a table whose rows have numbers, and ids if `ids`; a number is never used again."""
-    first = Column("seq", _Number, primary_key=True, autoincrement=True)
+    first = sa.Column("seq", _Number, primary_key=True, autoincrement=True)
     own = [_bank()] if of_bank else []
     known = [_required("id")] if ids else []
-    unique = [UniqueConstraint("bank", "id")] if ids else []
+    unique = [sa.UniqueConstraint("bank", "id")] if ids else []
     return Table(name, metadata, first, *own, *known, *items, *unique, sqlite_autoincrement=True)
 
 
@@ -47,54 +34,54 @@ def _keyed(name: str, *items: SchemaItem) -> Table:
     return Table(name, metadata, _bank(primary_key=True), *items, sqlite_with_rowid=False)
 
 
-def _bank(*, primary_key: bool = False) -> Column[int]:
-    return Column("bank", _Number, ForeignKey("banks.seq"), primary_key=primary_key, nullable=False)
+def _bank(*, primary_key: bool = False) -> sa.Column[int]:
+    return sa.Column("bank", _Number, sa.ForeignKey("banks.seq"), primary_key=primary_key, nullable=False)
 
 
-def _key(name: str) -> Column[int]:
-    return Column(name, _Number, primary_key=True, autoincrement=False)
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, _Number, primary_key=True, autoincrement=False)
 
 
-def _required(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Text) -> Column[Any]:
-    return Column(name, kind, nullable=False)
+def _required(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = sa.Text) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False)
 
 
-def _moment(name: str, *, nullable: bool = False) -> Column[int]:
-    return Column(name, BigInteger, nullable=nullable, info={"stores": "time"})
+def _moment(name: str, *, nullable: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=nullable, info={"stores": "time"})
 
 
-def _list(name: str, stores: str = "list") -> Column[str]:
-    return Column(name, Text, nullable=False, server_default=text("'[]'"), info={"stores": stores})
+def _list(name: str, stores: str = "list") -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=sa.text("'[]'"), info={"stores": stores})
 
 
-def _mapping(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False, info={"stores": "mapping"})
+def _mapping(name: str) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=False, info={"stores": "mapping"})
 
 
-def _flag(name: str) -> Column[int]:
-    return Column(name, Integer, nullable=False, server_default=text("0"), info={"stores": "flag"})
+def _flag(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, nullable=False, server_default=sa.text("0"), info={"stores": "flag"})
 
 
-def _count(name: str) -> Column[int]:
-    return Column(name, Integer, nullable=False, server_default=text("0"))
+def _count(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, nullable=False, server_default=sa.text("0"))
 
 
-def _partial(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+def _partial(name: str, *columns: str, where: str) -> sa.Index:
+    return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
 
 
 banks = _numbered(
     "banks",
-    Column("id", Text, nullable=False, unique=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
     _required("profile"),
     _required("embedder"),
-    _required("dimension", Integer),
+    _required("dimension", sa.Integer),
     _moment("created_at"),
     _count("revision"),
     _count("purges"),
-    Column("replaces", _Number),
-    Column("engine", Text),
-    Column("identity", Text, nullable=False, server_default=text("''")),
+    sa.Column("replaces", _Number),
+    sa.Column("engine", sa.Text),
+    sa.Column("identity", sa.Text, nullable=False, server_default=sa.text("''")),
     of_bank=False,
 )
 """The identity never repeats. A hidden bank has a `replaces`, the bank that it replaces, and a note in `engine`.
@@ -107,30 +94,30 @@ profiles = _numbered(
     _required("profile"),
     _moment("until"),
     _required("reason"),
-    Index("profiles_bank", "bank", "seq"),
+    sa.Index("profiles_bank", "bank", "seq"),
 )
 """Former profiles; the current one is a column of its bank."""
 
 messages = _numbered(
     "messages",
-    _required("role", String(16)),
-    Column("speaker", Text),
+    _required("role", sa.String(16)),
+    sa.Column("speaker", sa.Text),
     _required("content"),
     _moment("timestamp"),
-    Column("document", Text),
-    Column("key", Text),
+    sa.Column("document", sa.Text),
+    sa.Column("key", sa.Text),
     _list("tags"),
     _mapping("metadata"),
     _moment("recorded_at"),
-    _required("state", String(16)),
+    _required("state", sa.String(16)),
     _count("attempts"),
-    Column("error", Text),
+    sa.Column("error", sa.Text),
     _moment("failed_at", nullable=True),
     _moment("expires_at", nullable=True),
     _partial("messages_expiry", "bank", "expires_at", where="expires_at IS NOT NULL"),
-    Index("messages_key", "bank", "document", "key", unique=True),
-    Index("messages_queue", "bank", "state", "timestamp", "seq"),
-    Index("messages_document", "bank", "document", "timestamp", "seq"),
+    sa.Index("messages_key", "bank", "document", "key", unique=True),
+    sa.Index("messages_queue", "bank", "state", "timestamp", "seq"),
+    sa.Index("messages_document", "bank", "document", "timestamp", "seq"),
     ids=True,
 )
 
@@ -140,21 +127,21 @@ episodes = _numbered(
     _required("narrative"),
     _moment("started_at"),
     _moment("ended_at"),
-    Column("previous", Text),
+    sa.Column("previous", sa.Text),
     _moment("recorded_at"),
-    Index("episodes_time", "bank", "ended_at"),
+    sa.Index("episodes_time", "bank", "ended_at"),
     ids=True,
 )
 
 episode_messages = _keyed(
-    "episode_messages", _key("episode"), _key("message"), Index("episode_messages_message", "bank", "message")
+    "episode_messages", _key("episode"), _key("message"), sa.Index("episode_messages_message", "bank", "message")
 )
 
 facts = _numbered(
     "facts",
-    _required("network", String(16)),
+    _required("network", sa.String(16)),
     _required("text"),
-    _required("tokens", Integer),
+    _required("tokens", sa.Integer),
     _moment("occurred_start", nullable=True),
     _moment("occurred_end", nullable=True),
     _moment("mentioned_at"),
@@ -162,23 +149,23 @@ facts = _numbered(
     _moment("invalid_at", nullable=True),
     _moment("recorded_at"),
     _moment("expired_at", nullable=True),
-    Column("confidence", Float),
+    sa.Column("confidence", sa.Float),
     _count("access_count"),
-    Column("supersedes", Text),
+    sa.Column("supersedes", sa.Text),
     _list("claims", "claims"),
     _list("tags"),
     _mapping("metadata"),
     _flag("instruction"),
     _flag("pinned"),
     _moment("expires_at", nullable=True),
-    _required("revision", Integer),
+    _required("revision", sa.Integer),
     _required("record"),
     # SQLite prefers these two to other indexes of the bank only if it compares a second column.
     _partial("facts_instruction", "bank", "instruction", "mentioned_at", where="instruction = 1"),
     _partial("facts_pinned", "bank", "pinned", "mentioned_at", where="pinned = 1"),
-    Index("facts_revision", "bank", "revision", "seq"),
-    Index("facts_time", "bank", "mentioned_at"),
-    Index("facts_supersedes", "bank", "supersedes"),
+    sa.Index("facts_revision", "bank", "revision", "seq"),
+    sa.Index("facts_time", "bank", "mentioned_at"),
+    sa.Index("facts_supersedes", "bank", "supersedes"),
     ids=True,
 )
 """`record` has the other fields of a fact as JSON, its sources and mentions included: a fact is read from its row."""
@@ -186,9 +173,9 @@ facts = _numbered(
 sources = _keyed(
     "sources",
     _key("fact"),
-    Column("kind", Integer, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.Integer, primary_key=True, autoincrement=False),
     _key("source"),
-    Index("sources_source", "bank", "kind", "source"),
+    sa.Index("sources_source", "bank", "kind", "source"),
 )
 
 MESSAGE, CONTEXT, EPISODE, BASIS = range(4)
@@ -197,7 +184,7 @@ MESSAGE, CONTEXT, EPISODE, BASIS = range(4)
 entities = _numbered(
     "entities",
     _required("name"),
-    _required("type", String(16)),
+    _required("type", sa.String(16)),
     _list("aliases"),
     _moment("first_seen"),
     _moment("last_seen"),
@@ -209,24 +196,24 @@ mentions = _keyed(
     "mentions",
     _key("fact"),
     _key("entity"),
-    Column("name_in_text", Text),
-    Index("mentions_entity", "bank", "entity"),
+    sa.Column("name_in_text", sa.Text),
+    sa.Index("mentions_entity", "bank", "entity"),
 )
 
 entity_names = _keyed(
     "entity_names",
-    Column("name", Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
     _key("entity"),
-    Index("entity_names_entity", "bank", "entity"),
+    sa.Index("entity_names_entity", "bank", "entity"),
 )
 """The folded names and aliases of entities, by which a query's words find them."""
 
 token_vectors = Table(
     "token_vectors",
     metadata,
-    Column("fact", _Number, primary_key=True, autoincrement=False),
-    _required("width", Integer),
-    _required("vectors", LargeBinary),
+    sa.Column("fact", _Number, primary_key=True, autoincrement=False),
+    _required("width", sa.Integer),
+    _required("vectors", sa.LargeBinary),
 )
 """Packed as in `vmemo.stores.values`; facts of an embedder without token vectors have no row."""
 
@@ -237,56 +224,58 @@ links = _keyed(
     "links",
     _key("source"),
     _key("target"),
-    Column("kind", Integer, primary_key=True, autoincrement=False),
-    _required("weight", Float),
-    Index("links_target", "bank", "target"),
+    sa.Column("kind", sa.Integer, primary_key=True, autoincrement=False),
+    _required("weight", sa.Float),
+    sa.Index("links_target", "bank", "target"),
     # Few links are revisions, and every recall looks for those of its candidates.
     _partial("links_revised", "bank", "target", where=REVISIONS),
 )
 
 jobs = _numbered(
     "jobs",
-    _required("kind", String(16)),
+    _required("kind", sa.String(16)),
     _required("key"),
     _mapping("detail"),
-    _required("requests", Integer),
+    _required("requests", sa.Integer),
     _count("attempts"),
-    Column("error", Text),
+    sa.Column("error", sa.Text),
     _moment("failed_at", nullable=True),
     _moment("due"),
-    Column("owner", Text),
+    sa.Column("owner", sa.Text),
     _moment("until", nullable=True),
     _moment("created_at"),
-    UniqueConstraint("bank", "kind", "key"),
-    Index("jobs_due", "due", "seq"),
+    sa.UniqueConstraint("bank", "kind", "key"),
+    sa.Index("jobs_due", "due", "seq"),
 )
 """Queued jobs, leased by `owner` until `until`; completed jobs have no row."""
 
 spending = _keyed(
     "spending",
-    Column("step", String(32), primary_key=True),
-    Column("model", Text, primary_key=True),
+    sa.Column("step", sa.String(32), primary_key=True),
+    sa.Column("model", sa.Text, primary_key=True),
     _count("calls"),
     _count("failures"),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    _required("cost", Float),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    _required("cost", sa.Float),
 )
 
 confidence_changes = _numbered(
     "confidence_changes",
-    Column("fact", _Number, nullable=False),
-    _required("stance", String(16)),
-    _required("before", Float),
-    _required("after", Float),
+    sa.Column("fact", _Number, nullable=False),
+    _required("stance", sa.String(16)),
+    _required("before", sa.Float),
+    _required("after", sa.Float),
     _list("evidence"),
     _required("reason"),
     _moment("at"),
-    Index("confidence_changes_fact", "bank", "fact"),
+    sa.Index("confidence_changes_fact", "bank", "fact"),
 )
 """Confidence changes of opinions; `evidence` contains the ids of facts."""
 
-merges = _numbered("merges", _required("record"), Column("absorbed", Text), Column("absorbed_seq", _Number), ids=True)
+merges = _numbered(
+    "merges", _required("record"), sa.Column("absorbed", sa.Text), sa.Column("absorbed_seq", _Number), ids=True
+)
 """Merges as JSON, with the id and the number of the entity that was absorbed, unless only names were."""
 
 webhooks = _numbered(
@@ -299,13 +288,13 @@ webhooks = _numbered(
     ids=True,
 )
 
-notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
+notes = Table("notes", metadata, sa.Column("name", sa.Text, primary_key=True), _required("value"))
 
 fact_index = Table(
     "fact_index",
     sqlite_metadata,
-    Column("fact", Integer, primary_key=True),
-    _required("vector", LargeBinary),
-    _required("terms", LargeBinary),
+    sa.Column("fact", sa.Integer, primary_key=True),
+    _required("vector", sa.LargeBinary),
+    _required("terms", sa.LargeBinary),
 )
 """The eight-bit vector of a fact, and the hashes of its words."""

@@ -15,26 +15,9 @@ from functools import cache
 from sqlite3 import Connection as RawConnection
 from typing import Any, TypeVar, cast
 
+import sqlalchemy as sa
 from pydantic import JsonValue
-from sqlalchemy import (
-    BigInteger,
-    BindParameter,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Insert,
-    Integer,
-    Row,
-    Select,
-    Table,
-    Text,
-    Update,
-    and_,
-    bindparam,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -46,8 +29,8 @@ from vmemo.stores.values import claims_of, dump, instant, metadata_of, micros, m
 
 Cell = str | int | float | bytes | None
 Values = dict[str, Cell]
-AnyRow = Row[*tuple[Any, ...]]
-AnySelect = Select[*tuple[Any, ...]]
+AnyRow = sa.Row[*tuple[Any, ...]]
+AnySelect = sa.Select[*tuple[Any, ...]]
 Cells = Sequence[Any]
 """A row's values by position."""
 Listable = Iterable[int] | Iterable[str]
@@ -58,24 +41,27 @@ class _Listed(FunctionElement[Any]):
     name = "listed"
     inherit_cache = True
 
-    def __init__(self, values: BindParameter[str], type: TypeEngine[Any]) -> None:
+    def __init__(self, values: sa.BindParameter[str], type: TypeEngine[Any]) -> None:
         super().__init__(values)
         self.type = type
 
 
 @compiles(_Listed)
 def _in_list(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
-    given, type = compiler.process(element.clauses, **more), "bigint" if isinstance(element.type, Integer) else "text"
+    given, type = (
+        compiler.process(element.clauses, **more),
+        "bigint" if isinstance(element.type, sa.Integer) else "text",
+    )
     if compiler.dialect.name == "sqlite":
         return f"(SELECT value FROM json_each({given}))"
     return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"
 
 
 def among(
-    column: ColumnElement[int] | ColumnElement[str], values: Listable | BindParameter[str]
+    column: ColumnElement[int] | ColumnElement[str], values: Listable | sa.BindParameter[str]
 ) -> ColumnElement[bool]:
     """Return the condition that a column has one of these values, given now or later as a parameter."""
-    given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
+    given = values if isinstance(values, sa.BindParameter) else sa.bindparam(None, listed(values), type_=sa.Text)
     return cast("ColumnElement[bool]", column.bool_op("IN")(_Listed(given, column.type)))
 
 
@@ -88,14 +74,14 @@ def listed(values: Listable) -> str:
     return json.dumps([value for value in given if not isinstance(value, str) or storable(value)])
 
 
-def later(name: str) -> BindParameter[str]:
+def later(name: str) -> sa.BindParameter[str]:
     """Return a parameter that takes `listed` values when the statement runs."""
-    return bindparam(name, type_=Text)
+    return sa.bindparam(name, type_=sa.Text)
 
 
-def of_bank(table: FromClause) -> ColumnElement[bool]:
+def of_bank(table: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition for rows of the bank that is bound when the statement runs."""
-    return table.c.bank == bindparam("of_bank", type_=BigInteger)
+    return table.c.bank == sa.bindparam("of_bank", type_=sa.BigInteger)
 
 
 class _Within(FunctionElement[bool]):
@@ -109,14 +95,14 @@ def _in_select(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any
     return f"{column} = ANY (ARRAY{found})" if compiler.dialect.name == "postgresql" else f"{column} IN {found}"
 
 
-def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool]:
+def within(column: ColumnElement[int], found: sa.Select[int]) -> ColumnElement[bool]:
     """Return the condition that a column has one of the numbers that a statement finds."""
     return _Within(column, found.scalar_subquery())
 
 
 class _Bank(FunctionElement[int]):
     name = "bank"
-    type = BigInteger()
+    type = sa.BigInteger()
     inherit_cache = True
 
 
@@ -125,7 +111,7 @@ def _bank(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> 
     return f"{'+' if compiler.dialect.name == 'sqlite' else ''}{compiler.process(element.clauses, **more)}"
 
 
-def bank_column(table: FromClause) -> ColumnElement[int]:
+def bank_column(table: sa.FromClause) -> ColumnElement[int]:
     """Return the bank column of rows that are found by their numbers; SQLite does not use its index."""
     return _Bank(table.c.bank)
 
@@ -134,28 +120,28 @@ OF_PAGES = "bank > 0"
 """True for every row. SQLite uses the index of pages only for statements that say so."""
 
 
-def in_pages(table: FromClause) -> ColumnElement[bool]:
+def in_pages(table: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition by which SQLite reads the rows of a bank in the order of their numbers.
 
     Without it, it sorts all of them for each page; with an index for every statement, it would prefer that one to
     those with further columns, in order not to sort a few rows.
     """
-    return table.c.bank > literal_column("0")
+    return table.c.bank > sa.literal_column("0")
 
 
-def by_number(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:
+def by_number(table: sa.FromClause, bank: int, seq: int) -> ColumnElement[bool]:
     """Return the condition for the row of a bank with this number."""
-    return and_(bank_column(table) == bank, table.c.seq == seq)
+    return sa.and_(bank_column(table) == bank, table.c.seq == seq)
 
 
-def by_numbers(table: FromClause, bank: int, seqs: Listable) -> ColumnElement[bool]:
+def by_numbers(table: sa.FromClause, bank: int, seqs: Listable) -> ColumnElement[bool]:
     """Return the condition for rows of a bank with these numbers."""
-    return and_(bank_column(table) == bank, among(table.c.seq, seqs))
+    return sa.and_(bank_column(table) == bank, among(table.c.seq, seqs))
 
 
-def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
+def refers_to(table: sa.FromClause, column: str, to: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition that a column refers to another row of the same bank."""
-    return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
+    return sa.and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
 
 
 Seqs = dict[str, int]
@@ -222,8 +208,8 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 
 
 @cache
-def _numbers(table: Table) -> Select[str, int]:
-    return select(table.c.id, table.c.seq).where(of_bank(table), among(table.c.id, later("ids")))
+def _numbers(table: Table) -> sa.Select[str, int]:
+    return sa.select(table.c.id, table.c.seq).where(of_bank(table), among(table.c.id, later("ids")))
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[tuple[Cell, ...]]) -> None:
@@ -254,8 +240,8 @@ def update_row(connection: Connection, table: Table, values: Mapping[str, Cell],
 
 
 @cache
-def _update(table: Table) -> Update:
-    return update(table).where(of_bank(table), table.c.seq == bindparam("of_seq", type_=BigInteger))
+def _update(table: Table) -> sa.Update:
+    return sa.update(table).where(of_bank(table), table.c.seq == sa.bindparam("of_seq", type_=sa.BigInteger))
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -271,7 +257,7 @@ def insert_missing(connection: Connection, table: Table, values: Mapping[str, Ce
 
 
 @cache
-def _insert_missing(table: Table, dialect: str) -> Insert:
+def _insert_missing(table: Table, dialect: str) -> sa.Insert:
     new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
     return new.on_conflict_do_nothing().inline()
 

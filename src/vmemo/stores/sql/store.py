@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection, update
@@ -79,12 +80,11 @@ def commit_changes(connection: Connection, changes: Changes, index: SearchIndex)
 
 def _save_records(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     """Write messages and memories. Memories refer to new messages, which may repeat the line of a deleted one."""
-    replaces = bool(changes.deleted.messages)
-    if not replaces:
+    if not changes.deleted.messages:
         rows.append_messages(connection, state.seq, changes.messages, index)
     if changes.derives:
         _save_memories(connection, state, changes, index)
-    if replaces:
+    if changes.deleted.messages:
         rows.append_messages(connection, state.seq, changes.messages, index)
 
 
@@ -166,8 +166,7 @@ def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
     """Write records that no search depends on: failures, former profiles, access counts, spending and webhooks."""
     for failure in changes.failures:
         rows.record_failure(connection, bank, failure)
-    if changes.former_profiles:
-        bank_rows.keep_profiles(connection, bank, changes.former_profiles)
+    bank_rows.keep_profiles(connection, bank, changes.former_profiles)
     bank_rows.count_accesses(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
     queue.save_webhooks(connection, bank, changes)
@@ -187,19 +186,14 @@ def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
 
 
 class Database(Protocol):
-    """Runs functions on connections to one database, each in a transaction of its own."""
+    """Runs functions on connections to one database, each in a transaction of its own that sees one state of it.
 
-    async def read(self, run: Callable[[Connection], R]) -> R:
-        """Run a function that sees one state of the database."""
-        ...
+    A write that is repeatable does no harm when it was run before: it is run again where the outcome of its commit is
+    not known.
+    """
 
-    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
-        """Run a function and commit.
-
-        One that is repeatable does no harm when it was run before: it is run again where the outcome of its commit is
-        not known.
-        """
-        ...
+    async def read(self, run: Callable[[Connection], R]) -> R: ...
+    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R: ...
 
 
 D = TypeVar("D", bound=Database)
@@ -326,10 +320,10 @@ class SqlStore(ABC, Generic[D]):
         return await self._database.write(run, repeatable=True)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        return [lease for lease in leases if await self._renew(lease, seconds)]
-
-    async def _renew(self, lease: Lease, seconds: float) -> bool:
-        return await self._database.write(lambda c: queue.renew(c, lease, seconds), repeatable=True)
+        write = self._database.write
+        return [
+            each for each in leases if await write(partial(queue.renew, lease=each, seconds=seconds), repeatable=True)
+        ]
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
         return await self._database.write(lambda c: queue.hold(c, bank_state(c, bank).seq, owner, seconds))

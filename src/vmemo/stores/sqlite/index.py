@@ -208,14 +208,6 @@ def keys_of(hashes: Hashes, lengths: NDArray[np.int64], first: int = 0) -> Keys:
     return keys | np.minimum(counts, MOST_REPEATED).astype(np.uint64)
 
 
-def rows_of(keys: Keys) -> NDArray[np.uint32]:
-    return keys.astype(np.uint32) >> np.uint32(COUNT_BITS)
-
-
-def counts_of(keys: Keys) -> NDArray[np.uint8]:
-    return (keys & np.uint64(MOST_REPEATED)).astype(np.uint8)
-
-
 @dataclass(frozen=True)
 class Segment:
     """Postings of some rows, sorted by term and then by row."""
@@ -230,7 +222,8 @@ class Segment:
         hashes = (keys >> TERM_SHIFT).astype(np.uint32)
         starts = np.append(np.flatnonzero(hashes[1:] != hashes[:-1]) + 1, len(keys))
         starts = np.insert(starts, 0, 0) if len(keys) else starts
-        return Segment(hashes[starts[:-1]], starts, rows_of(keys), counts_of(keys))
+        rows, counts = keys.astype(np.uint32) >> np.uint32(COUNT_BITS), keys & np.uint64(MOST_REPEATED)
+        return Segment(hashes[starts[:-1]], starts, rows, counts.astype(np.uint8))
 
     @property
     def nbytes(self) -> int:
@@ -278,9 +271,7 @@ class Postings:
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""
         scores = np.zeros(self.count, np.float32)
-        if not self.count:
-            return scores
-        for term in sorted(set(terms)):
+        for term in sorted(set(terms)) if self.count else ():
             self._add(scores, term_hash(term))
         return scores
 

@@ -153,18 +153,16 @@ class SqliteFile:
 
     def _create(self) -> Engine:
         if self.path is not None:
-            _make_folder(self.path.parent)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                words = f"The folder {self.path.parent} can't be made: {error.strerror}. Nothing was written."
+                raise StoreError(words) from error
         pool = StaticPool if self.path is None else QueuePool
         # The connection used last is used next: its pages are still in its cache.
         reuse = {} if self.path is None else {"pool_use_lifo": True}
-        connections = self._connections
-        engine = create_engine(
-            "sqlite://",
-            module=connections.driver,
-            creator=connections.connect,
-            poolclass=pool,
-            **reuse,
-        )
+        made = self._connections
+        engine = create_engine("sqlite://", module=made.driver, creator=made.connect, poolclass=pool, **reuse)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -274,13 +272,6 @@ class SqliteFile:
         self._opened = None
         if self._key is not None:
             self._key.clear()
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"The folder {folder} can't be made: {error.strerror}. Nothing was written.") from error
 
 
 def _begin(connection: Connection) -> None:
@@ -433,9 +424,6 @@ class SqliteDatabase:
             await asyncio.get_running_loop().run_in_executor(threads.writer, self.file.close)
             threads.writer.shutdown()
             threads.readers.shutdown()
-
-
-R = TypeVar("R")
 
 
 class SqliteStore(SqlStore[SqliteDatabase]):
