@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from vmemo.models import FactId, Interval, LinkKind, Mention, MessageId, Network, RevisionKind
+from vmemo.models import Interval, LinkKind, Mention, MessageId, Network, RevisionKind
 from vmemo.models.changes import NewFact
 from vmemo.models.records import TagsMatch
 from vmemo.models.search import (
@@ -317,7 +317,7 @@ class SearchIndex(Protocol):
     """Vectors and words of facts and words of messages, written in the transaction that writes their rows.
 
     Rows are dropped before they are deleted; `drop_words` takes messages whose words facts repeat from now on.
-    `replace_vectors` replaces those of all facts; it returns False, with nothing written, if one is missing.
+    `replace_vectors` takes the new vectors of all facts of the bank.
     """
 
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None: ...
@@ -326,7 +326,7 @@ class SearchIndex(Protocol):
     def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None: ...
     def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None: ...
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None: ...
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool: ...
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None: ...
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]: ...
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from socket import gaierror
 from ssl import SSLError
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -72,7 +72,9 @@ def parse(url: str) -> DatabaseAddress:
     """Check a URL; raise InvalidInput for one that the driver would misread."""
     try:
         parts = urlsplit(url)
-        where = _host_and_port(parts)
+        where, hosts = "its socket", parts.netloc.rpartition("@")[2]
+        if parts.hostname:
+            where = hosts if "," in hosts else f"{parts.hostname}:{parts.port or 5432}"
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
     except ValueError:
         # The original message could contain a piece of the password.
@@ -84,13 +86,6 @@ def parse(url: str) -> DatabaseAddress:
     for name, value in given:
         _demand_parameter(name, value)
     return DatabaseAddress(url, where)
-
-
-def _host_and_port(parts: SplitResult) -> str:
-    hosts = parts.netloc.rpartition("@")[2]
-    if "," in hosts:
-        return hosts
-    return f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "its socket"
 
 
 def _demand_parameter(name: str, value: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from vmemo.models import BankId, FactId, Interval, MessageId
 from vmemo.models.search import (
@@ -45,7 +45,7 @@ from vmemo.stores.search import (
 from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, SqlBankSearch, instruction_statement, occurred_in
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
-from vmemo.stores.sql.schema import REVISIONS, facts
+from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.sqlite.index import SAMPLE
 from vmemo.stores.values import decode_tokens, encode_tokens, instant, micros
 from vmemo.text.tokens import query_terms, terms
@@ -95,15 +95,11 @@ class PostgresSearchIndex:
         for table in search.sorted_tables:
             connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
 
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
-        if not seqs.keys() <= new.keys():
-            return False
-        _drop_vectors(connection, bank, list(seqs.values()))
-        known = [(seq, new[FactId(id)]) for id, seq in seqs.items()]
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None:
+        _drop_vectors(connection, bank, list(new))
+        known = list(new.items())
         for start in range(0, len(known), PART):
             _add_vectors(connection, bank, known[start : start + PART])
-        return True
 
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         statement = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from vmemo.models import (
     Bank,
@@ -37,7 +37,7 @@ from vmemo.ports import BankNotFound, BankReader, HiddenBank
 from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import bank_rows, migrate, queue, reads, rows
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.schema import banks, episodes
+from vmemo.stores.sql.schema import banks, episodes, facts
 from vmemo.stores.sql.statements import Cell, listed, seqs_of
 from vmemo.stores.transactions import BankHeld, commit_when_free
 from vmemo.stores.values import demand_vectors
@@ -106,8 +106,10 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
 def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, index: SearchIndex) -> bool:
     """Replace the vectors of all facts; return False if one has no new vector."""
     demand_vectors(new.vectors.values(), new.dimension)
-    if not index.replace_vectors(connection, bank, new.vectors):
+    stored = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+    if not stored.keys() <= new.vectors.keys():
         return False
+    index.replace_vectors(connection, bank, {seq: new.vectors[FactId(id)] for id, seq in stored.items()})
     values = {"embedder": new.embedder, "dimension": new.dimension}
     connection.execute(update(banks).where(banks.c.seq == bank).values(values))
     return True

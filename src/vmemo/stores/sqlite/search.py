@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select
 
-from vmemo.models import BankId, FactId, MessageId, utc_now
+from vmemo.models import BankId, MessageId, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
@@ -34,7 +34,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of
+from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of, fact_words
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -117,8 +117,7 @@ class SqliteSearchIndex:
     """Implements `SearchIndex`: blocks of facts, token vectors, and the full-text index of messages."""
 
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        # A fact's own words count twice as much as those of its context.
-        words = [hashed([*terms(item.fact.text) * 2, *terms(item.fact.context)]) for _, item in new]
+        words = [hashed(fact_words(item.fact.text, item.fact.context)) for _, item in new]
         vectors = quantised(np.array([item.embedding for _, item in new], np.float32)) if new else ()
         rows = [
             (seq, vector.tobytes(), said.astype("<u4").tobytes())
@@ -131,17 +130,13 @@ class SqliteSearchIndex:
         connection.execute(delete(fact_index).where(among(fact_index.c.fact, facts)))
         _drop_tokens(connection, facts)
 
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
-        if not seqs.keys() <= new.keys():
-            return False
-        if seqs:
-            vectors = quantised(np.array([new[FactId(id)].vector for id in seqs], np.float32))
-            rows = [(vector.tobytes(), seq) for vector, seq in zip(vectors, seqs.values(), strict=True)]
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None:
+        if new:
+            vectors = quantised(np.array([encoding.vector for encoding in new.values()], np.float32))
+            rows = [(vector.tobytes(), seq) for vector, seq in zip(vectors, new, strict=True)]
             connection.exec_driver_sql("UPDATE fact_index SET vector = ? WHERE fact = ?", rows)
-        _drop_tokens(connection, seqs.values())
-        _save_tokens(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
-        return True
+        _drop_tokens(connection, new)
+        _save_tokens(connection, ((seq, encoding.tokens) for seq, encoding in new.items()))
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         known = select(fact_index.c.fact, fact_index.c.vector).where(among(fact_index.c.fact, seqs))
