@@ -30,7 +30,7 @@ from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, Vm
 from vmemo.stores.sql.bank_rows import WRITES
 from vmemo.stores.sql.queue import CHANNEL
 from vmemo.stores.sql.reads import Parameters
-from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
+from vmemo.stores.transactions import LoopThread, Step, TransientError, with_retries
 from vmemo.stores.values import storable
 
 R = TypeVar("R")
@@ -132,7 +132,7 @@ def named_error(error: _Foreign, step: Step, address: DatabaseAddress, seconds: 
     where = address.where
     state = str(getattr(getattr(error, "orig", error), "sqlstate", None) or "")
     if state in _TRANSIENT:
-        return Passing(f"{_TRANSIENT[state]}. {_NOTHING_WRITTEN}")
+        return TransientError(f"{_TRANSIENT[state]}. {_NOTHING_WRITTEN}")
     if state in _TIMED_OUT or isinstance(error, PoolTimeout):
         reason = _TIMED_OUT.get(state, "All connections of this process were in use for {seconds:g} seconds")
         return StoreBusy(f"{reason.format(seconds=seconds)}. {_NOTHING_WRITTEN}")
@@ -157,7 +157,7 @@ def _connection_lost(step: Step, where: str) -> VmemoError:
             f"The connection to PostgreSQL at {where} was lost while the transaction was being committed. It was "
             "written whole or not at all, but which of the two is not known; look before you repeat the call."
         )
-    return Passing(f"The connection to PostgreSQL at {where} was lost. {_NOTHING_WRITTEN}")
+    return TransientError(f"The connection to PostgreSQL at {where} was lost. {_NOTHING_WRITTEN}")
 
 
 def _unreachable(error: _Foreign, address: DatabaseAddress, seconds: float) -> VmemoError:
@@ -171,7 +171,7 @@ def _unreachable(error: _Foreign, address: DatabaseAddress, seconds: float) -> V
         return StoreBusy(
             f"The PostgreSQL server at {where} did not answer within {seconds:g} seconds. {_NOTHING_WRITTEN}"
         )
-    return Passing(f"The PostgreSQL server at {where} can't be reached. {_NOTHING_WRITTEN}")
+    return TransientError(f"The PostgreSQL server at {where} can't be reached. {_NOTHING_WRITTEN}")
 
 
 def _server_message(error: _Foreign) -> str:
@@ -397,7 +397,7 @@ class PostgresPool:
         return await self._run(partial(self._write_once, run, patient), repeatable=repeatable)
 
     async def _run(self, once: Callable[[], Awaitable[R]], *, repeatable: bool = False) -> R:
-        return await self._thread.run(lambda: persistent(once, repeatable=repeatable, seconds=self.busy_seconds))
+        return await self._thread.run(lambda: with_retries(once, repeatable=repeatable, seconds=self.busy_seconds))
 
     async def run_outside_transactions(self, statement: str) -> None:
         """Run a statement that PostgreSQL takes outside transactions only, for as long as it needs."""

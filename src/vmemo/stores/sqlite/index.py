@@ -310,7 +310,7 @@ Column = Literal[
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Columns = NDArray[np.int64]
 NETWORKS: tuple[Network, ...] = get_args(Network)
-FEW = 512
+LEAST_SCORED = 512
 """Rows that are scored at least to find a fact's few neighbours."""
 EARLIEST = -(2**63)
 LATEST = 2**63 - 1
@@ -433,7 +433,7 @@ class BankIndex:
         """Return the numbers and cosines of the few nearest facts of each query, with a cosine of at least `floor`."""
         found: list[tuple[list[int], list[float]]] = []
         for query in queries:
-            rows, cosines = self.vectors.nearest(query, allowed, limit, FEW)
+            rows, cosines = self.vectors.nearest(query, allowed, limit, LEAST_SCORED)
             kept = cosines >= floor
             found.append((self.column("seq")[rows[kept]].tolist(), cosines[kept].tolist()))
         return found
