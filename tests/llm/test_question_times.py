@@ -22,8 +22,7 @@ from vmemo.models.changes import Changes
 from vmemo.models.recalled import Recalled
 from vmemo.models.results import Spending, Usage
 from vmemo.models.search import Vectors
-from vmemo.ports import Completion, LLMRequest
-from vmemo.ports.providers import TextKind
+from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.recall.llm_time_resolver import CACHE_SIZE, PAUSE_SECONDS, LLMTimeResolver
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import HashEmbedder

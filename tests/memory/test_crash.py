@@ -18,7 +18,7 @@ from builders import WordEmbedder, open_memory
 from consistency import assert_whole
 from databases import column, store_name
 from vmemo import Memory
-from vmemo.ports.store import paged
+from vmemo.ports import paged
 
 KILLS = {"sqlite": 12, "postgres": 3, "neo4j": 3}
 """A transaction on a server takes longer, so that more of the kills fall into one."""

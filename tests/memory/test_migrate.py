@@ -39,7 +39,7 @@ from vmemo.models import Bank, BankId
 from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.stores.sqlite.rows import SqliteSearchIndex
+from vmemo.stores.sqlite.search import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.transfer.files import export, read
 from vmemo.transfer.incoming import incoming_banks, load_bank

@@ -19,7 +19,7 @@ from vmemo import EmbedderMismatch, InvalidInput, Memory, StoreBusy
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, Entity, FactId, Link, MessageId
 from vmemo.models.records import line_key
-from vmemo.ports.store import Item
+from vmemo.ports import Item
 from vmemo.transfer import files
 from vmemo_conformance.samples import TokenHashEmbedder
 

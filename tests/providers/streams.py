@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import LLMFailed
 from vmemo.llm.openai import OpenAICompatible
-from vmemo.ports.providers import Completion, LLMRequest, StreamingLLM
+from vmemo.ports import Completion, LLMRequest, StreamingLLM
 
 KEY = "sk-very-secret"
 REQUEST = LLMRequest(

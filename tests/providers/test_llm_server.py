@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
+from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,

@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.llm.openai import OpenAICompatible, strict_schema
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Completion, LLMRequest
+from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo_conformance.fake_llm import (
     ConnectionReset,
     CutOff,

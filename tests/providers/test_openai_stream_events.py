@@ -13,7 +13,7 @@ from streams import DONE, REQUEST, STOP, CollectedStream, PacketServer, collect,
 from max_wait import MAX_WAIT
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Completion
+from vmemo.ports import Completion
 
 
 def sent(*packets: bytes, close: bool = False) -> CollectedStream:

@@ -14,7 +14,7 @@ from streams import KEY, REQUEST, CollectedStream, collect, openai_llm
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Completion, StreamingLLM
+from vmemo.ports import Completion, StreamingLLM
 from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,

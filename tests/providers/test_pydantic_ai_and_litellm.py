@@ -21,7 +21,7 @@ from streams import CollectedStream, PacketServer, collect, content_chunk, servi
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
 from vmemo.llm.pydantic_ai import PydanticAI
-from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
+from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,

@@ -16,7 +16,7 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnav
 from vmemo.llm.openai import OpenAICompatible
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Completion, LLMRequest
+from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo_conformance.fake_llm import ConnectionReset, EmptyBody, FakeLLM, Fault, HtmlPage, Refusal, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 

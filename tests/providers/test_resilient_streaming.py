@@ -12,7 +12,7 @@ from streams import ManualClock, collect, openai_llm
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
+from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,

@@ -12,7 +12,7 @@ from vmemo.llm.connections import SERVICES
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.llm.resolve import resolve_llm
 from vmemo.models.settings import Settings
-from vmemo.ports.providers import LLM, Completion, LLMRequest
+from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
 KEY = "sk-very-secret"

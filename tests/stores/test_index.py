@@ -10,9 +10,21 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from vmemo.stores.search import K1, B
-from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex, FactRows
-from vmemo.stores.sqlite.index.postings import SEGMENTS, Hashes, Postings, hashed
-from vmemo.stores.sqlite.index.vectors import EXACT, ComparedVectors, Vectors, best, quantised
+from vmemo.stores.sqlite.index import (
+    EARLIEST,
+    EXACT,
+    LATEST,
+    SEGMENTS,
+    BankIndex,
+    ComparedVectors,
+    FactRows,
+    Hashes,
+    Postings,
+    Vectors,
+    best,
+    hashed,
+    quantised,
+)
 from vmemo.stores.values import term_hash
 
 Matrix = NDArray[np.float32]

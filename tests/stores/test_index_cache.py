@@ -15,12 +15,10 @@ from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, Fact
 from vmemo.models.changes import Changes, Deletions, FactClosure, ForgetTarget
 from vmemo.models.search import Encoding
-from vmemo.stores.sqlite import rows
-from vmemo.stores.sqlite.database import SqliteFile
-from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.vectors import quantised
+from vmemo.stores.sqlite import search
+from vmemo.stores.sqlite.index import BankIndex, quantised
 from vmemo.stores.sqlite.search import IndexCache
-from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.sqlite.store import SqliteFile, SqliteStore
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
@@ -135,7 +133,7 @@ def in_store(path: Path, run: Callable[[SqliteStore], Awaitable[None]]) -> None:
 
 
 def test_an_index_that_grew_equals_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "PART", 4)
+    monkeypatch.setattr(search, "PART", 4)
     path = tmp_path / "memory.db"
     views = list[BankIndex]()
 

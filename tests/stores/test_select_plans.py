@@ -20,8 +20,7 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import reads
-from vmemo.stores.sql.filters import ScopeFilter, instruction_statement
-from vmemo.stores.sql.reads import AnySelect
+from vmemo.stores.sql.reads import AnySelect, ScopeFilter, instruction_statement
 from vmemo.stores.sqlite.search import SqliteParameters
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, day, store_messages

@@ -16,8 +16,7 @@ from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect
 from vmemo.stores.sql import migrate
-from vmemo.stores.sqlite.database import SqliteFile
-from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.sqlite.store import SqliteFile, SqliteStore
 from vmemo_conformance.samples import (
     BANK,
     a_bank,

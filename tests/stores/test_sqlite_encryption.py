@@ -16,8 +16,7 @@ from vmemo.ports import Store
 from vmemo.settings import EncryptionKey
 from vmemo.stores.sql.statements import fetch
 from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey
-from vmemo.stores.sqlite.database import SqliteFile
-from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.stores.sqlite.store import SqliteFile, SqliteStore
 from vmemo.testing import HashEmbedder
 from vmemo_conformance.two_stores import TwoStoreConformance
 

@@ -19,7 +19,7 @@ from vmemo.models.search import Encoding
 from vmemo.models.select import MessageSelect
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.bank_rows import note_deletion
-from vmemo.stores.sqlite import database
+from vmemo.stores.sqlite import store as sqlite_store
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.stores.values import decode_tokens
 from vmemo.text.tokens import terms
@@ -333,7 +333,7 @@ def test_a_failed_scrub_stays_pending_and_maintenance_completes_it(
         await store.create_bank(a_bank())
         await tell_secret(store, 0)
         with monkeypatch.context() as patch:
-            patch.setattr(database.SqliteFile, "_vacuum", full)
+            patch.setattr(sqlite_store.SqliteFile, "_vacuum", full)
             forgotten = await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
         assert (forgotten.messages, forgotten.scrub_pending) == (1, True)
         await store.optimise()
@@ -349,7 +349,7 @@ def test_a_failed_scrub_stays_pending_and_maintenance_completes_it(
 def test_a_large_file_is_vacuumed_by_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: bytes | None
 ) -> None:
-    monkeypatch.setattr(database, "VACUUM_AT_ONCE", 0)
+    monkeypatch.setattr(sqlite_store, "VACUUM_AT_ONCE", 0)
 
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db", key=key)
@@ -373,8 +373,8 @@ def test_a_vacuum_removes_the_copies_that_sqlite_leaves_in_rebuilt_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vacuums: bool
 ) -> None:
     """Rows that grow at random places make SQLite divide pages, which leaves copies of some rows."""
-    monkeypatch.setattr(database, "VACUUM_AT_ONCE", 1 << 30 if vacuums else 0)
-    opened, order = database.SqliteFile(tmp_path / "memory.db", busy_seconds=1), Random(3)
+    monkeypatch.setattr(sqlite_store, "VACUUM_AT_ONCE", 1 << 30 if vacuums else 0)
+    opened, order = sqlite_store.SqliteFile(tmp_path / "memory.db", busy_seconds=1), Random(3)
     names = [f"{order.getrandbits(120):030x}" for _ in range(3000)]
     deleted = set(order.sample(names, 300))
 
@@ -411,9 +411,9 @@ def test_a_deletion_during_a_vacuum_is_still_noted(tmp_path: Path, monkeypatch: 
         def delete_more(*args: object, **options: object) -> None:
             other.write(note_deletion)
 
-        other = database.SqliteFile(tmp_path / "memory.db", busy_seconds=1)
+        other = sqlite_store.SqliteFile(tmp_path / "memory.db", busy_seconds=1)
         with monkeypatch.context() as patch:
-            patch.setattr(database.SqliteFile, "_vacuum", delete_more)
+            patch.setattr(sqlite_store.SqliteFile, "_vacuum", delete_more)
             assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
         assert await store.scrub()
         other.close()

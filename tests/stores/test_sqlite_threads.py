@@ -13,8 +13,8 @@ from sqlalchemy import Connection, RootTransaction
 
 from max_wait import MAX_WAIT
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.stores.sqlite import database
-from vmemo.stores.sqlite.database import SqliteDatabase, SqliteFile
+from vmemo.stores.sqlite import store as sqlite_store
+from vmemo.stores.sqlite.store import SqliteDatabase, SqliteFile
 
 Run = Callable[[Connection], RootTransaction | None]
 Outcomes = list[RootTransaction | BaseException | None]
@@ -52,7 +52,7 @@ def written_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *runs: Run, cancelled: Run | None = None
 ) -> tuple[Outcomes, list[int]]:
     """Write functions that all wait for the first one; return their outcomes, and the numbers that are stored."""
-    monkeypatch.setattr(database, "GROUP_SECONDS", MAX_WAIT)
+    monkeypatch.setattr(sqlite_store, "GROUP_SECONDS", MAX_WAIT)
 
     async def write() -> tuple[Outcomes, list[int]]:
         queued = Event()

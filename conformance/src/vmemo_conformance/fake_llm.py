@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.ports import Completion, LLMRequest
 
 EMBED_STEP = "embed"
 """The step of requests for embeddings, which a scripted server answers by itself unless its script does."""

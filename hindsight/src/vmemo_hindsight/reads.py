@@ -8,7 +8,7 @@ from vmemo.memory import Memory
 from vmemo.models import Entity, Fact, Message
 from vmemo.models.requests import LARGEST_PAGE
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.ports.store import paged
+from vmemo.ports import paged
 
 
 def every_fact(memory: Memory) -> AsyncGenerator[Fact]:

@@ -22,7 +22,7 @@ from vmemo.llm.openai import (
     schema_name,
     system_with_schema,
 )
-from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.ports import Completion, LLMRequest
 
 _IMPORT_ENVIRONMENT = {
     # Without these, importing litellm downloads a price list and loads an .env file into this process.

@@ -37,7 +37,7 @@ from neo4j.exceptions import (
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 from vmemo.models import new_id, utc_now
-from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
+from vmemo.stores.transactions import LoopThread, Step, TransientError, with_retries
 
 R = TypeVar("R")
 SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
@@ -159,12 +159,12 @@ def _of_server(error: Neo4jError, step: Step, where: str, seconds: float) -> Vme
             f"A transaction took longer than {seconds:g} seconds, or waited so long for another. {_NOTHING}"
         )
     if code in _ENDED:
-        return Passing(f"The Neo4j server at {where} ended the transaction. {_NOTHING}")
+        return TransientError(f"The Neo4j server at {where} ended the transaction. {_NOTHING}")
     if code in _OVERTAKEN:
-        return Passing(f"Another transaction changed the same nodes or indexes. {_NOTHING}")
+        return TransientError(f"Another transaction changed the same nodes or indexes. {_NOTHING}")
     if error.is_retryable():
         reason = "Two transactions waited for each other" if "Deadlock" in code else f"Neo4j is busy ({code})"
-        return Passing(f"{reason}. {_NOTHING}")
+        return TransientError(f"{reason}. {_NOTHING}")
     # The server's message may repeat values, and errors must not contain the text of users.
     return StoreError(f"Neo4j refused: {code}. {_UNDONE}")
 
@@ -173,8 +173,8 @@ def _cut_off(error: Foreign, step: Step, where: str) -> VmemoError:
     if step == "commit" or isinstance(error, IncompleteCommit):
         return _unknown(where)
     if step == "run":
-        return Passing(f"The connection to Neo4j at {where} was lost. {_NOTHING}")
-    return Passing(f"The Neo4j server at {where} can't be reached. {_NOTHING}")
+        return TransientError(f"The connection to Neo4j at {where} was lost. {_NOTHING}")
+    return TransientError(f"The Neo4j server at {where} can't be reached. {_NOTHING}")
 
 
 def _unknown(where: str) -> VmemoError:
@@ -272,7 +272,7 @@ class Neo4jConnection:
         return await self._run(partial(self._once, run, writes=True), repeatable=repeatable)
 
     async def _run(self, once: Callable[[], Awaitable[R]], *, repeatable: bool = False) -> R:
-        return await self._thread.run(lambda: persistent(once, repeatable=repeatable, seconds=self._busy_seconds))
+        return await self._thread.run(lambda: with_retries(once, repeatable=repeatable, seconds=self._busy_seconds))
 
     async def write_once(self, run: Callable[[Transaction], Awaitable[R]]) -> R:
         """Run in one transaction and commit it once, whatever becomes of the connection.
@@ -308,7 +308,7 @@ class Neo4jConnection:
         while True:
             try:
                 return await self._run(partial(self._alone, statement, parameters), repeatable=True)
-            except Passing:
+            except TransientError:
                 # Each of several processes may lose more often than a transaction is tried.
                 if monotonic() > until:
                     raise

@@ -39,8 +39,8 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql.fact_rows import mentions_in
-from vmemo.stores.sqlite.index.vectors import SAMPLE
+from vmemo.stores.sql.rows import mentions_in
+from vmemo.stores.sqlite.index import SAMPLE
 from vmemo.stores.values import decode_tokens, micros as micros_of, storable
 from vmemo.text.tokens import query_terms
 from vmemo_neo4j import graph, reads

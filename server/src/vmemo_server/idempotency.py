@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from vmemo.errors import StoreError
 from vmemo.models.requests import RetainRequest
 from vmemo.models.results import Retained
-from vmemo.ports.store import renewed
+from vmemo.ports import renewed
 from vmemo_server.errors import IdempotencyKeyReused, RequestInProgress
 from vmemo_server.state import IdempotentRequest, ServerState
 

@@ -24,8 +24,7 @@ from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.records import shifted
 from vmemo.models.results import Job, Retained
 from vmemo.models.select import MessageSelect
-from vmemo.ports import WorkNotifier
-from vmemo.ports.store import renewed
+from vmemo.ports import WorkNotifier, renewed
 from vmemo.reflect.opinions import update_opinions
 from vmemo.reflect.profiles import ObservationJob, update_observations
 from vmemo.retain.context import RetainContext

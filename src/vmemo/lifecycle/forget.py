@@ -26,8 +26,7 @@ from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewFac
 from vmemo.models.results import Forgotten, Job
 from vmemo.models.search import FactRevision, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Embedder, Scrubber, Store, fact_revisions, fact_tokens
-from vmemo.ports.store import paged, renewed
+from vmemo.ports import Embedder, Scrubber, Store, fact_revisions, fact_tokens, paged, renewed
 from vmemo.retain.episodes import describe_episode
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES
 

@@ -24,8 +24,7 @@ from vmemo.models.records import shifted
 from vmemo.models.results import Job, Maintained
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.settings import Settings
-from vmemo.ports import Embedder, Store
-from vmemo.ports.store import paged
+from vmemo.ports import Embedder, Store, paged
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment, shortened
 from vmemo.retain.llm_answers import LineNumber, ShortText

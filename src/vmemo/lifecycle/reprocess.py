@@ -17,8 +17,7 @@ from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, N
 from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
-from vmemo.ports.store import paged
+from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings, paged
 from vmemo.retain.local_extraction import continued_line
 from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name, folded_names

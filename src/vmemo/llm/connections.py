@@ -16,7 +16,7 @@ import httpx2
 
 from vmemo.errors import InvalidInput
 from vmemo.models.records import is_placeholder
-from vmemo.ports.providers import LLM, Completion, LLMRequest
+from vmemo.ports import LLM, Completion, LLMRequest
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.llm.connections import ClientOptions, check_api_key, drain, http_client, parse_url, sse_events, with_deadline
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.ports import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
 
 M = TypeVar("M", bound="_WireModel")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, MissingExtra
 from vmemo.llm.connections import stream_whole
 from vmemo.llm.openai import ModelAdapter, Prices, error_for_status, schema_name, strict_schema
-from vmemo.ports.providers import Completion, LLMRequest
+from vmemo.ports import Completion, LLMRequest
 from vmemo.sync import PerEventLoop
 
 _OutputMode = Literal["native", "tool", "prompted"]

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Closable, Completion, LLMRequest, StreamingLLM
+from vmemo.ports import LLM, Closable, Completion, LLMRequest, StreamingLLM
 from vmemo.sync import PerEventLoop
 
 MAX_RETRY_AFTER = 60.0

@@ -11,7 +11,7 @@ from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.settings import Settings
-from vmemo.ports.providers import LLM
+from vmemo.ports import LLM
 
 _ANTHROPIC = ServiceEndpoint("", ("ANTHROPIC_API_KEY",))
 _FORMS = (

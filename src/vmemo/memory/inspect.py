@@ -17,8 +17,7 @@ from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, Mes
 from vmemo.models.results import Status
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import BankNotFound, Store, fact_revisions
-from vmemo.ports.store import paged
+from vmemo.ports import BankNotFound, Store, fact_revisions, paged
 from vmemo.retain.pipeline import redact_text
 
 R = TypeVar("R")

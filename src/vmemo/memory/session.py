@@ -18,8 +18,16 @@ from vmemo.models import Bank, BankId, FactId, requests as r
 from vmemo.models.changes import Changes
 from vmemo.models.prompt_context import ContextLog
 from vmemo.models.results import Spending
-from vmemo.ports import Closable, Context, Embedder, LearningEmbedder, dimension_of
-from vmemo.ports.store import BankNotFound, ReplicatedStore, Store
+from vmemo.ports import (
+    BankNotFound,
+    Closable,
+    Context,
+    Embedder,
+    LearningEmbedder,
+    ReplicatedStore,
+    Store,
+    dimension_of,
+)
 from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -52,7 +51,7 @@ class FoundName:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftCause:
-    """A causal relation to another draft of the same result, by its key."""
+    """A causal relation to another draft of the same result."""
 
     target: str
     kind: CauseKind
@@ -138,14 +137,6 @@ class ExpectedStatement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestatedFact:
-    """A known fact that messages repeat."""
-
-    fact: FactId
-    messages: tuple[MessageId, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ExtractionResult:
     """The result of extracting a run of messages.
 
@@ -154,7 +145,8 @@ class ExtractionResult:
     """
 
     drafts: tuple[FactDraft, ...]
-    restated: tuple[RestatedFact, ...] = ()
+    restated: tuple[AddedSource, ...] = ()
+    """Known facts that messages repeat."""
     known: frozenset[FactId] = frozenset()
     expected: tuple[ExpectedStatement, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -293,8 +285,7 @@ class MergeRecord(Merge):
         return self
 
     def public(self) -> Merge:
-        """Return the merge without what only undoing it needs."""
-        return Merge.of({name: getattr(self, name) for name in Merge.model_fields})
+        return self.as_a(Merge)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +349,7 @@ class Deletions:
     webhooks: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        """Return True if memories are deleted; jobs and webhooks are none."""
+        """True if memories are deleted; jobs and webhooks are none."""
         return bool(self.messages or self.episodes or self.facts or self.entities or self.mentions or self.merges)
 
 
@@ -499,8 +490,7 @@ MAX_FACTS = 100
 """Facts of one delivery."""
 
 
-@dataclass(frozen=True)
-class FactEvent:
+class FactEvent(NamedTuple):
     """Facts that one commit retained, revised or forgot; each revised one with the fact that replaced it, if any."""
 
     event: WebhookEvent
@@ -520,24 +510,20 @@ def events_of(changes: Changes) -> list[FactEvent]:
         "revised": {id: by for id, by in revised.items() if id not in forgotten},
         "forgotten": forgotten,
     }
-    return [FactEvent(event, part) for event, facts in found.items() for part in _parts(facts)]
-
-
-def _parts(facts: Mapping[FactId, FactId | None]) -> Iterator[dict[FactId, FactId | None]]:
-    items = iter(facts.items())
-    while part := dict(islice(items, MAX_FACTS)):
-        yield part
+    return [
+        FactEvent(event, dict(list(facts.items())[start : start + MAX_FACTS]))
+        for event, facts in found.items()
+        for start in range(0, len(facts), MAX_FACTS)
+    ]
 
 
 def delivery_jobs(webhooks: Sequence[SignedWebhook], events: Sequence[FactEvent]) -> list[NewJob]:
     """Return a job for each event and each active webhook that wants it. Jobs hold ids, never texts."""
-    return [
-        NewJob(
-            kind="webhook",
-            key=new_id(),
-            detail={"webhook": webhook.id, "event": each.event, "facts": {**each.facts}},
-        )
-        for each in events
-        for webhook in webhooks
-        if webhook.disabled_at is None and each.event in webhook.events
-    ]
+    found: list[NewJob] = []
+    for each in events:
+        for webhook in webhooks:
+            if webhook.disabled_at is None and each.event in webhook.events:
+                facts: JsonValue = {**each.facts}
+                detail = {"webhook": webhook.id, "event": each.event, "facts": facts}
+                found.append(NewJob(kind="webhook", key=new_id(), detail=detail))
+    return found

@@ -195,9 +195,6 @@ class Hit(Record):
     def __repr__(self) -> str:
         return f"<Hit {self.line}>"
 
-    def __str__(self) -> str:
-        return repr(self)
-
     @property
     def line(self) -> str:
         """The score, short id, status and text on one line."""
@@ -476,9 +473,6 @@ class Recalled(Record):
 
     def __repr__(self) -> str:
         return with_lines(f"Recalled {self._summary}", [hit.line for hit in self.hits])
-
-    def __str__(self) -> str:
-        return repr(self)
 
     def _repr_html_(self) -> str:
         return hits_table(f"Recalled {self._summary}", self.hits)

@@ -31,6 +31,7 @@ from pydantic import (
 from vmemo.errors import InvalidInput
 
 Values = TypeVar("Values", bound=Mapping[str, JsonValue])
+AnyRecord = TypeVar("AnyRecord", bound="Record")
 MAX_CONTENT = 1_000_000
 """Maximum characters of a message; longer content must be split by the caller."""
 MAX_BACKGROUND = 600
@@ -68,11 +69,9 @@ def new_fact_id() -> str:
 
 def _parse_instant(value: object) -> object:
     """Accept datetimes and ISO 8601 texts only; a number would be read as seconds since 1970."""
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, str):
-        return parse_time(value)
-    raise ValueError(f"must be a datetime or ISO 8601 text, not {type(value).__name__}")
+    if not isinstance(value, datetime | str):
+        raise ValueError(f"must be a datetime or ISO 8601 text, not {type(value).__name__}")
+    return parse_time(value) if isinstance(value, str) else value
 
 
 def parse_time(text: str) -> datetime:
@@ -164,6 +163,13 @@ class Record(BaseModel):
         """Return the validated record of these values, as the constructor does."""
         return cls(**values)
 
+    def __str__(self) -> str:
+        return super().__str__() if type(self).__repr__ is BaseModel.__repr__ else repr(self)
+
+    def as_a(self, kind: type[AnyRecord]) -> AnyRecord:
+        """Return the record of another kind with the fields that it has in common with this one."""
+        return kind.of({name: getattr(self, name) for name in kind.model_fields if name in type(self).model_fields})
+
     @classmethod
     def trusted(cls, values: Mapping[str, object]) -> Self:
         """Return a record without validation, for stored values; all fields must be present.
@@ -221,16 +227,7 @@ LinkKind = Literal[
 RevisionKind = Literal["replaces", "outdates"]
 EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
-QueryType = Literal[
-    "temporal",
-    "update",
-    "multi-hop",
-    "preference",
-    "assistant",
-    "count",
-    "factual",
-    "general",
-]
+QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
 QuestionTense = Literal["present", "past", "former"]
 """present; past: an earlier event or state, which may last; former: a state that is over, or how it changed."""
 Budget = Literal["low", "mid", "high"] | int
@@ -259,7 +256,6 @@ class BankRevision(NamedTuple):
     number: int
 
     def next(self) -> BankRevision:
-        """Return the revision after one more change."""
         return BankRevision(self.identity, self.number + 1)
 
 
@@ -279,10 +275,9 @@ def is_placeholder(secret: str) -> bool:
 
 SHOWN = 5
 """Records of a list that are shown."""
-_WIDTH = 100
 
 
-def shortened(text: str, width: int = _WIDTH) -> str:
+def shortened(text: str, width: int = 100) -> str:
     """Return a text on one line, cut to `width` characters."""
     line = " ".join(text[: 4 * width].split())
     return line if len(line) <= width and len(text) <= 4 * width else f"{line[: width - 1]}…"
@@ -392,8 +387,7 @@ class Entity(Record):
     type: EntityType = "OTHER"
     aliases: tuple[str, ...] = ()
     not_aliases: tuple[str, ...] = Field(
-        default=(),
-        description="names that are not aliases, because a merge was undone",
+        default=(), description="names that are not aliases, because a merge was undone"
     )
     first_seen: Instant
     last_seen: Instant
@@ -523,7 +517,6 @@ class Fact(Record):
 
     @property
     def short_id(self) -> str:
-        """The short id, which prompts show and `why` accepts."""
         return short_id(self.id)
 
     @property
@@ -537,9 +530,6 @@ class Fact(Record):
     def __repr__(self) -> str:
         closed = ", closed" if self.expired_at else ""
         return f"<Fact {self.short_id} {self.network}, {self.mentioned_at:%Y-%m-%d}{closed}: {shortened(self.text)!r}>"
-
-    def __str__(self) -> str:
-        return repr(self)
 
     def _repr_html_(self) -> str:
         state = "closed" if self.expired_at else "current"
@@ -586,7 +576,6 @@ def least_facts(type: EntityType) -> int | None:
 
 
 def is_true(fact: Fact | None, now: datetime) -> bool:
-    """Return True if a fact is stored, believed and true at a time."""
     return fact is not None and fact.expired_at is None and (fact.invalid_at is None or fact.invalid_at > now)
 
 

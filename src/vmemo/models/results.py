@@ -51,7 +51,7 @@ class Spending(Record):
 
     @property
     def usage(self) -> Usage:
-        return Usage.of({name: getattr(self, name) for name in ("calls", "input_tokens", "output_tokens", "cost")})
+        return self.as_a(Usage)
 
 
 class Job(Record):
@@ -136,9 +136,6 @@ class Retained(Record):
         sizes = [counted(len(self.stored), "message"), counted(len(self.derived), "fact")]
         sizes += [f"{number:,} {name}" for name, number in self._counts()[len(sizes) :] if number]
         return f"<Retained {', '.join(sizes)}{problem}>"
-
-    def __str__(self) -> str:
-        return repr(self)
 
     def _repr_html_(self) -> str:
         rows = [(name, f"{number:,}") for name, number in self._counts()]
@@ -301,9 +298,6 @@ class Answer(Record):
     def __repr__(self) -> str:
         cited = counted(len(self.citations), "citation")
         return f"<Answer to {shortened(self.query)!r}, {cited}: {shortened(self.plain)!r}>"
-
-    def __str__(self) -> str:
-        return repr(self)
 
     def _repr_html_(self) -> str:
         return html_block(f"Answer to {shortened(self.query)!r}", self.readable())

@@ -114,4 +114,4 @@ class SignedWebhook(Webhook):
     secret: str = Field(repr=False, description="the signing secret, whsec_ and base64; it is shown only once")
 
     def public(self) -> Webhook:
-        return Webhook.of({name: getattr(self, name) for name in Webhook.model_fields})
+        return self.as_a(Webhook)

@@ -18,8 +18,7 @@ from vmemo.models.changes import Changes, FactDraft
 from vmemo.models.records import MAX_NAME
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
-from vmemo.ports import Reads, Store
-from vmemo.ports.store import paged
+from vmemo.ports import Store, paged
 from vmemo.retain.llm_answers import NameIdentities, describe_fact
 from vmemo.text.names import PLAIN_USE, NameUse, name_use, names_apart
 from vmemo.text.names.compare import (
@@ -525,7 +524,7 @@ PAGE = 1000
 class EntityCache:
     """The entities of each bank at one revision, so that a large bank's entities are not loaded for every batch."""
 
-    store: Reads
+    store: Store
     weights: Mapping[ResolutionPart, float]
     _known: dict[BankId, tuple[BankRevision, EntityIndex]] = field(
         default_factory=dict[BankId, tuple[BankRevision, EntityIndex]]

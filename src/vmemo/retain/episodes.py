@@ -20,7 +20,7 @@ from vmemo.models.changes import Changes
 from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
-from vmemo.ports import Reads, Store
+from vmemo.ports import Store
 from vmemo.retain.llm_answers import EpisodeTopic
 
 # Segmentation by time gaps and topics; the constants were chosen on conversations of our own.
@@ -214,7 +214,7 @@ class OpenEpisodes:
     Vectors are always read, because a store rounds them: an episode must not depend on the cache.
     """
 
-    def __init__(self, store: Reads) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = Lock()
         self._cached: OrderedDict[tuple[BankId, str | None], _Cached] = OrderedDict()

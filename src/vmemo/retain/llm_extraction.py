@@ -16,7 +16,7 @@ from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Fact, Message, MessageId
-from vmemo.models.changes import ExpectedStatement, ExtractionResult, FactDraft, RestatedFact
+from vmemo.models.changes import AddedSource, ExpectedStatement, ExtractionResult, FactDraft
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers
@@ -386,13 +386,13 @@ def _distinct(facts: Mapping[int, llm_answers.ExtractedFact]) -> dict[int, llm_a
     return found
 
 
-def _restated(answer: llm_answers.Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
+def _restated(answer: llm_answers.Extraction, source: ExtractionInput) -> Iterator[AddedSource]:
     numbered = source.numbered
     for each in answer.repeated:
         fact = llm_answers.known_fact(each.id, numbered)
         sources = llm_answers.sources(each.lines, source.messages)
         if fact is not None and sources:
-            yield RestatedFact(fact=fact.id, messages=tuple(message.id for message in sources))
+            yield AddedSource(fact=fact.id, messages=tuple(message.id for message in sources))
 
 
 def _require_usable(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from vmemo.models import FactId, Interval, LinkKind, Mention, MessageId, Network, RevisionKind
+from vmemo.models import Interval, LinkKind, Mention, MessageId, Network, RevisionKind
 from vmemo.models.changes import NewFact
 from vmemo.models.records import TagsMatch
 from vmemo.models.search import (
@@ -62,22 +62,17 @@ class IndexedTexts(NamedTuple):
 
 
 class WordIndex(Protocol):
-    """The word index of the facts or the messages of a bank, with the filter of a scope."""
+    """The word index of the facts or the messages of a bank, with the filter of a scope.
+
+    `frequencies` returns how many texts have each word; only large banks are asked. `texts` returns at most
+    `MOST_TEXTS` that have one of the words, and `in_scope` the tokens and the time of those that the scope accepts.
+    """
 
     @property
     def size(self) -> Collection: ...
-
-    def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]:
-        """Return how many texts of the bank have each word; banks with few texts are not asked."""
-        ...
-
-    def texts(self, keys: Sequence[int]) -> IndexedTexts:
-        """Return at most `MOST_TEXTS` texts that have one of the words."""
-        ...
-
-    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[int, int]]:
-        """Return the tokens and the time of those texts that the scope accepts, by number."""
-        ...
+    def frequencies(self, keys: Sequence[int]) -> Mapping[int, float]: ...
+    def texts(self, keys: Sequence[int]) -> IndexedTexts: ...
+    def in_scope(self, seqs: Sequence[int]) -> Mapping[int, tuple[int, int]]: ...
 
 
 def word_keys(bank: int | str, words: Iterable[str]) -> list[int]:
@@ -319,71 +314,44 @@ Indexed = tuple[int, NewFact]
 
 
 class SearchIndex(Protocol):
-    """Vectors and words, written in the transaction that writes their rows."""
+    """Vectors and words of facts and words of messages, written in the transaction that writes their rows.
 
-    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
-        """Index new facts by vector and words."""
-        ...
+    Rows are dropped before they are deleted; `drop_words` takes messages whose words facts repeat from now on.
+    `replace_vectors` takes the new vectors of all facts of the bank.
+    """
 
-    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
-        """Index messages, by row number and content."""
-        ...
-
-    def drop_bank(self, connection: Connection, bank: int) -> None:
-        """Remove all facts and messages of a bank, before their rows are deleted."""
-        ...
-
-    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
-        ...
-
-    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
-        """Remove messages from the word index, because facts repeat their words."""
-        ...
-
-    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
-        """Remove facts by row number, before their rows are deleted."""
-        ...
-
-    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
-        """Remove messages by row number, before their rows are deleted; those that facts repeat are not indexed."""
-        ...
-
-    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Return the vectors of facts by number."""
-        ...
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None: ...
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None: ...
+    def drop_bank(self, connection: Connection, bank: int) -> None: ...
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None: ...
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None: ...
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None: ...
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None: ...
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]: ...
 
 
 class BankSearch(BankReader, ABC):
-    """The searches of one bank, all in the same read transaction. It is the `BankReader` of a recall."""
+    """The channels of a recall, all in one read transaction: by cosine, by BM25, inside an interval, and by name.
+
+    Verbatim search ranks the messages whose words no fact repeats. Instructions come newest first.
+    """
 
     @abstractmethod
     def prepare(self, scope: Scope, space: str | None) -> None:
         """Apply the filters of a scope; raise EmbedderMismatch if the bank's vectors are not of `space`."""
 
     @abstractmethod
-    def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
-        """Rank facts by cosine."""
-
+    def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking: ...
     @abstractmethod
-    def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank facts by BM25."""
-
+    def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking: ...
     @abstractmethod
-    def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        """Rank messages whose words no fact repeats by BM25."""
-
+    def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking: ...
     @abstractmethod
-    def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
-        """Rank facts inside an interval, by cosine and by how near its middle they lie."""
-
+    def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking: ...
     @abstractmethod
-    def named_entities(self, text: str) -> dict[int, Mention]:
-        """Return the entities that a text names, by number."""
-
+    def named_entities(self, text: str) -> dict[int, Mention]: ...
     @abstractmethod
-    def instructions(self, scope: Scope, *, limit: int) -> list[int]:
-        """Return the standing instructions of a scope, newest first."""
+    def instructions(self, scope: Scope, *, limit: int) -> list[int]: ...
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Search every channel of a request, and time each of them."""

@@ -20,20 +20,20 @@ Step = Literal["connect", "run", "commit"]
 TRIES = 4
 """Attempts of a transaction that fails with a transient error."""
 FIRST_PAUSE = 0.05
-"""Seconds before the second try, more or less; each further pause is twice as long."""
+"""Seconds before the second try, varied at random; each further pause is twice as long."""
 LONGEST_PAUSE = 1.0
-"""The most seconds between two tries, more or less."""
+"""Maximum seconds between two tries, varied at random."""
 
 
-class Passing(StoreBusy):
-    """A reason that passes by itself, soon enough to try again at once."""
+class TransientError(StoreBusy):
+    """The transaction was rolled back by a transient error, and is tried again at once."""
 
 
-async def persistent(once: Callable[[], Awaitable[R]], *, repeatable: bool, seconds: float) -> R:
+async def with_retries(once: Callable[[], Awaitable[R]], *, repeatable: bool, seconds: float) -> R:
     """Run a transaction, again if it was rolled back by a transient error.
 
-    A repeatable one is also run again, for at most `seconds`, if the outcome of its commit is not known; otherwise that
-    is raised.
+    If the outcome of its commit is unknown, a repeatable transaction is also run again, for at most `seconds`; any
+    other raises OutcomeUnknown.
     """
     unsure, until, turn = None, 0.0, 0
     while True:
@@ -45,9 +45,9 @@ async def persistent(once: Callable[[], Awaitable[R]], *, repeatable: bool, seco
             if unsure is None:
                 unsure, until = error, time.monotonic() + seconds
         except StoreError as error:
-            if unsure is not None and (not isinstance(error, Passing) or time.monotonic() > until):
+            if unsure is not None and (not isinstance(error, TransientError) or time.monotonic() > until):
                 raise unsure from error
-            if unsure is None and (not isinstance(error, Passing) or turn == TRIES - 1):
+            if unsure is None and (not isinstance(error, TransientError) or turn == TRIES - 1):
                 raise
         await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(turn, 10)) * random.uniform(0.5, 1.5))
         turn += 1
@@ -76,12 +76,12 @@ async def commit_when_free(bank: str, commit: Callable[[], Awaitable[bool]]) -> 
 
 
 _CLEANUP_SECONDS = 10.0
-"""The longest wait of `close` for what canceled calls still do, such as to return their connections."""
+"""Seconds that `close` waits for canceled calls to clean up, for example to return their connections."""
 
 
 @dataclass(frozen=True)
 class _Running:
-    """A loop, its thread, and what runs on it until it is closed. Only its thread changes the set."""
+    """A loop, its thread, and the tasks that run on it. Only its thread changes the set."""
 
     loop: asyncio.AbstractEventLoop
     thread: Thread
@@ -126,7 +126,7 @@ class LoopThread:
         return await asyncio.wrap_future(done)
 
     def begin(self, work: Coroutine[object, object, None]) -> None:
-        """Run a coroutine until it ends or the loop is closed, beside the call on the loop that begins it."""
+        """Start a task on the loop, which runs until it ends or the loop is closed; call this on the loop."""
         running = self._running
         if running is None or running.loop is not asyncio.get_running_loop():
             # The loop of the call is being closed.

@@ -39,8 +39,7 @@ from vmemo.models.records import FormerProfile, Message, MessageId, Record, line
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import BankNotFound, Store, TokenCounter, fact_tokens
-from vmemo.ports.store import paged
+from vmemo.ports import BankNotFound, Store, TokenCounter, fact_tokens, paged
 
 FORMAT = "vmemo-export"
 VERSION = 1

@@ -15,7 +15,7 @@ from functools import partial
 from socket import gaierror
 from ssl import SSLError
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -28,9 +28,9 @@ from sqlalchemy.util import await_only
 
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 from vmemo.stores.sql.bank_rows import WRITES
-from vmemo.stores.sql.filters import Parameters
 from vmemo.stores.sql.queue import CHANNEL
-from vmemo.stores.transactions import LoopThread, Passing, Step, persistent
+from vmemo.stores.sql.reads import Parameters
+from vmemo.stores.transactions import LoopThread, Step, TransientError, with_retries
 from vmemo.stores.values import storable
 
 R = TypeVar("R")
@@ -72,7 +72,9 @@ def parse(url: str) -> DatabaseAddress:
     """Check a URL; raise InvalidInput for one that the driver would misread."""
     try:
         parts = urlsplit(url)
-        where = _host_and_port(parts)
+        where, hosts = "its socket", parts.netloc.rpartition("@")[2]
+        if parts.hostname:
+            where = hosts if "," in hosts else f"{parts.hostname}:{parts.port or 5432}"
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
     except ValueError:
         # The original message could contain a piece of the password.
@@ -84,13 +86,6 @@ def parse(url: str) -> DatabaseAddress:
     for name, value in given:
         _demand_parameter(name, value)
     return DatabaseAddress(url, where)
-
-
-def _host_and_port(parts: SplitResult) -> str:
-    hosts = parts.netloc.rpartition("@")[2]
-    if "," in hosts:
-        return hosts
-    return f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "its socket"
 
 
 def _demand_parameter(name: str, value: str) -> None:
@@ -137,7 +132,7 @@ def named_error(error: _Foreign, step: Step, address: DatabaseAddress, seconds: 
     where = address.where
     state = str(getattr(getattr(error, "orig", error), "sqlstate", None) or "")
     if state in _TRANSIENT:
-        return Passing(f"{_TRANSIENT[state]}. {_NOTHING_WRITTEN}")
+        return TransientError(f"{_TRANSIENT[state]}. {_NOTHING_WRITTEN}")
     if state in _TIMED_OUT or isinstance(error, PoolTimeout):
         reason = _TIMED_OUT.get(state, "All connections of this process were in use for {seconds:g} seconds")
         return StoreBusy(f"{reason.format(seconds=seconds)}. {_NOTHING_WRITTEN}")
@@ -162,7 +157,7 @@ def _connection_lost(step: Step, where: str) -> VmemoError:
             f"The connection to PostgreSQL at {where} was lost while the transaction was being committed. It was "
             "written whole or not at all, but which of the two is not known; look before you repeat the call."
         )
-    return Passing(f"The connection to PostgreSQL at {where} was lost. {_NOTHING_WRITTEN}")
+    return TransientError(f"The connection to PostgreSQL at {where} was lost. {_NOTHING_WRITTEN}")
 
 
 def _unreachable(error: _Foreign, address: DatabaseAddress, seconds: float) -> VmemoError:
@@ -176,7 +171,7 @@ def _unreachable(error: _Foreign, address: DatabaseAddress, seconds: float) -> V
         return StoreBusy(
             f"The PostgreSQL server at {where} did not answer within {seconds:g} seconds. {_NOTHING_WRITTEN}"
         )
-    return Passing(f"The PostgreSQL server at {where} can't be reached. {_NOTHING_WRITTEN}")
+    return TransientError(f"The PostgreSQL server at {where} can't be reached. {_NOTHING_WRITTEN}")
 
 
 def _server_message(error: _Foreign) -> str:
@@ -402,7 +397,7 @@ class PostgresPool:
         return await self._run(partial(self._write_once, run, patient), repeatable=repeatable)
 
     async def _run(self, once: Callable[[], Awaitable[R]], *, repeatable: bool = False) -> R:
-        return await self._thread.run(lambda: persistent(once, repeatable=repeatable, seconds=self.busy_seconds))
+        return await self._thread.run(lambda: with_retries(once, repeatable=repeatable, seconds=self.busy_seconds))
 
     async def run_outside_transactions(self, statement: str) -> None:
         """Run a statement that PostgreSQL takes outside transactions only, for as long as it needs."""

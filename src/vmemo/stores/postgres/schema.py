@@ -9,23 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import UserDefinedType
 
@@ -39,7 +24,7 @@ MENTIONS_BY_FACT = "mentions_fact"
 BY_NUMBER = frozenset({"banks", "jobs", "profiles", "webhooks"})
 """Tables with the number alone as their key: they are small, or are read across banks, as the queue is."""
 
-search = MetaData()
+search = sa.MetaData()
 """The tables that only PostgreSQL has."""
 
 
@@ -52,8 +37,8 @@ class Halfvec(UserDefinedType[object]):
         return "halfvec"
 
 
-def _key(name: str) -> Column[int]:
-    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
 
 
 fact_vectors = Table(
@@ -61,7 +46,7 @@ fact_vectors = Table(
     search,
     _key("bank"),
     _key("seq"),
-    Column("embedding", Halfvec, nullable=False),
+    sa.Column("embedding", Halfvec, nullable=False),
 )
 """The vector of a fact, which a scan reads without token vectors in between."""
 
@@ -70,8 +55,8 @@ fact_tokens = Table(
     search,
     _key("bank"),
     _key("seq"),
-    Column("width", Integer, nullable=False),
-    Column("vectors", LargeBinary, nullable=False),
+    sa.Column("width", sa.Integer, nullable=False),
+    sa.Column("vectors", sa.LargeBinary, nullable=False),
 )
 """The token vectors of a fact, if it has some, three bits per component."""
 
@@ -82,9 +67,9 @@ def _words_of(table: str) -> Table:
         search,
         _key("bank"),
         _key("seq"),
-        Column("words", ARRAY(Integer), nullable=False),
+        sa.Column("words", sa.ARRAY(sa.Integer), nullable=False),
         # Entries are not put off: a search would read the list of those that wait from start to end.
-        Index(f"{table}_gin", "words", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
+        sa.Index(f"{table}_gin", "words", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
     )
 
 
@@ -96,7 +81,7 @@ search_sizes = Table(
     search,
     _key("bank"),
     *(
-        Column(name, BigInteger, nullable=False, server_default="0")
+        sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
         for name in ("facts", "fact_terms", "messages", "message_terms")
     ),
 )
@@ -117,12 +102,12 @@ def create(connection: Connection) -> None:
     _demand_vectors(connection)
     _tables().create_all(connection, checkfirst=False)
     for statement in _STORAGE:
-        connection.execute(text(statement))
+        connection.execute(sa.text(statement))
 
 
-def _tables() -> MetaData:
+def _tables() -> sa.MetaData:
     """The tables as PostgreSQL has them; statements use those of `schema`, which name the same columns."""
-    metadata = MetaData()
+    metadata = sa.MetaData()
     for table in (*schema.metadata.sorted_tables, *search.sorted_tables):
         if table is not schema.token_vectors:
             _adapt(table.to_metadata(metadata))
@@ -132,17 +117,19 @@ def _tables() -> MetaData:
 def _adapt(table: Table) -> None:
     if table.name == schema.mentions.name:
         table.indexes.clear()
-        Index(MENTIONS_BY_FACT, table.c.bank, table.c.fact)
-        table.append_constraint(PrimaryKeyConstraint(*(table.c[name] for name in MENTIONS_KEY)))
+        sa.Index(MENTIONS_BY_FACT, table.c.bank, table.c.fact)
+        table.append_constraint(sa.PrimaryKeyConstraint(*(table.c[name] for name in MENTIONS_KEY)))
     for column in table.columns:
-        if isinstance(column.type, String):
+        if isinstance(column.type, sa.String):
             # Text is compared and ordered byte by byte, as SQLite does, whatever the server's language is.
-            column.type = (Text if isinstance(column.type, Text) else String)(column.type.length, collation="C")
-        elif isinstance(column.type, Float):
-            column.type = Double()
+            column.type = (sa.Text if isinstance(column.type, sa.Text) else sa.String)(
+                column.type.length, collation="C"
+            )
+        elif isinstance(column.type, sa.Float):
+            column.type = sa.Double()
     if table.name not in BY_NUMBER and list(table.primary_key.columns.keys()) == ["seq"]:
         table.c.bank.primary_key = True
-        table.append_constraint(PrimaryKeyConstraint(table.c.bank, table.c.seq))
+        table.append_constraint(sa.PrimaryKeyConstraint(table.c.bank, table.c.seq))
 
 
 def vector_index(dimension: int) -> str:
@@ -152,16 +139,18 @@ def vector_index(dimension: int) -> str:
 
 def _demand_vectors(connection: Connection) -> None:
     """Install pgvector in the database, or raise StoreError with the way to install it."""
-    if connection.scalar(text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")) is None:
-        offered = connection.scalar(text("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"))
+    if connection.scalar(sa.text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")) is None:
+        offered = connection.scalar(
+            sa.text("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
+        )
         if offered is None:
             raise StoreError(
                 "This PostgreSQL server has no pgvector. Nothing was written. Install pgvector 0.8 or newer on it, "
                 "then open the memory again."
             )
         _demand_permission(connection)
-        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-    version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
+        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
+    version = str(connection.scalar(sa.text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (0, 8):
         raise StoreError(
             f"This database has pgvector {version}. Nothing was written. Install 0.8 or newer on the server and run "
@@ -171,7 +160,7 @@ def _demand_vectors(connection: Connection) -> None:
 
 def _demand_permission(connection: Connection) -> None:
     """Raise StoreError if this user may not install pgvector; the server's own error would not name the remedy."""
-    allowed = text(
+    allowed = sa.text(
         "SELECT rolsuper OR (has_database_privilege(current_database(), 'CREATE') AND EXISTS (SELECT 1 "
         "FROM pg_available_extension_versions WHERE name = 'vector' AND trusted)) "
         "FROM pg_roles WHERE rolname = current_user"

@@ -1,22 +1,23 @@
-"""Searches on PostgreSQL: all channels of a recall on one connection, in one read transaction.
+"""Searches on PostgreSQL: all channels of a recall on one connection, in one read transaction, and the search rows.
 
 By vector: an exact scan over the vectors of a bank, or the HNSW index if the bank is large. By words: a GIN index finds
-the texts that have a word of the query, and BM25 ranks them in the process.
-"""
+the texts that have a word of the query, and BM25 ranks them in the process. A statement writes all rows of a batch from
+arrays, one for each column, so that every batch is one round trip."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, FactId, Interval, Mention
+from vmemo.models import BankId, FactId, Interval, MessageId
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
+    Encoding,
     Ranking,
     RevisionEdge,
     Scope,
@@ -26,46 +27,301 @@ from vmemo.models.search import (
     Vector,
     Vectors,
 )
-from vmemo.ports import BankNotFound, Loaded
-from vmemo.stores.postgres import graph, rows
+from vmemo.ports import BankNotFound
 from vmemo.stores.postgres.connection import execute, fetch, fetch_built
-from vmemo.stores.postgres.graph import cosine
-from vmemo.stores.postgres.schema import vector_index
+from vmemo.stores.postgres.schema import search, vector_index
 from vmemo.stores.search import (
+    COMPARED,
     MOST_TEXTS,
-    BankSearch,
     Collection,
-    EdgeSearch,
+    Indexed,
     IndexedTexts,
     accepts_messages,
+    fact_words,
     is_wide,
     rank_by_words,
     word_keys,
 )
-from vmemo.stores.sql import fact_rows, reads
-from vmemo.stores.sql.filters import BEGAN, Parameters, ScopeFilter, instruction_statement, occurred_in
-from vmemo.stores.sqlite.index.vectors import SAMPLE
-from vmemo.stores.values import micros
-from vmemo.text.tokens import query_terms
+from vmemo.stores.sql.bank_rows import BankState
+from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, SqlBankSearch, instruction_statement, occurred_in
+from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
+from vmemo.stores.sql.schema import REVISIONS
+from vmemo.stores.sqlite.index import SAMPLE
+from vmemo.stores.values import decode_tokens, encode_tokens, instant, micros
+from vmemo.text.tokens import query_terms, terms
+
+Kind = Literal["fact", "message"]
+"""The records of a word index."""
+PART = 1000
+"""Facts whose vectors are replaced by one statement."""
 
 
-class PostgresBankSearch(BankSearch):
+class Sizes(NamedTuple):
+    """The indexed facts and messages of a bank."""
+
+    facts: Collection
+    messages: Collection
+
+
+_SIZES = """
+SELECT seq, identity, revision, purges, dimension, embedder,
+    coalesce(facts, 0), coalesce(fact_terms, 0), coalesce(messages, 0), coalesce(message_terms, 0)
+FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.id = $1
+"""
+
+
+def state_and_sizes(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
+    """Return the bank's state and the sizes of its indexes; None if there is no such bank."""
+    rows = fetch(connection, _SIZES, bank)
+    if not rows:
+        return None
+    *state, facts, fact_words, messages, message_words = rows[0]
+    return BankState(*state), Sizes(Collection(facts, fact_words), Collection(messages, message_words))
+
+
+class PostgresSearchIndex:
+    """The search index, written in the transaction that writes the rows."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        if new:
+            _add_vectors(connection, bank, [(seq, item.encoding) for seq, item in new])
+            words = [(seq, fact_words(item.fact.text, item.fact.context)) for seq, item in new]
+            _add_words(connection, "fact", bank, words)
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        _add_words(connection, "message", bank, [(seq, terms(content)) for seq, content in new])
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        for table in search.sorted_tables:
+            connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE bank = $1", (bank,))
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None:
+        _drop_vectors(connection, bank, list(new))
+        known = list(new.items())
+        for start in range(0, len(known), PART):
+            _add_vectors(connection, bank, known[start : start + PART])
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        statement = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
+        seqs = connection.exec_driver_sql(statement, (bank, list(messages))).scalars()
+        _drop_words(connection, "message", bank, seqs)
+
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        _drop_words(connection, "fact", bank, facts)
+        _drop_vectors(connection, bank, facts)
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        _drop_words(connection, "message", bank, messages)
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        statement = "SELECT seq, halfvec_send(embedding) FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])"
+        found = connection.exec_driver_sql(statement, (bank, list(seqs)))
+        # Two bytes of dimension and two unused ones stand before the numbers.
+        return {seq: tuple(np.frombuffer(sent, ">f2", offset=4).astype(float).tolist()) for seq, sent in found}
+
+
+_ADD_VECTORS = """
+WITH given AS (
+    SELECT seq, width, vectors, place::integer AS place
+    FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
+), tokens AS (
+    INSERT INTO fact_tokens (bank, seq, width, vectors)
+    SELECT $1, seq, width, vectors FROM given WHERE width IS NOT NULL
+)
+INSERT INTO fact_vectors (bank, seq, embedding)
+SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec FROM given
+"""
+
+
+def _add_vectors(connection: Connection, bank: int, new: Sequence[tuple[int, Encoding]]) -> None:
+    """Store the vectors and token vectors of facts."""
+    vectors = np.stack([encoding.vector for _, encoding in new])
+    # Rounded here as SQLite's are, so that both databases hold the same numbers. One list is faster to send than many.
+    numbers = vectors.astype(np.float16).astype(np.float32).ravel().tolist()
+    texts = [encoding.tokens if encoding.tokens is not None and encoding.tokens.size else None for _, encoding in new]
+    widths = [None if tokens is None else int(tokens.shape[1]) for tokens in texts]
+    stored = iter(encode_tokens([tokens for tokens in texts if tokens is not None]))
+    packed = [None if tokens is None else next(stored) for tokens in texts]
+    seqs = [seq for seq, _ in new]
+    connection.exec_driver_sql(_ADD_VECTORS, (bank, seqs, numbers, vectors.shape[1], widths, packed))
+
+
+_DROP_VECTORS = """
+WITH tokens AS (DELETE FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[]))
+DELETE FROM fact_vectors WHERE bank = $1 AND seq = ANY($2::bigint[])
+"""
+
+
+def _drop_vectors(connection: Connection, bank: int, seqs: Sequence[int]) -> None:
+    connection.exec_driver_sql(_DROP_VECTORS, (bank, list(seqs)))
+
+
+def _add_words(connection: Connection, kind: Kind, bank: int, texts: Sequence[tuple[int, Sequence[str]]]) -> None:
+    """Index texts, given by number and words."""
+    if not texts:
+        return
+    keys = [f"{{{','.join(map(str, word_keys(bank, words)))}}}" for _, words in texts]
+    statement = f"""
+WITH added AS (
+    INSERT INTO {kind}_words (bank, seq, words)
+    SELECT $1, seq, words::integer[] FROM unnest($2::bigint[], $3::text[]) AS given(seq, words)
+    RETURNING cardinality(words) AS length
+)
+INSERT INTO search_sizes AS known (bank, {kind}s, {kind}_terms)
+SELECT $1, count(*), coalesce(sum(length), 0) FROM added
+ON CONFLICT (bank) DO UPDATE
+SET {kind}s = known.{kind}s + excluded.{kind}s, {kind}_terms = known.{kind}_terms + excluded.{kind}_terms
+"""
+    connection.exec_driver_sql(statement, (bank, [seq for seq, _ in texts], keys))
+
+
+def _drop_words(connection: Connection, kind: Kind, bank: int, seqs: Iterable[int]) -> None:
+    """Remove texts from the index, those of them that are in it."""
+    statement = f"""
+WITH gone AS (
+    DELETE FROM {kind}_words WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING cardinality(words) AS length
+)
+UPDATE search_sizes
+SET {kind}s = {kind}s - (SELECT count(*) FROM gone),
+    {kind}_terms = {kind}_terms - (SELECT coalesce(sum(length), 0) FROM gone)
+WHERE bank = $1
+"""
+    connection.exec_driver_sql(statement, (bank, list(seqs)))
+
+
+_TOKENS = "SELECT seq, width, vectors FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[])"
+
+
+def token_vectors(connection: Connection, bank: int, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+    """Return token vectors in the order of the facts; None for a fact that has none."""
+    stored = {seq: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, bank, list(facts))}
+    return decode_tokens([stored.get(fact) for fact in facts])
+
+
+def cosine(values: Parameters, vector: Sequence[float]) -> str:
+    """Return the SQL of a fact's cosine with a vector. All vectors have length one: the inner product is enough.
+
+    The server converts the vector once in a subquery; a cast alone would be repeated for each row.
+    """
+    return f"-(fact_vectors.embedding <#> (SELECT {values.add(vector, 'real[]')}::halfvec))"
+
+
+_ENTITIES_OF_NODES = """
+SELECT node.source, node.entity, weight FROM (
+    SELECT fact AS source, entity FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
+    UNION ALL SELECT -given, given FROM unnest($3::bigint[]) AS given
+) AS node CROSS JOIN LATERAL (
+    SELECT 1 / sqrt(greatest(count(*), 1)::float8) AS weight FROM (
+        SELECT FROM mentions WHERE mentions.bank = $1 AND mentions.entity = node.entity LIMIT $4::bigint
+    ) AS mentioned
+) AS counted WHERE weight >= $5::float8
+"""
+
+
+@dataclass(frozen=True)
+class PostgresGraph:
+    """`GraphReads` of one scope."""
+
+    connection: Connection
+    filter: ScopeFilter
+
+    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
+        def statement(values: Parameters) -> str:
+            bank = values.add(self.filter.bank, "bigint")
+            return f"""
+SELECT given.seq, facts.seq, facts.tokens, facts.mentioned_at, found.kind::integer, found.onward, found.weight
+FROM unnest({values.add(list(set(query.facts)), "bigint[]")}) AS given(seq) CROSS JOIN LATERAL (
+    (SELECT target AS other, kind, weight, true AS onward FROM links
+        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {limit})
+    UNION ALL
+    (SELECT source, kind, weight, false FROM links
+        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {limit})
+) AS found
+JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
+JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.other
+WHERE found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
+    AND {self._reachable(values, query, query.vector.tolist())}
+"""
+
+        rows = fetch_built(self.connection, statement)
+        return [(*first, LINK_KINDS[int(kind)], onward, weight) for *first, kind, onward, weight in rows]
+
+    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
+        nodes = list(set(query.facts)), list(query.entities)
+        return fetch(self.connection, _ENTITIES_OF_NODES, self.filter.bank, *nodes, query.common, query.least)
+
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
+        def statement(values: Parameters) -> str:
+            bank, given = values.add(self.filter.bank, "bigint"), values.add(entities, "bigint[]")
+            vector = query.vector.tolist()
+            return f"""
+SELECT given.entity, chosen.seq, chosen.tokens, chosen.mentioned_at
+FROM unnest({given}) AS given(entity) CROSS JOIN LATERAL (
+    SELECT facts.seq, facts.tokens, facts.mentioned_at FROM (
+        SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = given.entity
+        ORDER BY fact DESC LIMIT {COMPARED}
+    ) AS newest
+    JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
+    JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
+    WHERE {self._reachable(values, query, vector)}
+    ORDER BY {cosine(values, vector)} DESC, facts.seq LIMIT {query.fan}
+) AS chosen
+"""
+
+        return fetch_built(self.connection, statement)
+
+    def _reachable(self, values: Parameters, query: EdgeQuery, vector: Sequence[float]) -> str:
+        """Return the condition of facts that edges may lead to: in the scope and similar enough."""
+        condition = self.filter.facts(values)
+        if query.floor <= -1.0:
+            return condition
+        return f"{condition} AND {cosine(values, vector)} >= {values.add(query.floor, 'float8')}"
+
+
+def revisions(connection: Connection, filter: ScopeFilter, facts: Sequence[int]) -> list[RevisionEdge]:
+    """Return the links by which facts replace or outdate others, with an end given and both ends in the scope."""
+    rows = fetch_built(connection, lambda values: _revision_statement(values, filter, facts))
+    return [
+        RevisionEdge(newer, older, REVISION_KINDS[kind], weight, newer_tokens, older_tokens, instant(mentioned_at))
+        for newer, newer_tokens, mentioned_at, older, older_tokens, kind, weight in rows
+    ]
+
+
+def _revision_statement(values: Parameters, filter: ScopeFilter, facts: Sequence[int]) -> str:
+    bank = values.add(filter.bank, "bigint")
+    links = " UNION ".join(
+        f"SELECT source, target, kind, weight FROM given JOIN links ON links.bank = {bank} AND links.{end} = given.seq "
+        f"WHERE {REVISIONS}"
+        for end in ("source", "target")
+    )
+    return f"""
+WITH given AS MATERIALIZED (
+    SELECT seq FROM unnest({values.add(facts, "bigint[]")}) AS given(seq)
+), found AS MATERIALIZED ({links}), visible AS MATERIALIZED (
+    SELECT facts.seq, facts.tokens, facts.mentioned_at
+    FROM (SELECT source AS seq FROM found UNION SELECT target FROM found) AS ends
+    JOIN facts ON facts.bank = {bank} AND facts.seq = ends.seq WHERE {filter.facts(values)}
+)
+SELECT newer.seq, newer.tokens, newer.mentioned_at, older.seq, older.tokens, found.kind::integer, found.weight
+FROM found JOIN visible AS newer ON newer.seq = found.source JOIN visible AS older ON older.seq = found.target
+ORDER BY found.source, found.target
+"""
+
+
+class PostgresBankSearch(SqlBankSearch):
     """The searches of one bank; banks of at least `index_from` facts are searched by the vector index.
 
     Raise BankNotFound if there is no such bank.
     """
 
     def __init__(self, connection: Connection, bank: BankId, *, index_from: int) -> None:
-        found = rows.state_and_sizes(connection, bank)
+        found = state_and_sizes(connection, bank)
         if found is None:
             raise BankNotFound(bank)
         self._state, self._sizes = found
-        self._connection = connection
-        self._name = bank
-        self._bank = self._state.seq
+        super().__init__(connection, bank, self._state.seq)
         self._large = self._sizes.facts.texts >= index_from
         self._filter: ScopeFilter | None = None
-        self._edges = EdgeSearch()
         self._baselines: list[tuple[Vector, float]] = []
         self._generic_plans = False
 
@@ -211,9 +467,6 @@ SELECT cosine FROM (
         found = fetch_built(self._by_search, lambda values: _during(values, filter, query, vector, limit))
         return Ranking.of([(*row,) for row in found], self._baseline(query.vector))
 
-    def named_entities(self, text: str) -> dict[int, Mention]:
-        return fact_rows.named_entities(self._by_key, self._bank, text)
-
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
         filter = ScopeFilter.of(self._connection, self._bank, scope)
         found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
@@ -222,25 +475,13 @@ SELECT cosine FROM (
     def edges(self, query: EdgeQuery) -> list[Edge]:
         self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
-        return self._edges.find(graph.PostgresGraph(self._by_key, filter), query)
+        return self._edges.find(PostgresGraph(self._by_key, filter), query)
 
     def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-        return rows.token_vectors(self._by_key, self._bank, facts)
+        return token_vectors(self._by_key, self._bank, facts)
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
-        return graph.revisions(self._by_key, self._filter_of(scope), facts)
-
-    def load(self, numbers: Sequence[int]) -> Loaded:
-        return reads.load(self._connection, self._bank, self._name, numbers)
-
-    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        return reads.ids_of(self._connection, self._bank, numbers)
-
-    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
-        return reads.numbers_by_id(self._connection, self._bank, facts)
-
-    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
-        return reads.entity_names_of(self._connection, self._bank, entities)
+        return revisions(self._by_key, self._filter_of(scope), facts)
 
 
 PLACES = 64
@@ -312,7 +553,7 @@ class _WordIndex:
     """`WordIndex` of a bank: a GIN index over the keys of the words of facts or messages."""
 
     connection: Connection
-    kind: rows.Kind
+    kind: Kind
     size: Collection
     filter: ScopeFilter
 

@@ -22,8 +22,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, BankReader
 from vmemo.stores.postgres import schema
 from vmemo.stores.postgres.connection import PostgresPool
-from vmemo.stores.postgres.rows import PostgresSearchIndex
-from vmemo.stores.postgres.search import PostgresBankSearch
+from vmemo.stores.postgres.search import PostgresBankSearch, PostgresSearchIndex
 from vmemo.stores.sql import migrate, reads, statements
 from vmemo.stores.sql.bank_rows import bank_state
 from vmemo.stores.sql.schema import facts

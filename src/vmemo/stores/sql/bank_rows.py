@@ -195,12 +195,8 @@ def hidden(connection: Connection) -> list[HiddenBank]:
         .where(banks.c.replaces.is_not(None))
         .order_by(banks.c.id)
     )
-    return [
-        HiddenBank(
-            bank=bank_of(row), replaces=None if row.replaced is None else BankId(row.replaced), note=row.engine or ""
-        )
-        for row in connection.execute(statement)
-    ]
+    found = connection.execute(statement)
+    return [HiddenBank(bank=bank_of(row), replaces=row.replaced, note=row.engine or "") for row in found]
 
 
 def save_note(connection: Connection, bank: int, change: NoteChange) -> bool:
@@ -241,17 +237,12 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
 
     Both counters continue from the larger ones, so that no commit begun before succeeds, and every index is rebuilt.
     """
-    counters = {
-        "revision": max(state.revision, replaced.revision),
-        "purges": max(state.purges, replaced.purges),
-    }
+    counters = {"revision": max(state.revision, replaced.revision), "purges": max(state.purges, replaced.purges)}
     row = connection.execute(select(banks).where(banks.c.seq == replaced.seq)).one()
     origin = connection.execute(select(banks.c.replaces).where(banks.c.seq == state.seq)).scalar_one()
     if origin != replaced.seq:
         return dict[str, object](counters)
-    costs = connection.execute(select(spending).where(spending.c.bank == replaced.seq)).mappings().all()
-    spent = [Spending.of({name: value for name, value in cost.items() if name != "bank"}) for cost in costs]
-    queue.spend(connection, state.seq, spent)
+    queue.spend(connection, state.seq, _spending(connection, replaced.seq))
     connection.execute(update(profiles).where(profiles.c.bank == replaced.seq).values(bank=state.seq))
     queue.hand_over_webhooks(connection, state.seq, replaced.seq)
     return {**counters, "profile": row.profile, "created_at": row.created_at}

@@ -29,7 +29,7 @@ from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob, delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.stores.sql import message_rows
+from vmemo.stores.sql import rows
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
 from vmemo.stores.sql.statements import (
     AnyRow,
@@ -39,6 +39,7 @@ from vmemo.stores.sql.statements import (
     insert_missing,
     later,
     listed,
+    of_bank,
     record_of,
     row_values,
 )
@@ -47,6 +48,7 @@ from vmemo.stores.values import dump, micros, storable_error
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
 _FREED = {"owner": None, "until": None}
+_NEW = insert(jobs)
 
 
 def held(now: int | BindParameter[int]) -> ColumnElement[bool]:
@@ -81,11 +83,11 @@ def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) 
     return bool(found - {lease.job for lease in leases})
 
 
-_OF_BANK, _NOW = jobs.c.bank == bindparam("of_bank"), bindparam("now", type_=BigInteger)
+_OF_BANK, _NOW = of_bank(jobs), bindparam("now", type_=BigInteger)
 _HOLDING = select(jobs.c.seq).where(_OF_BANK, jobs.c.kind == EXCLUSIVE, held(_NOW))
 _SETTLED = delete(jobs).where(_OF_BANK, jobs.c.kind == "process", ~held(_NOW))
 
-_PENDING = select(messages.c.seq).where(messages.c.bank == bindparam("of_bank"), messages.c.state == "pending").limit(1)
+_PENDING = select(messages.c.seq).where(of_bank(messages), messages.c.state == "pending").limit(1)
 
 _LISTED = (
     select(jobs, banks.c.id.label("name"))
@@ -100,7 +102,7 @@ _AT = bindparam("at", type_=BigInteger)
 
 _ASK = (
     update(jobs)
-    .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
+    .where(of_bank(jobs), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
     .values(
         requests=jobs.c.requests + 1,
         # After a failure the job waits until it is due, however often it is requested.
@@ -108,15 +110,13 @@ _ASK = (
     )
 )
 
-_NEW = insert(jobs)
-
 
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
     """Queue jobs; one that waits already is requested again. Idle workers are notified of new jobs that are due."""
     now, fresh = micros(utc_now()), False
     for job in new:
         due = now if job.due is None else micros(job.due)
-        known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
+        known = {"of_bank": bank, "what": job.kind, "which": job.key, "at": due}
         if connection.execute(_ASK, known).rowcount == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
             connection.execute(_NEW, {**values, "requests": 1, "due": due, "created_at": now})
@@ -224,7 +224,7 @@ def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
     noted = {"attempts": jobs.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
     failed = update(jobs).where(jobs.c.bank == bank, *_mine(failure.lease))
     if connection.execute(failed.values(**noted, due=micros(failure.retry_at), **_FREED)).rowcount:
-        message_rows.record_failure(connection, bank, MessageFailure(messages=failure.messages, error=error))
+        rows.record_failure(connection, bank, MessageFailure(messages=failure.messages, error=error))
 
 
 def release(connection: Connection, bank: int, lease: Lease) -> None:
@@ -242,11 +242,7 @@ _COUNTED = ("calls", "failures", "input_tokens", "output_tokens", "cost")
 
 _ADD = (
     update(spending)
-    .where(
-        spending.c.bank == bindparam("of"),
-        spending.c.step == bindparam("on"),
-        spending.c.model == bindparam("by"),
-    )
+    .where(of_bank(spending), spending.c.step == bindparam("on"), spending.c.model == bindparam("by"))
     .values({name: spending.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
 )
 
@@ -254,12 +250,12 @@ _ADD = (
 def spend(connection: Connection, bank: int, spent: Sequence[Spending]) -> None:
     for item in spent:
         counts = item.model_dump(include=set(_COUNTED))
-        known = {"of": bank, "on": item.step, "by": item.model}
+        known = {"of_bank": bank, "on": item.step, "by": item.model}
         if connection.execute(_ADD, {**known, **{f"more_{name}": counts[name] for name in _COUNTED}}).rowcount == 0:
             connection.execute(insert(spending).values(bank=bank, step=item.step, model=item.model, **counts))
 
 
-_WEBHOOKS = select(webhooks).where(webhooks.c.bank == bindparam("of_bank")).order_by(webhooks.c.seq)
+_WEBHOOKS = select(webhooks).where(of_bank(webhooks)).order_by(webhooks.c.seq)
 
 
 def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:

@@ -1,12 +1,17 @@
-"""Reads of messages, facts, episodes, entities and links: the statements of selections, and the records of rows."""
+"""Reads of records: the statements of selections, the conditions of a scope as text, and the records of rows."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import JsonValue
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -29,17 +34,21 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
+    Interval,
     Link,
+    Mention,
     Message,
     MessageId,
     utc_now,
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import TIME_ORDERED, ShortId
+from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
+from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
 from vmemo.stores.sql import schema, statements
-from vmemo.stores.sql.fact_rows import LINK_KINDS, facts_of_rows
+from vmemo.stores.sql.rows import LINK_KINDS, facts_of_rows, named_entities
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -55,16 +64,160 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, record_of, within
-from vmemo.stores.values import instant, micros
+from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, within
+from vmemo.stores.values import instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
+
+BEGAN = """coalesce(facts.occurred_start,
+    CASE WHEN facts.occurred_end <= facts.mentioned_at THEN facts.occurred_end - 1 END, facts.mentioned_at)"""
+"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
+
+
+class Parameters(ABC):
+    """The values of a statement, numbered as they are added, and the conditions that databases write differently."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._types: list[str] = []
+
+    def add(self, value: object, type: str) -> str:
+        """Add a value and return its placeholder; the same value of the same type has one placeholder."""
+        for number, known in enumerate(self.values, start=1):
+            if known is value and self._types[number - 1] == type:
+                return self.placeholder(number, type)
+        self.values.append(value)
+        self._types.append(type)
+        return self.placeholder(len(self.values), type)
+
+    @abstractmethod
+    def placeholder(self, number: int, type: str) -> str: ...
+    @abstractmethod
+    def among(self, column: str, values: Iterable[str] | Iterable[int], type: str) -> str:
+        """Return the condition that a column has one of these values."""
+
+    @abstractmethod
+    def has_tag(self, tags: str, tag: str) -> str: ...
+    @abstractmethod
+    def tag_count(self, tags: str) -> str: ...
+    @abstractmethod
+    def has_value(self, metadata: str, key: str, value: JsonValue) -> str:
+        """Return the condition that metadata has a value, compared with its JSON type: 1, true and "1" differ."""
+
+
+@dataclass(frozen=True)
+class ScopeFilter:
+    """A scope of one bank at one time, with the numbers of the entities that it names."""
+
+    bank: int
+    scope: Scope
+    entities: Sequence[int]
+    now: datetime
+
+    @staticmethod
+    def of(connection: Connection, bank: int, scope: Scope) -> ScopeFilter:
+        """Return the filter of a scope; entities that it names are looked up."""
+        named = _named_entities(connection, bank, scope.entities) if scope.entities else []
+        return ScopeFilter(bank, scope, named, utc_now())
+
+    def facts(self, values: Parameters) -> str:
+        """Return the condition of facts; the statement names the bank itself."""
+        scope = self.scope
+        found = visible_facts(scope, "facts", self.now, _times(values))
+        if scope.networks:
+            found.append(values.among("facts.network", sorted(scope.networks), "text"))
+        if scope.occurred is not None:
+            found += occurred_in(values, scope.occurred)
+        return all_of([*found, *self.references(values)])
+
+    def references(self, values: Parameters) -> list[str]:
+        """Return the conditions of facts by tags, metadata, entities and speakers."""
+        scope, bank = self.scope, values.add(self.bank, "bigint")
+        found = self._labels(values, "facts", "facts.tags = '[]' AND facts.network IN ('world', 'experience')")
+        if scope.entities:
+            named = values.among("mentions.entity", self.entities, "bigint")
+            found.append(f"facts.seq IN (SELECT fact FROM mentions WHERE mentions.bank = {bank} AND {named})")
+        if scope.speakers:
+            said = values.among("messages.speaker", scope.speakers, "text")
+            found.append(
+                f"facts.seq IN (SELECT sources.fact FROM sources "
+                f"JOIN messages ON messages.bank = {bank} AND messages.seq = sources.source "
+                f"WHERE sources.bank = {bank} AND sources.kind = {MESSAGE} AND {said})"
+            )
+        return found
+
+    def messages(self, values: Parameters) -> str:
+        """Return the condition of messages that may be shown verbatim.
+
+        A message has no facts, or a visible one: otherwise a superseded fact would come back in its words.
+        """
+        scope, bank, add = self.scope, values.add(self.bank, "bigint"), _times(values)
+        found = self._labels(values, "messages", "messages.tags = '[]'")
+        if scope.speakers:
+            found.append(values.among("messages.speaker", scope.speakers, "text"))
+        found += messages_in_time(scope, "messages", self.now, add)
+        stating = f"sources.bank = {bank} AND sources.kind = {MESSAGE} AND sources.source = messages.seq"
+        found.append(
+            f"(NOT EXISTS (SELECT 1 FROM sources WHERE {stating}) OR EXISTS (SELECT 1 FROM sources "
+            f"JOIN facts ON facts.bank = {bank} AND facts.seq = sources.fact "
+            f"WHERE {stating} AND {all_of(visible_facts(scope, 'facts', self.now, add))}))"
+        )
+        return all_of(found)
+
+    def _labels(self, values: Parameters, table: str, untagged: str) -> list[str]:
+        """Return the conditions for the scope's tags and metadata."""
+        scope, tags = self.scope, f"{table}.tags"
+        held = [values.has_tag(tags, tag) if storable(tag) else "false" for tag in sorted(scope.tags)]
+        found = [values.has_value(f"{table}.metadata", *item) for item in sorted(scope.metadata.items())]
+        rule = tag_conditions(scope.tags_match, held, untagged=untagged, count=values.tag_count(tags))
+        return [*rule, *found]
+
+
+def _times(values: Parameters) -> Callable[[datetime], str]:
+    known: dict[datetime, str] = {}
+    return lambda time: known.get(time) or known.setdefault(time, values.add(micros(time), "bigint"))
+
+
+def occurred_in(values: Parameters, interval: Interval) -> list[str]:
+    """Return the conditions for facts that occurred within an interval, at least in part."""
+    found: list[str] = []
+    if interval.end is not None:
+        found.append(f"{BEGAN} < {values.add(micros(interval.end), 'bigint')}")
+    if interval.start is not None:
+        start = values.add(micros(interval.start), "bigint")
+        found.append(f"(coalesce(facts.occurred_end, facts.mentioned_at + 1) > {start} OR {BEGAN} >= {start})")
+    return found
+
+
+def instruction_statement(filter: ScopeFilter, values: Parameters, *, limit: int) -> str:
+    """Return the statement for the numbers of the standing instructions of a scope, newest first."""
+    return (
+        f"SELECT seq FROM facts WHERE bank = {values.add(filter.bank, 'bigint')} AND instruction = 1 "
+        f"AND {filter.facts(values)} ORDER BY mentioned_at DESC, seq DESC LIMIT {limit}"
+    )
+
+
+def _named_entities(connection: Connection, bank: int, names: Iterable[str]) -> list[int]:
+    """Return the entities that have one of these ids, names or aliases, without regard to case.
+
+    The folded names lead to few of them, whose own names are then compared. A name of signs alone has no folded one.
+    """
+    ids, folded = list(names), {fold_name(name) for name in names}
+    wanted = {name.casefold() for name in ids}
+    known = select(entities.c.seq, entities.c.id, entities.c.name, entities.c.aliases).where(entities.c.bank == bank)
+    if "" not in folded:
+        named = select(entity_names.c.entity).where(entity_names.c.bank == bank, among(entity_names.c.name, folded))
+        known = known.where(or_(among(entities.c.id, ids), within(entities.c.seq, named)))
+    return [
+        seq
+        for seq, id, name, aliases in connection.execute(known)
+        if id in ids or not wanted.isdisjoint(each.casefold() for each in (name, *names_of(aliases)))
+    ]
 
 
 @cache
 def by_ids(table: Table) -> AnySelect:
     """Return the statement for the rows of a bank with the ids that are bound when it runs."""
-    own = table.c.bank == bindparam("bank", type_=BigInteger)
-    return select(table).where(own, among(table.c.id, later("ids")))
+    return select(table).where(of_bank(table), among(table.c.id, later("ids")))
 
 
 FoundBy = Literal["number", "page", "other columns"]
@@ -166,10 +319,13 @@ def _found_by(wanted: FactSelect) -> FoundBy:
 
 
 def _at_times(wanted: FactSelect) -> Iterator[ColumnElement[bool]]:
+    time = micros(utc_now())
     if wanted.current:
-        yield from still_believed()
+        yield facts.c.expired_at.is_(None)
+        yield facts.c.invalid_at.is_(None) | (facts.c.invalid_at > time)
+        yield facts.c.expires_at.is_(None) | (facts.c.expires_at > time)
     if wanted.closed:
-        yield facts.c.expired_at.is_not(None) | (facts.c.invalid_at <= micros(utc_now()))
+        yield facts.c.expired_at.is_not(None) | (facts.c.invalid_at <= time)
     if wanted.mentioned_before is not None:
         yield facts.c.mentioned_at < micros(wanted.mentioned_before)
 
@@ -216,23 +372,6 @@ def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySel
     at, seq = facts.c.mentioned_at, facts.c.seq
     earlier = statement.where(at <= time).order_by(at.desc(), seq.desc())
     return earlier, statement.where(at > time).order_by(at, seq)
-
-
-def current(bank: int) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of a bank's facts that are believed and true now."""
-    return facts.c.bank == bank, *still_believed()
-
-
-def still_believed() -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of facts that are believed and true now."""
-    time = micros(utc_now())
-    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > time)
-    return facts.c.expired_at.is_(None), still_true, unexpired(facts, time)
-
-
-def unexpired(table: Table, now: int) -> ColumnElement[bool]:
-    """Return the condition of facts or messages that have not expired."""
-    return table.c.expires_at.is_(None) | (table.c.expires_at > now)
 
 
 def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
@@ -284,7 +423,7 @@ Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float
 
 def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Return rows in the order of the ids; missing ones are left out."""
-    rows = connection.execute(by_ids(table), {"bank": bank, "ids": listed(ids)}).all()
+    rows = connection.execute(by_ids(table), {"of_bank": bank, "ids": listed(ids)}).all()
     found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
@@ -307,28 +446,72 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
     return [fact.model_copy(update={"embedding": vectors.get(row[SEQ])}) for row, fact in zip(rows, found, strict=True)]
 
 
-def load(connection: Connection, bank: int, name: BankId, numbers: Sequence[int]) -> Loaded:
-    """Return facts, and messages by negative numbers, with the titles of the facts' episodes."""
-    rows = _rows_by_number(connection, schema.facts, bank, [number for number in numbers if number > 0])
-    found = facts_of_rows(connection, bank, name, rows) if rows else []
-    inside = {episode for fact in found for episode in fact.episodes}
-    titles = connection.execute(_TITLES, {"bank": bank, "ids": listed(inside)}).all() if inside else ()
-    said = _rows_by_number(connection, messages, bank, [-number for number in numbers if number < 0])
-    return Loaded(
-        facts={row[SEQ]: fact for row, fact in zip(rows, found, strict=True)},
-        messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
-        titles={EpisodeId(id): title for id, title in titles},
-    )
-
-
 def _rows_by_number(connection: Connection, table: Table, bank: int, numbers: Sequence[int]) -> Sequence[AnyRow]:
     return connection.execute(_by_numbers(table), {"bank": bank, "seqs": listed(numbers)}).all() if numbers else ()
 
 
 @cache
 def _by_numbers(table: Table) -> AnySelect:
-    own = statements.bank_column(table) == bindparam("bank", type_=BigInteger)
-    return select(table).where(own, among(table.c.seq, later("seqs")))
+    return select(table).where(
+        statements.bank_column(table) == bindparam("bank", type_=BigInteger), among(table.c.seq, later("seqs"))
+    )
+
+
+_TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
+
+
+class SqlBankSearch(BankSearch):
+    """The part of the searches of a bank that is the same on every SQL database."""
+
+    def __init__(self, connection: Connection, bank: BankId, number: int) -> None:
+        self._connection = connection
+        self._name = bank
+        self._bank = number
+        self._edges = EdgeSearch()
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Translate the errors of a read, on a database where nothing else does."""
+        return nullcontext()
+
+    @property
+    def _by_key(self) -> Connection:
+        """The connection for rows that are looked up by key."""
+        return self._connection
+
+    def named_entities(self, text: str) -> dict[int, Mention]:
+        return named_entities(self._by_key, self._bank, text)
+
+    def load(self, numbers: Sequence[int]) -> Loaded:
+        with self._reading():
+            rows = _rows_by_number(self._connection, facts, self._bank, [number for number in numbers if number > 0])
+            found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
+            inside = {episode for fact in found for episode in fact.episodes}
+            given = {"of_bank": self._bank, "ids": listed(inside)}
+            titles = self._connection.execute(_TITLES, given).all() if inside else ()
+            said = _rows_by_number(self._connection, messages, self._bank, [-each for each in numbers if each < 0])
+            return Loaded(
+                facts={row[SEQ]: fact for row, fact in zip(rows, found, strict=True)},
+                messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
+                titles={EpisodeId(id): title for id, title in titles},
+            )
+
+    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        with self._reading():
+            return ids_of(self._connection, self._bank, numbers)
+
+    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
+        with self._reading():
+            return {
+                FactId(id): seq
+                for id, seq in statements.seqs_of(self._connection, schema.facts, self._bank, facts).items()
+            }
+
+    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
+        named = select(schema.entities.c.seq, schema.entities.c.name).where(
+            statements.by_numbers(schema.entities, self._bank, entities)
+        )
+        with self._reading():
+            return dict(self._connection.execute(named).all()) if entities else {}
 
 
 def ids_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, str]:
@@ -340,22 +523,6 @@ def ids_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[in
             rows = connection.execute(select(table.c.seq, table.c.id).where(statements.by_numbers(table, bank, wanted)))
             found |= {sign * seq: id for seq, id in rows}
     return found
-
-
-def numbers_by_id(connection: Connection, bank: int, ids: Sequence[FactId]) -> dict[FactId, int]:
-    """Return the numbers of facts by id."""
-    return {FactId(id): seq for id, seq in statements.seqs_of(connection, facts, bank, ids).items()}
-
-
-def entity_names_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the names of entities by number."""
-    named = select(entities.c.seq, entities.c.name).where(statements.by_numbers(entities, bank, numbers))
-    return dict(connection.execute(named).all()) if numbers else {}
-
-
-_TITLES = select(episodes.c.id, episodes.c.title).where(
-    episodes.c.bank == bindparam("bank", type_=BigInteger), among(episodes.c.id, later("ids"))
-)
 
 
 def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[AnyRow]:
@@ -372,10 +539,7 @@ def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[An
 _MEMBERS = (
     select(episode_messages.c.episode, messages.c.id)
     .join(messages, statements.refers_to(episode_messages, "message", messages))
-    .where(
-        episode_messages.c.bank == bindparam("bank", type_=BigInteger),
-        among(episode_messages.c.episode, later("episodes")),
-    )
+    .where(of_bank(episode_messages), among(episode_messages.c.episode, later("episodes")))
     .order_by(messages.c.timestamp, messages.c.seq)
 )
 
@@ -387,7 +551,7 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
     else:
         rows = list(connection.execute(episode_statement(bank, wanted)))
     members: dict[int, list[MessageId]] = defaultdict(list)
-    given = {"bank": bank, "episodes": listed([row.seq for row in rows])}
+    given = {"of_bank": bank, "episodes": listed([row.seq for row in rows])}
     for episode, id in connection.execute(_MEMBERS, given).all():
         members[episode].append(MessageId(id))
     return [record_of(Episode, episodes, row, messages=tuple(members[row[SEQ]])) for row in rows]
@@ -399,23 +563,20 @@ def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list
         rows = _rows_by_id(connection, entities, bank, wanted.ids)
     else:
         rows = list(connection.execute(entity_statement(bank, wanted)))
-    counts = _mentioning(connection, bank, [row.seq for row in rows]) if wanted.counted else {}
+    counts: dict[int, int] = {}
+    if wanted.counted:
+        of_entities = mentions.c.bank == bank, among(mentions.c.entity, [row.seq for row in rows])
+        counted = select(mentions.c.entity, func.count()).where(*of_entities).group_by(mentions.c.entity)
+        counts = dict(connection.execute(counted).all())
     return [record_of(Entity, entities, row, mentions=counts.get(row[SEQ], 0)) for row in rows]
-
-
-def _mentioning(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, int]:
-    """Return the number of facts that mention each entity, by number."""
-    statement = (
-        select(mentions.c.entity, func.count())
-        .where(mentions.c.bank == bank, among(mentions.c.entity, numbers))
-        .group_by(mentions.c.entity)
-    )
-    return dict(connection.execute(statement).all())
 
 
 def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) -> list[Link]:
     """Return the stored links that leave these facts, or all."""
-    return [_link(*row) for row in connection.execute(link_statement(bank, ids)).all()]
+    return [
+        Link(source=FactId(source), target=FactId(target), kind=LINK_KINDS[int(kind)], weight=weight)
+        for source, target, kind, weight in connection.execute(link_statement(bank, ids)).all()
+    ]
 
 
 def link_statement(bank: int, ids: Sequence[FactId] | None) -> AnySelect:
@@ -433,29 +594,14 @@ def link_statement(bank: int, ids: Sequence[FactId] | None) -> AnySelect:
     return statement
 
 
-def _link(source: str, target: str, kind: int, weight: float) -> Link:
-    return Link(source=FactId(source), target=FactId(target), kind=LINK_KINDS[kind], weight=weight)
-
-
-_OWN = (
-    select(entities.c.seq)
-    .where(entities.c.bank == bindparam("bank", type_=BigInteger), entities.c.id == bindparam("entity"))
-    .scalar_subquery()
-)
-
-_LATEST_FACTS = (
-    select(mentions.c.fact)
-    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), mentions.c.entity == _OWN)
-    .order_by(mentions.c.fact.desc())
-    .limit(LATEST)
-)
-
+_OWN = select(entities.c.seq).where(of_bank(entities), entities.c.id == bindparam("entity")).scalar_subquery()
+_LATEST_FACTS = select(mentions.c.fact).where(of_bank(mentions), mentions.c.entity == _OWN)
 _BESIDE = (
     select(entities.c.id)
     .join(mentions, statements.refers_to(mentions, "entity", entities))
     .where(
-        mentions.c.bank == bindparam("bank", type_=BigInteger),
-        mentions.c.fact.in_(_LATEST_FACTS.scalar_subquery()),
+        of_bank(mentions),
+        mentions.c.fact.in_(_LATEST_FACTS.order_by(mentions.c.fact.desc()).limit(LATEST).scalar_subquery()),
         entities.c.seq != _OWN,
     )
     .distinct()
@@ -464,10 +610,8 @@ _BESIDE = (
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """Return for each entity the others that share one of its latest facts."""
-    return {
-        id: {EntityId(found) for (found,) in connection.execute(_BESIDE, {"bank": bank, "entity": id}).all()}
-        for id in ids
-    }
+    rows = {id: connection.execute(_BESIDE, {"of_bank": bank, "entity": id}).scalars().all() for id in ids}
+    return {id: {EntityId(other) for other in found} for id, found in rows.items()}
 
 
 def entity_mentions(

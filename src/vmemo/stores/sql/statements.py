@@ -12,29 +12,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from sqlite3 import Connection as RawConnection, Cursor
+from sqlite3 import Connection as RawConnection
 from typing import Any, TypeVar, cast
 
+import sqlalchemy as sa
 from pydantic import JsonValue
-from sqlalchemy import (
-    BigInteger,
-    BindParameter,
-    ColumnElement,
-    Connection,
-    FromClause,
-    Insert,
-    Integer,
-    Row,
-    Select,
-    Table,
-    Text,
-    Update,
-    and_,
-    bindparam,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -46,8 +29,8 @@ from vmemo.stores.values import claims_of, dump, instant, metadata_of, micros, m
 
 Cell = str | int | float | bytes | None
 Values = dict[str, Cell]
-AnyRow = Row[*tuple[Any, ...]]
-AnySelect = Select[*tuple[Any, ...]]
+AnyRow = sa.Row[*tuple[Any, ...]]
+AnySelect = sa.Select[*tuple[Any, ...]]
 Cells = Sequence[Any]
 """A row's values by position."""
 Listable = Iterable[int] | Iterable[str]
@@ -55,32 +38,30 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class _Listed(FunctionElement[Any]):
-    """The numbers or texts of a list in one parameter."""
-
     name = "listed"
     inherit_cache = True
 
-    def __init__(self, values: BindParameter[str], type: TypeEngine[Any]) -> None:
+    def __init__(self, values: sa.BindParameter[str], type: TypeEngine[Any]) -> None:
         super().__init__(values)
         self.type = type
 
 
-@compiles(_Listed, "sqlite")
-def _in_sqlite(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
-    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **more)}))"
-
-
-@compiles(_Listed, "postgresql")
-def _in_postgres(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
-    given, type = compiler.process(element.clauses, **more), "bigint" if isinstance(element.type, Integer) else "text"
+@compiles(_Listed)
+def _in_list(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
+    given, type = (
+        compiler.process(element.clauses, **more),
+        "bigint" if isinstance(element.type, sa.Integer) else "text",
+    )
+    if compiler.dialect.name == "sqlite":
+        return f"(SELECT value FROM json_each({given}))"
     return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"
 
 
 def among(
-    column: ColumnElement[int] | ColumnElement[str], values: Listable | BindParameter[str]
+    column: ColumnElement[int] | ColumnElement[str], values: Listable | sa.BindParameter[str]
 ) -> ColumnElement[bool]:
     """Return the condition that a column has one of these values, given now or later as a parameter."""
-    given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
+    given = values if isinstance(values, sa.BindParameter) else sa.bindparam(None, listed(values), type_=sa.Text)
     return cast("ColumnElement[bool]", column.bool_op("IN")(_Listed(given, column.type)))
 
 
@@ -93,14 +74,17 @@ def listed(values: Listable) -> str:
     return json.dumps([value for value in given if not isinstance(value, str) or storable(value)])
 
 
-def later(name: str) -> BindParameter[str]:
+def later(name: str) -> sa.BindParameter[str]:
     """Return a parameter that takes `listed` values when the statement runs."""
-    return bindparam(name, type_=Text)
+    return sa.bindparam(name, type_=sa.Text)
+
+
+def of_bank(table: sa.FromClause) -> ColumnElement[bool]:
+    """Return the condition for rows of the bank that is bound when the statement runs."""
+    return table.c.bank == sa.bindparam("of_bank", type_=sa.BigInteger)
 
 
 class _Within(FunctionElement[bool]):
-    """The condition that a column has one of the values that a statement returns."""
-
     name = "within"
     inherit_cache = True
 
@@ -108,40 +92,27 @@ class _Within(FunctionElement[bool]):
 @compiles(_Within)
 def _in_select(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
     column, found = (compiler.process(each, **more) for each in element.clauses)
-    return f"{column} IN {found}"
+    return f"{column} = ANY (ARRAY{found})" if compiler.dialect.name == "postgresql" else f"{column} IN {found}"
 
 
-@compiles(_Within, "postgresql")
-def _in_array(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    column, found = (compiler.process(each, **more) for each in element.clauses)
-    return f"{column} = ANY (ARRAY{found})"
-
-
-def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool]:
+def within(column: ColumnElement[int], found: sa.Select[int]) -> ColumnElement[bool]:
     """Return the condition that a column has one of the numbers that a statement finds."""
     return _Within(column, found.scalar_subquery())
 
 
 class _Bank(FunctionElement[int]):
-    """The column of the bank, without SQLite's use of its index."""
-
     name = "bank"
-    type = BigInteger()
+    type = sa.BigInteger()
     inherit_cache = True
 
 
 @compiles(_Bank)
-def _bank_column(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    return compiler.process(element.clauses, **more)
+def _bank(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return f"{'+' if compiler.dialect.name == 'sqlite' else ''}{compiler.process(element.clauses, **more)}"
 
 
-@compiles(_Bank, "sqlite")
-def _bank_in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
-    return f"+{compiler.process(element.clauses, **more)}"
-
-
-def bank_column(table: FromClause) -> ColumnElement[int]:
-    """Return the bank column of rows that are found by their numbers."""
+def bank_column(table: sa.FromClause) -> ColumnElement[int]:
+    """Return the bank column of rows that are found by their numbers; SQLite does not use its index."""
     return _Bank(table.c.bank)
 
 
@@ -149,35 +120,28 @@ OF_PAGES = "bank > 0"
 """True for every row. SQLite uses the index of pages only for statements that say so."""
 
 
-def in_pages(table: FromClause) -> ColumnElement[bool]:
+def in_pages(table: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition by which SQLite reads the rows of a bank in the order of their numbers.
 
     Without it, it sorts all of them for each page; with an index for every statement, it would prefer that one to
     those with further columns, in order not to sort a few rows.
     """
-    return table.c.bank > literal_column("0")
+    return table.c.bank > sa.literal_column("0")
 
 
-def by_number(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:
+def by_number(table: sa.FromClause, bank: int, seq: int) -> ColumnElement[bool]:
     """Return the condition for the row of a bank with this number."""
-    return and_(bank_column(table) == bank, table.c.seq == seq)
+    return sa.and_(bank_column(table) == bank, table.c.seq == seq)
 
 
-def by_numbers(table: FromClause, bank: int, seqs: Listable) -> ColumnElement[bool]:
+def by_numbers(table: sa.FromClause, bank: int, seqs: Listable) -> ColumnElement[bool]:
     """Return the condition for rows of a bank with these numbers."""
-    return and_(bank_column(table) == bank, among(table.c.seq, seqs))
+    return sa.and_(bank_column(table) == bank, among(table.c.seq, seqs))
 
 
-def refers_to(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
+def refers_to(table: sa.FromClause, column: str, to: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition that a column refers to another row of the same bank."""
-    return and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
-
-
-def _run_in_driver(connection: Connection, statement: str, parameters: tuple[Cell, ...]) -> Cursor:
-    """Run a statement of SQLite's own in the connection's transaction."""
-    if not connection.in_transaction():
-        connection.begin()
-    return cast("RawConnection", connection.connection.driver_connection).execute(statement, parameters)
+    return sa.and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
 
 
 Seqs = dict[str, int]
@@ -244,22 +208,15 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 
 
 @cache
-def _numbers(table: Table) -> Select[str, int]:
-    own = table.c.bank == bindparam("of_bank", type_=BigInteger)
-    return select(table.c.id, table.c.seq).where(own, among(table.c.id, later("ids")))
+def _numbers(table: Table) -> sa.Select[str, int]:
+    return sa.select(table.c.id, table.c.seq).where(of_bank(table), among(table.c.id, later("ids")))
 
 
-def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> None:
-    """Insert rows, if there are any. All have the columns of the first."""
+def insert_all(connection: Connection, table: Table, rows: Sequence[tuple[Cell, ...]]) -> None:
+    """Insert rows, if there are any, given as the values of all columns in their order."""
     if rows:
-        connection.execute(table.insert(), rows)
-
-
-def insert_cells(
-    connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]
-) -> None:
-    """Insert rows, if there are any, given as their values in the order of the columns."""
-    insert_all(connection, table, [dict(zip(columns, row, strict=True)) for row in rows])
+        names = table.columns.keys()
+        connection.execute(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Cell]]) -> Seqs:
@@ -279,14 +236,12 @@ def save_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, 
 
 
 def update_row(connection: Connection, table: Table, values: Mapping[str, Cell], *, bank: int, seq: int) -> None:
-    """Set columns of the row of a bank with this number."""
     connection.execute(_update(table), {**values, "of_bank": bank, "of_seq": seq})
 
 
 @cache
-def _update(table: Table) -> Update:
-    of, which = bindparam("of_bank", type_=BigInteger), bindparam("of_seq", type_=BigInteger)
-    return update(table).where(table.c.bank == of, table.c.seq == which)
+def _update(table: Table) -> sa.Update:
+    return sa.update(table).where(of_bank(table), table.c.seq == sa.bindparam("of_seq", type_=sa.BigInteger))
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
@@ -302,11 +257,13 @@ def insert_missing(connection: Connection, table: Table, values: Mapping[str, Ce
 
 
 @cache
-def _insert_missing(table: Table, dialect: str) -> Insert:
+def _insert_missing(table: Table, dialect: str) -> sa.Insert:
     new = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
     return new.on_conflict_do_nothing().inline()
 
 
 def fetch(connection: Connection, statement: str, *parameters: float | str | bytes) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement of SQLite's own as plain tuples."""
-    return _run_in_driver(connection, statement, parameters).fetchall()
+    """Return all rows of a statement of SQLite's own as plain tuples, read in the connection's transaction."""
+    if not connection.in_transaction():
+        connection.begin()
+    return cast("RawConnection", connection.connection.driver_connection).execute(statement, parameters).fetchall()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from vmemo.models import (
     Bank,
@@ -34,12 +35,12 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.models.webhooks import SignedWebhook
 from vmemo.ports import BankNotFound, BankReader, HiddenBank
 from vmemo.stores.search import SearchIndex
-from vmemo.stores.sql import bank_rows, fact_rows, message_rows, migrate, queue, reads
+from vmemo.stores.sql import bank_rows, migrate, queue, reads, rows
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.schema import banks, episodes
+from vmemo.stores.sql.schema import banks, episodes, facts
 from vmemo.stores.sql.statements import Cell, listed, seqs_of
 from vmemo.stores.transactions import BankHeld, commit_when_free
-from vmemo.stores.values import WORDLESS, demand_vectors
+from vmemo.stores.values import demand_vectors
 
 
 class Refused(Exception):
@@ -79,20 +80,12 @@ def commit_changes(connection: Connection, changes: Changes, index: SearchIndex)
 
 def _save_records(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     """Write messages and memories. Memories refer to new messages, which may repeat the line of a deleted one."""
-    replaces = bool(changes.deleted.messages)
-    if not replaces:
-        _append_messages(connection, state.seq, changes.messages, index)
+    if not changes.deleted.messages:
+        rows.append_messages(connection, state.seq, changes.messages, index)
     if changes.derives:
         _save_memories(connection, state, changes, index)
-    if replaces:
-        _append_messages(connection, state.seq, changes.messages, index)
-
-
-def _append_messages(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> list[Message]:
-    """Insert messages that are not stored yet, and return them."""
-    stored = message_rows.append(connection, bank, new) if new else []
-    index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state not in WORDLESS])
-    return [message for _, message in stored]
+    if changes.deleted.messages:
+        rows.append_messages(connection, state.seq, changes.messages, index)
 
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
@@ -101,20 +94,22 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
         return False
     if not all(queue.holds(connection, state.seq, lease) for lease in changes.leases):
         return False
-    if message_rows.any_pending(connection, state.seq, changes.without_pending):
+    if rows.any_pending(connection, state.seq, changes.without_pending):
         return False
     if changes.profile is not None and not bank_rows.save_profile(connection, state.seq, changes.profile):
         return False
     if changes.note is not None and not bank_rows.save_note(connection, state.seq, changes.note):
         return False
-    return message_rows.claim(connection, state.seq, changes)
+    return rows.claim(connection, state.seq, changes)
 
 
 def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, index: SearchIndex) -> bool:
     """Replace the vectors of all facts; return False if one has no new vector."""
     demand_vectors(new.vectors.values(), new.dimension)
-    if not index.replace_vectors(connection, bank, new.vectors):
+    stored = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+    if not stored.keys() <= new.vectors.keys():
         return False
+    index.replace_vectors(connection, bank, {seq: new.vectors[FactId(id)] for id, seq in stored.items()})
     values = {"embedder": new.embedder, "dimension": new.dimension}
     connection.execute(update(banks).where(banks.c.seq == bank).values(values))
     return True
@@ -128,27 +123,27 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     purged = bool(removed or changes.mentions or changes.erase or changes.embeddings)
     revision = bank_rows.bump(connection, bank, purges=int(purged))
     undone = any(merge.undone_at is not None for merge in changes.merges)
-    numbers = fact_rows.reserved_numbers(connection, bank) if undone else {}
-    fact_rows.save_entities(connection, bank, changes.entities, numbers)
-    message_rows.save_episodes(connection, bank, changes.episodes)
-    seqs = fact_rows.save_facts(connection, bank, new, revision)
-    fact_rows.save_links(connection, bank, changes.links, seqs)
-    changed = fact_rows.add_sources(connection, bank, changes.sources)
-    fact_rows.update_facts(connection, bank, changes, revision)
-    fact_rows.change_confidence(connection, bank, changes.confidence)
-    fact_rows.record_confidence_history(connection, bank, changes.confidence_history)
+    numbers = rows.reserved_numbers(connection, bank) if undone else {}
+    rows.save_entities(connection, bank, changes.entities, numbers)
+    rows.save_episodes(connection, bank, changes.episodes)
+    seqs = rows.save_facts(connection, bank, new, revision)
+    rows.save_links(connection, bank, changes.links, seqs)
+    changed = rows.add_sources(connection, bank, changes.sources)
+    rows.update_facts(connection, bank, changes, revision)
+    rows.change_confidence(connection, bank, changes.confidence)
+    rows.record_confidence_history(connection, bank, changes.confidence_history)
     if changes.erase:
         bank_rows.erase_copies(connection, bank, changes, index)
     changed |= _delete(connection, bank, changes, index)
     if changed:
-        fact_rows.rewrite_records(connection, bank, changed)
-    message_rows.requeue(connection, bank, changes.requeued, index)
-    fact_rows.drop_context(connection, bank, changes.without_context, revision, index)
+        rows.rewrite_records(connection, bank, changed)
+    rows.requeue(connection, bank, changes.requeued, index)
+    rows.drop_context(connection, bank, changes.without_context, revision, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         unrepeated = frozenset(changes.unrepeated)
         index.drop_words(connection, bank, [id for id in changes.pending if id not in unrepeated])
-    message_rows.curate(connection, bank, changes.curated, index)
+    rows.curate(connection, bank, changes.curated, index)
 
 
 def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> set[int]:
@@ -157,24 +152,23 @@ def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIn
     Return the numbers of the facts whose sources or mentions have changed.
     """
     deleted = changes.deleted
-    changed = fact_rows.remove_mentions(connection, bank, deleted.mentions)
-    changed |= fact_rows.add_mentions(connection, bank, changes.mentions)
-    fact_rows.save_merges(connection, bank, changes.merges)
-    fact_rows.delete_merges(connection, bank, deleted.merges)
-    changed |= fact_rows.delete_facts(connection, bank, deleted.facts, index)
-    changed |= fact_rows.delete_entities(connection, bank, deleted.entities)
+    changed = rows.remove_mentions(connection, bank, deleted.mentions)
+    changed |= rows.add_mentions(connection, bank, changes.mentions)
+    rows.save_merges(connection, bank, changes.merges)
+    rows.delete_merges(connection, bank, deleted.merges)
+    changed |= rows.delete_facts(connection, bank, deleted.facts, index)
+    changed |= rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = seqs_of(connection, episodes, bank, deleted.episodes)
-    changed |= message_rows.dissolve(connection, bank, episode_numbers.values())
-    message_rows.delete_messages(connection, bank, deleted.messages, index)
+    changed |= rows.dissolve(connection, bank, episode_numbers.values())
+    rows.delete_messages(connection, bank, deleted.messages, index)
     return changed
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
     """Write records that no search depends on: failures, former profiles, access counts, spending and webhooks."""
     for failure in changes.failures:
-        message_rows.record_failure(connection, bank, failure)
-    if changes.former_profiles:
-        bank_rows.keep_profiles(connection, bank, changes.former_profiles)
+        rows.record_failure(connection, bank, failure)
+    bank_rows.keep_profiles(connection, bank, changes.former_profiles)
     bank_rows.count_accesses(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
     queue.save_webhooks(connection, bank, changes)
@@ -194,19 +188,14 @@ def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
 
 
 class Database(Protocol):
-    """Runs functions on connections to one database, each in a transaction of its own."""
+    """Runs functions on connections to one database, each in a transaction of its own that sees one state of it.
 
-    async def read(self, run: Callable[[Connection], R]) -> R:
-        """Run a function that sees one state of the database."""
-        ...
+    A write that is repeatable does no harm when it was run before: it is run again where the outcome of its commit is
+    not known.
+    """
 
-    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
-        """Run a function and commit.
-
-        One that is repeatable does no harm when it was run before: it is run again where the outcome of its commit is
-        not known.
-        """
-        ...
+    async def read(self, run: Callable[[Connection], R]) -> R: ...
+    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R: ...
 
 
 D = TypeVar("D", bound=Database)
@@ -291,7 +280,7 @@ class SqlStore(ABC, Generic[D]):
         self, connection: Connection, bank: BankId, messages: Sequence[Message], process_at: datetime | None
     ) -> set[MessageId]:
         number = bank_state(connection, bank).seq
-        stored = _append_messages(connection, number, messages, self._index)
+        stored = rows.append_messages(connection, number, messages, self._index)
         if any(message.state == "pending" for message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process", due=process_at)])
         return {message.id for message in stored}
@@ -333,10 +322,10 @@ class SqlStore(ABC, Generic[D]):
         return await self._database.write(run, repeatable=True)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        return [lease for lease in leases if await self._renew(lease, seconds)]
-
-    async def _renew(self, lease: Lease, seconds: float) -> bool:
-        return await self._database.write(lambda c: queue.renew(c, lease, seconds), repeatable=True)
+        write = self._database.write
+        return [
+            each for each in leases if await write(partial(queue.renew, lease=each, seconds=seconds), repeatable=True)
+        ]
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
         return await self._database.write(lambda c: queue.hold(c, bank_state(c, bank).seq, owner, seconds))
@@ -366,13 +355,13 @@ class SqlStore(ABC, Generic[D]):
         return await self._read(bank, reads.entity_mentions, entities, named=named)
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
-        return await self._read(bank, fact_rows.merge_records)
+        return await self._read(bank, rows.merge_records)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         return await self._read(bank, reads.links_of, facts)
 
     async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
-        return await self._read(bank, fact_rows.read_confidence_changes, opinion)
+        return await self._read(bank, rows.read_confidence_changes, opinion)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         return await self._read(bank, bank_rows.former_profiles)

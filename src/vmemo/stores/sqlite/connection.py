@@ -37,10 +37,6 @@ def sqlcipher() -> ModuleType:
         ) from error
 
 
-def new_salt() -> str:
-    return os.urandom(_SALT_BYTES).hex()
-
-
 class FileKey:
     """The key of one file, kept from its first use until it is cleared."""
 
@@ -69,7 +65,11 @@ class FileKey:
         """Return the key and the salt of a file in the notation of SQLCipher."""
         with self._lock:
             if salt not in self._derived:
-                self._derived[salt] = f"x'{_derive(self.load(), bytes.fromhex(salt)).hex()}{salt}'"
+                key = self.load()
+                if isinstance(key, str):
+                    given = key.encode(), bytes.fromhex(salt)
+                    key = hashlib.pbkdf2_hmac("sha512", *given, _KDF_ITERATIONS, _KEY_BYTES)
+                self._derived[salt] = f"x'{key.hex()}{salt}'"
             return self._derived[salt]
 
     def clear(self) -> None:
@@ -77,12 +77,6 @@ class FileKey:
         with self._lock:
             self._secret = None
             self._derived.clear()
-
-
-def _derive(secret: str | bytes, salt: bytes) -> bytes:
-    if isinstance(secret, bytes):
-        return secret
-    return hashlib.pbkdf2_hmac("sha512", secret.encode(), salt, _KDF_ITERATIONS, _KEY_BYTES)
 
 
 def _read_key(source: KeySource) -> str | bytes:
@@ -340,7 +334,9 @@ def _export(source: sqlite3.Connection, path: Path, copy: Path, new: FileKey | N
     shutil.copymode(path, copy)
     with suppress(PermissionError):
         os.chown(copy, path.stat().st_uid, path.stat().st_gid)
-    source.execute("ATTACH ? AS copy KEY ?", (str(copy), "" if new is None else new.text(new_salt())))
+    source.execute(
+        "ATTACH ? AS copy KEY ?", (str(copy), "" if new is None else new.text(os.urandom(_SALT_BYTES).hex()))
+    )
     # Nothing is lost if the copy is incomplete after a crash: it is made again.
     source.execute("PRAGMA copy.journal_mode=OFF")
     source.execute("PRAGMA copy.synchronous=OFF")

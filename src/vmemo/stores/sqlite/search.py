@@ -1,6 +1,7 @@
-"""Searches on SQLite: rankings from the in-memory index of a bank, rows from the file.
+"""Searches on SQLite: rankings from the in-memory index of a bank, rows from the file, and the index in the file.
 
-Indexes are kept, and follow the changes of their banks.
+The index in the file changes in the transaction that changes the rows of facts and messages. Its full-text part has no
+text, only words that are stemmed already, so that facts, messages and queries are read alike in every script.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -17,12 +18,13 @@ from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select
 
-from vmemo.models import BankId, FactId, Mention, utc_now
+from vmemo.models import BankId, MessageId, utc_now
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
+    Encoding,
     Ranking,
     RevisionEdge,
     Scope,
@@ -32,20 +34,160 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.ports import Loaded
-from vmemo.stores.search import COMPARED, BankSearch, EdgeSearch, accepts_messages, all_of
-from vmemo.stores.sql import fact_rows, reads
+from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of, fact_words
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.fact_rows import LINK_KINDS, REVISION_KINDS
-from vmemo.stores.sql.filters import Parameters, ScopeFilter, instruction_statement
-from vmemo.stores.sql.schema import REVISIONS
-from vmemo.stores.sql.statements import fetch, listed
-from vmemo.stores.sqlite import rows
-from vmemo.stores.sqlite.database import SqliteFile
-from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.vectors import ComparedVectors, Mask, Rows
-from vmemo.stores.values import decode_tokens, demand_embedder, dump, instant, micros, storable
-from vmemo.text.tokens import query_terms
+from vmemo.stores.sql.reads import Parameters, ScopeFilter, SqlBankSearch, instruction_statement
+from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
+from vmemo.stores.sql.schema import REVISIONS, fact_index, facts, messages, token_vectors
+from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_all, later, listed
+from vmemo.stores.sqlite.index import (
+    COLUMNS,
+    EARLIEST,
+    LATEST,
+    NETWORKS,
+    BankIndex,
+    Columns,
+    ComparedVectors,
+    FactRows,
+    Mask,
+    Rows,
+    hashed,
+    quantised,
+    scales_of,
+)
+from vmemo.stores.values import WORDLESS, decode_tokens, demand_embedder, dump, encode_tokens, instant, micros, storable
+from vmemo.text.tokens import query_terms, terms
+
+PART = 20_000
+"""Facts that are read at once."""
+
+_BEGAN = "coalesce(occurred_start, min(mentioned_at, occurred_end - 1), mentioned_at)"
+"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
+_NETWORK = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
+_COLUMNS = f"""
+seq, tokens, mentioned_at, CASE network {_NETWORK} END,
+coalesce(valid_at, {EARLIEST + 1} - 1), coalesce(invalid_at, {LATEST}),
+recorded_at, coalesce(expired_at, {LATEST}), coalesce(expires_at, {LATEST}), {_BEGAN},
+max(coalesce(occurred_end, mentioned_at + 1), {_BEGAN} + 1)
+"""
+_CHANGED = f"SELECT {_COLUMNS} FROM facts WHERE bank = ? AND revision > ? AND seq <= ? ORDER BY seq"
+_NEW = f"""
+SELECT {_COLUMNS}, vector, terms FROM facts CROSS JOIN fact_index ON fact = seq
+WHERE bank = ? AND {OF_PAGES} AND seq > ? ORDER BY seq LIMIT ?
+"""
+_MENTIONS = "SELECT fact, entity FROM mentions WHERE bank = ? AND fact > ? AND fact <= ? ORDER BY fact, entity"
+
+
+def changed_columns(connection: Connection, bank: int, *, after: int, last: int) -> Columns:
+    """Return the columns of facts up to the number `last` that changed after a revision."""
+    return _columns(fetch(connection, _CHANGED, bank, after, last))
+
+
+def read_facts(connection: Connection, bank: int, dimension: int, *, after: int) -> FactRows:
+    """Return at most `PART` facts of a bank with greater numbers than `after`."""
+    found = fetch(connection, _NEW, bank, after, PART)
+    vectors = np.frombuffer(b"".join([row[-2] for row in found]), np.int8)
+    words = np.frombuffer(b"".join([row[-1] for row in found]), "<u4")
+    lengths = np.array([len(row[-1]) // 4 for row in found], np.int64)
+    mentions = fetch(connection, _MENTIONS, bank, after, found[-1][0]) if found else []
+    return FactRows(
+        _columns(found),
+        vectors.reshape(len(found), dimension),
+        words,
+        lengths,
+        np.array(mentions, np.int64).reshape(len(mentions), 2),
+    )
+
+
+def _columns(found: Sequence[Cells]) -> Columns:
+    table = np.array([row[: len(COLUMNS)] for row in found], np.int64).reshape(len(found), len(COLUMNS))
+    return np.ascontiguousarray(table.T)
+
+
+def count_facts(connection: Connection, bank: int) -> int:
+    return connection.execute(select(func.count()).where(facts.c.bank == bank)).scalar_one()
+
+
+_m = messages.c
+_ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
+_DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
+
+
+class SqliteSearchIndex:
+    """Implements `SearchIndex`: blocks of facts, token vectors, and the full-text index of messages."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        words = [hashed(fact_words(item.fact.text, item.fact.context)) for _, item in new]
+        vectors = quantised(np.array([item.embedding for _, item in new], np.float32)) if new else ()
+        rows = [
+            (seq, vector.tobytes(), said.astype("<u4").tobytes())
+            for (seq, _), vector, said in zip(new, vectors, words, strict=True)
+        ]
+        insert_all(connection, fact_index, rows)
+        _save_tokens(connection, ((seq, item.tokens) for seq, item in new))
+
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        connection.execute(delete(fact_index).where(among(fact_index.c.fact, facts)))
+        _drop_tokens(connection, facts)
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[int, Encoding]) -> None:
+        if new:
+            vectors = quantised(np.array([encoding.vector for encoding in new.values()], np.float32))
+            rows = [(vector.tobytes(), seq) for vector, seq in zip(vectors, new, strict=True)]
+            connection.exec_driver_sql("UPDATE fact_index SET vector = ? WHERE fact = ?", rows)
+        _drop_tokens(connection, new)
+        _save_tokens(connection, ((seq, encoding.tokens) for seq, encoding in new.items()))
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        known = select(fact_index.c.fact, fact_index.c.vector).where(among(fact_index.c.fact, seqs))
+        found: dict[int, tuple[float, ...]] = {}
+        for seq, stored in connection.execute(known):
+            components = np.frombuffer(stored, np.int8)[None]
+            found[seq] = tuple((components * scales_of(components)[:, None])[0].tolist())
+        return found
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        _write_words(connection, _ADD, bank, new)
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        found = connection.execute(_CONTENTS, {"bank": bank, "ids": listed(messages)}).all()
+        _write_words(connection, _DROP, bank, found)
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        _write_words(connection, _DROP, bank, _worded(connection, among(_m.seq, messages)))
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        own = select(facts.c.seq).where(facts.c.bank == bank).scalar_subquery()
+        connection.execute(fact_index.delete().where(fact_index.c.fact.in_(own)))
+        connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
+        _write_words(connection, _DROP, bank, _worded(connection, _m.bank == bank))
+
+
+_CONTENTS = select(_m.seq, _m.content).where(_m.bank == bindparam("bank"), among(_m.id, later("ids")))
+
+
+def _worded(connection: Connection, condition: ColumnElement[bool]) -> Sequence[Cells]:
+    """Return the numbers and texts of the messages that are in the word index."""
+    return connection.execute(select(_m.seq, _m.content).where(condition, _m.state.not_in(WORDLESS))).all()
+
+
+def _write_words(connection: Connection, statement: str, bank: int, batch: Sequence[Cells]) -> None:
+    """Add messages to the word index, or remove them, for which it needs the very words that were added."""
+    if batch:
+        connection.exec_driver_sql(statement, [(seq, str(bank), " ".join(terms(text))) for seq, text in batch])
+
+
+def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:
+    """Store the token vectors of facts by number; a text without tokens has none."""
+    known = [(seq, tokens) for seq, tokens in new if tokens is not None and tokens.size]
+    packed = encode_tokens([tokens for _, tokens in known])
+    rows = [(seq, int(tokens.shape[1]), stored) for (seq, tokens), stored in zip(known, packed, strict=True)]
+    insert_all(connection, token_vectors, rows)
+
+
+def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
+    connection.execute(delete(token_vectors).where(among(token_vectors.c.fact, seqs)))
+
 
 MOST_BYTES = 256 * 1024**2
 """Bytes of the indexes that are kept together; the one in use is kept however large it is."""
@@ -80,7 +222,7 @@ class IndexCache:
         state = bank_state(connection, bank)
         index = self._indexes.get(bank)
         if index is None or (index.number, index.purges) != (state.seq, state.purges):
-            capacity = rows.count_facts(connection, state.seq)
+            capacity = count_facts(connection, state.seq)
             index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity, state.embedder)
         if index.revision < state.revision:
             index = _updated(connection, state, index)
@@ -103,13 +245,13 @@ def _version(index: BankIndex) -> tuple[int, int, int]:
 
 def _updated(connection: Connection, state: BankState, index: BankIndex) -> BankIndex:
     """Return an index with the facts that were added and closed since."""
-    changed = rows.changed_columns(connection, state.seq, after=index.revision, last=index.last)
+    changed = changed_columns(connection, state.seq, after=index.revision, last=index.last)
     if changed.size:
         index = index.patched(changed)
     while True:
-        new = rows.read_facts(connection, state.seq, state.dimension, after=index.last)
+        new = read_facts(connection, state.seq, state.dimension, after=index.last)
         index = index.extended(state.revision, new)
-        if new.columns.shape[1] < rows.PART:
+        if new.columns.shape[1] < PART:
             return index
 
 
@@ -243,20 +385,25 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 """If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
-class SqliteBankReader(BankSearch):
-    """The searches of a bank over the index of a bank and the connection that it is read with.
+Reading = Callable[[], AbstractContextManager[None]]
+"""Translates the errors of the statements inside."""
+
+
+class SqliteBankReader(SqlBankSearch):
+    """The searches of a bank over its index in memory and the connection that it is read with.
 
     It explains the errors of its own statements, and not those of the function that uses it.
     """
 
-    def __init__(self, file: SqliteFile, connection: Connection, bank: BankId, index: BankIndex) -> None:
-        self._reading = file.reading
-        self._connection = connection
-        self._bank = bank
+    def __init__(self, connection: Connection, bank: BankId, index: BankIndex, reading: Reading) -> None:
+        super().__init__(connection, bank, index.number)
+        self._translated = reading
         self._index = index
         self._filtered: list[tuple[Scope, Mask]] = []
         self._compared: list[tuple[Vector, ComparedVectors]] = []
-        self._edges = EdgeSearch()
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return self._translated()
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
@@ -276,7 +423,7 @@ class SqliteBankReader(BankSearch):
         for known, mask in self._filtered:
             if known is scope:
                 return mask
-        only = filtered(self._connection, self._index.number, scope)
+        only = filtered(self._connection, self._bank, scope)
         mask = self._index.allowed(scope, micros(utc_now()), only)
         self._filtered.append((scope, mask))
         return mask
@@ -288,7 +435,7 @@ class SqliteBankReader(BankSearch):
         return self._index.matching(query_terms(text), self.allowed(scope), limit)
 
     def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
-        words, bank, values = query_terms(text), self._index.number, SqliteParameters()
+        words, bank, values = query_terms(text), self._bank, SqliteParameters()
         if not words or not accepts_messages(scope) or not fetch(self._connection, _ANY_WORDED, bank):
             return Ranking()
         quoted = " OR ".join(f'"{word}"' for word in words)
@@ -306,11 +453,8 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
     def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
         return self._index.during(query, self._compare(query.vector), self.allowed(scope), limit)
 
-    def named_entities(self, text: str) -> dict[int, Mention]:
-        return fact_rows.named_entities(self._connection, self._index.number, text)
-
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
-        connection, bank, values = self._connection, self._index.number, SqliteParameters()
+        connection, bank, values = self._connection, self._bank, SqliteParameters()
         if not fetch(connection, _ANY_INSTRUCTION, bank):
             return []
         statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
@@ -351,19 +495,3 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
     def search(self, request: SearchRequest) -> SearchResult:
         with self._reading():
             return super().search(request)
-
-    def load(self, numbers: Sequence[int]) -> Loaded:
-        with self._reading():
-            return reads.load(self._connection, self._index.number, self._bank, numbers)
-
-    def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return reads.ids_of(self._connection, self._index.number, numbers)
-
-    def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
-        with self._reading():
-            return reads.numbers_by_id(self._connection, self._index.number, facts)
-
-    def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return reads.entity_names_of(self._connection, self._index.number, entities)

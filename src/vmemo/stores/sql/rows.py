@@ -1,4 +1,4 @@
-"""Rows of facts with their sources and links, and of entities with their names, mentions and merges.
+"""Rows of messages and episodes, of facts with their sources and links, and of entities with their names and merges.
 
 Every name is stored folded, so that the names in a text find their entities. An absorbed entity has no row, but its
 merge keeps its number: it returns under that number, and so in its place among others, when the merge is undone.
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import get_args
 
 from pydantic import JsonValue
-from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Connection, Table, delete, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import (
@@ -21,16 +21,19 @@ from vmemo.models import (
     ConfidenceChange,
     Entity,
     EntityId,
+    Episode,
     Fact,
     FactId,
     Link,
     LinkKind,
     Mention,
     Merge,
+    Message,
     MessageId,
     RevisionKind,
+    utc_now,
 )
-from vmemo.models.changes import AddedSource, Changes, EntityMention, MergeRecord, NewFact
+from vmemo.models.changes import AddedSource, Changes, EntityMention, MergeRecord, MessageFailure, NewFact
 from vmemo.stores.search import SearchIndex
 from vmemo.stores.sql import statements
 from vmemo.stores.sql.schema import (
@@ -41,6 +44,7 @@ from vmemo.stores.sql.schema import (
     confidence_changes,
     entities,
     entity_names,
+    episode_messages,
     episodes,
     facts,
     links,
@@ -51,25 +55,172 @@ from vmemo.stores.sql.schema import (
 )
 from vmemo.stores.sql.statements import (
     AnySelect,
+    Cell,
     Cells,
     Seqs,
     Values,
     among,
     fields_of,
     insert_all,
-    insert_cells,
     insert_rows,
     later,
     listed,
     number_of,
+    of_bank,
     record_of,
     row_values,
     save_rows,
     seqs_of,
     update_row,
 )
-from vmemo.stores.values import dump, micros, micros_or_none, missing_reference, names_of
+from vmemo.stores.values import (
+    UNPROCESSED,
+    WORDLESS,
+    dump,
+    micros,
+    micros_or_none,
+    missing_reference,
+    names_of,
+    storable_error,
+    unstored,
+)
 from vmemo.text.names.compare import folded_names, name_runs
+
+_KNOWN_IDS = select(messages.c.id).where(of_bank(messages), among(messages.c.id, later("ids")))
+_KNOWN_KEYS = select(messages.c.document, messages.c.key).where(
+    of_bank(messages), among(messages.c.document, later("documents")), among(messages.c.key, later("keys"))
+)
+
+
+def append_messages(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> list[Message]:
+    """Insert messages that are not stored yet, and index their words; return those inserted."""
+    fresh = unstored(new, _known(connection, bank, new)) if new else []
+    rows: list[Values] = []
+    for message in fresh:
+        failed_at = None if message.error is None else micros(message.recorded_at)
+        rows.append(row_values(messages, bank, message, attempts=int(failed_at is not None), failed_at=failed_at))
+    seqs = insert_rows(connection, messages, rows)
+    worded = [(seqs[message.id], message.content) for message in fresh if message.state not in WORDLESS]
+    index.add_words(connection, bank, worded)
+    return fresh
+
+
+def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
+    """Return the ids, and pairs of document and key, of these messages that are stored already."""
+    ids = listed([message.id for message in new])
+    known: set[object] = {row.id for row in connection.execute(_KNOWN_IDS, {"of_bank": bank, "ids": ids}).all()}
+    keys = [message.key for message in new if message.key]
+    if keys:
+        documents = {message.document for message in new if message.document}
+        wanted = {"of_bank": bank, "documents": listed(documents), "keys": listed(keys)}
+        known.update((row.document, row.key) for row in connection.execute(_KNOWN_KEYS, wanted).all())
+    return known
+
+
+def record_failure(connection: Connection, bank: int, failure: MessageFailure) -> None:
+    """Note an error on messages that are still pending."""
+    waiting = messages.c.bank == bank, among(messages.c.id, failure.messages), messages.c.state.in_(UNPROCESSED)
+    error, attempts = storable_error(failure.error), messages.c.attempts + 1
+    noted = update(messages).where(*waiting).values(attempts=attempts, error=error, failed_at=micros(utc_now()))
+    connection.execute(noted)
+
+
+def any_pending(connection: Connection, bank: int, documents: Sequence[str | None]) -> bool:
+    """Return True if one of the documents has a pending message; None is the messages without a document."""
+    if not documents:
+        return False
+    named = among(messages.c.document, [document for document in documents if document is not None])
+    inside = named | messages.c.document.is_(None) if None in documents else named
+    waiting = select(messages.c.seq).where(messages.c.bank == bank, messages.c.state == "pending", inside)
+    return connection.execute(waiting.limit(1)).first() is not None
+
+
+_WAITING = update(messages).where(of_bank(messages), among(messages.c.id, later("ids")))
+_GROUPED = _WAITING.where(messages.c.state == "pending")
+_PROCESSED = _WAITING.where((messages.c.state == "pending") | (messages.c.state == "grouped"))
+
+
+def claim(connection: Connection, bank: int, changes: Changes) -> bool:
+    """Give pending messages their new state; return False if one of them is no longer pending."""
+    if not changes.pending:
+        return True
+    grouped = changes.becomes == "grouped"
+    # A message that is only grouped keeps the note of why it could not be processed.
+    new_state = {"state": changes.becomes} if grouped else {"state": changes.becomes, "error": None, "failed_at": None}
+    waiting = {"of_bank": bank, "ids": listed(changes.pending)}
+    claimed = connection.execute(_GROUPED if grouped else _PROCESSED, {**waiting, **new_state}).rowcount
+    if claimed != len(changes.pending):
+        return False
+    if changes.unrepeated:
+        without_facts = messages.c.bank == bank, among(messages.c.id, changes.unrepeated)
+        connection.execute(update(messages).where(*without_facts).values(state="extracted"))
+    return True
+
+
+def delete_messages(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Delete messages. The facts and episodes that refer to them are deleted before."""
+    numbers = list(seqs_of(connection, messages, bank, ids).values())
+    if numbers:
+        index.drop_messages(connection, bank, numbers)
+        connection.execute(delete(messages).where(statements.by_numbers(messages, bank, numbers)))
+
+
+def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages wait to be processed again; their own words are searched until facts repeat them."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    repeated = select(messages.c.seq, messages.c.content).where(*found, messages.c.state == "derived")
+    index.add_words(connection, bank, [(seq, content) for seq, content in connection.execute(repeated).all()])
+    processed = messages.c.state.not_in(("raw", "curated"))
+    connection.execute(update(messages).where(*found, processed).values(state="pending"))
+
+
+def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages be neither processed again nor searched by their words."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    worded = select(messages.c.id).where(*found, messages.c.state.not_in(WORDLESS))
+    index.drop_words(connection, bank, [MessageId(id) for id in connection.execute(worded).scalars()])
+    connection.execute(update(messages).where(*found).values(state="curated", error=None, failed_at=None))
+
+
+_WITHOUT_MESSAGES = delete(episode_messages).where(
+    of_bank(episode_messages), among(episode_messages.c.episode, later("episodes"))
+)
+
+
+def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
+    """Insert or replace episodes and the messages they hold."""
+    known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
+    seqs = save_rows(connection, episodes, [row_values(episodes, bank, episode) for episode in new], known)
+    members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
+    if known:
+        connection.execute(_WITHOUT_MESSAGES, {"of_bank": bank, "episodes": listed(known.values())})
+    rows = [(bank, seqs[episode.id], number_of(members, "message", id)) for episode in new for id in episode.messages]
+    insert_all(connection, episode_messages, rows)
+    return seqs
+
+
+def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> set[int]:
+    """Delete episodes; an episode that followed one follows its predecessor. Return the numbers of their facts."""
+    gone = sorted(broken)
+    if not gone:
+        return set()
+    for seq in gone:
+        deleted = select(episodes.c.id, episodes.c.previous).where(statements.by_number(episodes, bank, seq))
+        row = connection.execute(deleted).one()
+        following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
+        connection.execute(following.values(previous=row.previous))
+    stating = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
+    found = set(connection.execute(select(sources.c.fact).where(*stating)).scalars())
+    connection.execute(delete(sources).where(*stating))
+    inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
+    connection.execute(delete(episode_messages).where(*inside))
+    connection.execute(delete(episodes).where(statements.by_numbers(episodes, bank, gone)))
+    return found
+
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 _LINK_NUMBERS: dict[LinkKind, int] = {kind: number for number, kind in enumerate(LINK_KINDS)}
@@ -95,7 +246,8 @@ def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequenc
     at = facts.columns.keys().index("record")
     records = [json.loads(row[at]) for row in rows]
     wanted = {(id, said) for record in records for id, said in record["entities"]}
-    known = {row[0]: row for row in connection.execute(_NAMES, {"bank": bank, "ids": listed({id for id, _ in wanted})})}
+    ids = listed({id for id, _ in wanted})
+    known = {row[0]: row for row in connection.execute(_NAMES, {"of_bank": bank, "ids": ids})}
     mentions = {
         (id, said): Mention.trusted({"id": id, "name": known[id][1], "type": known[id][2], "name_in_text": said})
         for id, said in wanted
@@ -110,7 +262,7 @@ def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequenc
 
 
 _NAMES = select(entities.c.id, entities.c.name, entities.c.type).where(
-    entities.c.bank == bindparam("bank", type_=BigInteger), among(entities.c.id, later("ids"))
+    of_bank(entities), among(entities.c.id, later("ids"))
 )
 
 
@@ -139,14 +291,13 @@ def save_facts(connection: Connection, bank: int, new: Sequence[Fact], revision:
         )
         number = seqs[fact.id]
         origins += [(bank, number, kind, number_of(known, what, id)) for kind, what, known, ids in kinds for id in ids]
-    insert_cells(connection, sources, ("bank", "fact", "kind", "source"), origins)
+    insert_all(connection, sources, origins)
     pairs = {
         (seqs[fact.id], number_of(mentioned, "entity", mention.id)): mention.name_in_text or None
         for fact in new
         for mention in fact.entities
     }
-    cells = [(bank, fact, entity, pairs[fact, entity]) for fact, entity in sorted(pairs)]
-    insert_cells(connection, mentions, ("bank", "fact", "entity", "name_in_text"), cells)
+    insert_all(connection, mentions, [(bank, *pair, pairs[pair]) for pair in sorted(pairs)])
     return seqs
 
 
@@ -157,7 +308,7 @@ def _context(fact: Fact) -> tuple[MessageId, ...]:
 _MENTIONED = (
     select(mentions.c.fact, entities.c.id, mentions.c.name_in_text)
     .join(entities, statements.refers_to(mentions, "entity", entities))
-    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
+    .where(of_bank(mentions), among(mentions.c.fact, later("facts")))
     .order_by(mentions.c.fact, mentions.c.entity)
 )
 
@@ -166,11 +317,7 @@ def _sources_in(table: Table, kinds: Sequence[int]) -> AnySelect:
     return (
         select(sources.c.fact, sources.c.kind, table.c.id)
         .join(table, statements.refers_to(sources, "source", table))
-        .where(
-            sources.c.bank == bindparam("bank", type_=BigInteger),
-            sources.c.kind.in_(kinds),
-            among(sources.c.fact, later("facts")),
-        )
+        .where(of_bank(sources), sources.c.kind.in_(kinds), among(sources.c.fact, later("facts")))
         .order_by(sources.c.fact, sources.c.source)
     )
 
@@ -180,7 +327,7 @@ _SOURCES = _sources_in(messages, (MESSAGE, CONTEXT)), _sources_in(episodes, (EPI
 
 def rewrite_records(connection: Connection, bank: int, seqs: Iterable[int], *, bare: Set[int] = frozenset()) -> None:
     """Write the present sources and mentions of facts into their records; those of `bare` lose their context."""
-    numbers = {"bank": bank, "facts": listed(seqs)}
+    numbers = {"of_bank": bank, "facts": listed(seqs)}
     sourced: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for statement in _SOURCES:
         for fact, kind, id in connection.execute(statement, numbers):
@@ -213,8 +360,7 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
         for link in new
         if link.source in numbers and link.target in numbers
     }
-    values = [(bank, *key, weight) for key, weight in sorted(rows.items())]
-    insert_cells(connection, links, ("bank", "source", "target", "kind", "weight"), values)
+    insert_all(connection, links, [(bank, *key, weight) for key, weight in sorted(rows.items())])
 
 
 def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> set[int]:
@@ -237,8 +383,7 @@ def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource
         sources.c.bank == bank, among(sources.c.fact, stated.values())
     )
     new -= {(fact, kind, origin) for fact, kind, origin in connection.execute(there)}
-    rows = [{"bank": bank, "fact": fact, "kind": kind, "source": origin} for fact, kind, origin in sorted(new)]
-    insert_all(connection, sources, rows)
+    insert_all(connection, sources, [(bank, *source) for source in sorted(new)])
     return set(stated.values())
 
 
@@ -283,21 +428,23 @@ def change_confidence(connection: Connection, bank: int, new: Sequence[Confidenc
     if not new:
         return
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
-    _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
-    insert_all(connection, confidence_changes, [_history_row(bank, known[step.opinion], step) for step in new])
+    moved = statements.by_numbers(facts, bank, [known[step.opinion] for step in new])
+    wrong = set(connection.execute(select(facts.c.id).where(moved, facts.c.network != "opinion")).scalars())
     for step in new:
+        if step.opinion in wrong:
+            raise InvalidInput(
+                f"The fact {step.opinion!r} is no opinion, so it has no confidence to move. Nothing was written."
+            )
         update_row(connection, facts, {"confidence": step.after}, bank=bank, seq=known[step.opinion])
+    record_confidence_history(connection, bank, new)
 
 
 def record_confidence_history(connection: Connection, bank: int, past: Sequence[ConfidenceChange]) -> None:
     """Record earlier confidence changes: the opinions have their confidence already, and evidence may be deleted."""
-    opinions = seqs_of(connection, facts, bank, (step.opinion for step in past))
-    rows = [_history_row(bank, number_of(opinions, "fact", step.opinion), step) for step in past]
-    insert_all(connection, confidence_changes, rows)
-
-
-def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> Values:
-    return row_values(confidence_changes, bank, step, fact=opinion)
+    opinions = _numbers(connection, bank, (step.opinion for step in past))
+    rows = [row_values(confidence_changes, bank, step, fact=opinions[step.opinion]) for step in past]
+    if rows:
+        connection.execute(confidence_changes.insert(), rows)
 
 
 def read_confidence_changes(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
@@ -321,14 +468,6 @@ def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
     for id in wanted:
         number_of(known, "fact", id)
     return known
-
-
-def _demand_opinions(connection: Connection, bank: int, of: Sequence[tuple[FactId, int]]) -> None:
-    moved = statements.by_numbers(facts, bank, [seq for _, seq in of])
-    wrong = set(connection.execute(select(facts.c.seq).where(moved, facts.c.network != "opinion")).scalars())
-    for id, seq in of:
-        if seq in wrong:
-            raise InvalidInput(f"The fact {id!r} is no opinion, so it has no confidence to move. Nothing was written.")
 
 
 def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> set[int]:
@@ -410,15 +549,10 @@ def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMentio
     """Insert mentions of stored facts, and return the numbers of these facts."""
     numbers = seqs_of(connection, entities, bank, (mention.entity for mention in added))
     mentioning = seqs_of(connection, facts, bank, (mention.fact for mention in added))
-    rows = [
-        {
-            "bank": bank,
-            "fact": number_of(mentioning, "fact", mention.fact),
-            "entity": number_of(numbers, "entity", mention.entity),
-            "name_in_text": mention.name_in_text or None,
-        }
-        for mention in added
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for mention in added:
+        fact, entity = number_of(mentioning, "fact", mention.fact), number_of(numbers, "entity", mention.entity)
+        rows.append((bank, fact, entity, mention.name_in_text or None))
     insert_all(connection, mentions, rows)
     return set(mentioning.values())
 
@@ -436,35 +570,34 @@ def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityI
 
 
 _STORED = select(entity_names.c.entity, entity_names.c.name).where(
-    entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.entity, later("entities"))
+    of_bank(entity_names), among(entity_names.c.entity, later("entities"))
 )
 
 
 def save_names(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
     """Store the folded names of new entities, and of those whose names changed."""
     stored: dict[int, set[str]] = defaultdict(set)
-    for seq, name in connection.execute(_STORED, {"bank": bank, "entities": listed(names)}).all():
+    for seq, name in connection.execute(_STORED, {"of_bank": bank, "entities": listed(names)}).all():
         stored[seq].add(name)
     changed = [seq for seq in names if names[seq] != stored[seq]]
     former = [seq for seq in changed if stored[seq]]
     if former:
         gone = entity_names.c.bank == bank, among(entity_names.c.entity, former)
         connection.execute(delete(entity_names).where(*gone))
-    rows = [{"bank": bank, "name": name, "entity": seq} for seq in changed for name in sorted(names[seq])]
-    insert_all(connection, entity_names, rows)
+    insert_all(connection, entity_names, [(bank, name, seq) for seq in changed for name in sorted(names[seq])])
 
 
 _NAMED = (
     select(entity_names.c.name, entities.c.seq, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
     .join(entities, statements.refers_to(entity_names, "entity", entities))
-    .where(entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.name, later("names")))
+    .where(of_bank(entity_names), among(entity_names.c.name, later("names")))
     .order_by(entity_names.c.name, entity_names.c.entity)
 )
 
 
 def named_entities(connection: Connection, bank: int, text: str) -> dict[int, Mention]:
     """Return the entities named in a text, by number; a name inside a longer one does not count."""
-    return mentions_in(text, lambda names: connection.execute(_NAMED, {"bank": bank, "names": listed(names)}).all())
+    return mentions_in(text, lambda names: connection.execute(_NAMED, {"of_bank": bank, "names": listed(names)}).all())
 
 
 def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> dict[int, Mention]:
