@@ -247,7 +247,10 @@ def resolve(
         for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
             apart = {chosen[name] for name in subject.apart if name in chosen}
             equated = [
-                id for name, id in chosen.items() if name in subject.use.same or folded in subjects[name].use.same
+                id
+                for name, id in chosen.items()
+                if subjects[name].type == subject.type
+                and (name in subject.use.same or folded in subjects[name].use.same)
             ]
             if equated:
                 known, candidates = resolver.get(equated[0]), ()

@@ -302,7 +302,11 @@ _INTRODUCED = re.compile(
     r"(?:\b(?:an?|another|different|(?:a|the) (?:second|new)|named)"
     r"|(?<!\bi)(?<!\bhe)(?<!\bwe)(?<!\bthey)(?<!\byou) called)\s$"
 )
-_EQUATED = re.compile(r" ?(?:=|/|\((?:or |aka |alias )?|,? (?:aka|alias|also called|known as|or just)) ?")
+_EQUATED = re.compile(
+    r" ?(?:=|/|\((?:or |aka |alias )?|,? (?:aka|alias|also called|known as|or just|is|short for)"
+    r"|,? (?:so |and |but |\()?(?:we|folks|people|friends|everyone|everybody) (?:all )?(?:say|calls? (?:him|her|me)))"
+    r" ?"
+)
 
 
 class NameUse(NamedTuple):
@@ -330,7 +334,12 @@ def name_use(text: str, name: str, names: Sequence[str]) -> NameUse:
     new = any(_INTRODUCED.search(lower, max(0, use.start() - 24), use.start()) for use in uses)
     other = re.search(rf"\b{_CONTRAST} {first}(?!\w)|(?<!\w){first} \(not\b", lower) is not None
     ends = [match.end() for use in uses if (match := _EQUATED.match(lower, use.end()))]
-    same = {each for each in map(str.casefold, names) if any(lower.startswith(each, end) for end in ends)}
+    # "Anna is Ben's sister": not the same.
+    same = {
+        each
+        for each in map(str.casefold, names)
+        if any(lower.startswith(each, end) and not _POSSESSIVE_ENDING.match(lower, end + len(each)) for end in ends)
+    }
     return NameUse(new, other, frozenset(same - {folded}))
 
 
