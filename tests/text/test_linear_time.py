@@ -164,7 +164,6 @@ NOT_RULES = {
     "text.temporal.format.count_noun": "formats a number",
     "text.temporal.find.time_expression": "called by find_times for each time expression",
     "text.temporal.grammar.compile_pattern": "reads the patterns of the grammar",
-    "text.temporal.grammar.required_tags": "reads the patterns of the grammar",
     "text.temporal.grammar.tags_of": "reads the patterns of the grammar",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""

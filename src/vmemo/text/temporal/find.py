@@ -32,9 +32,9 @@ DATE_STAGE = Stage(
 )
 COMBINATION_STAGES = (
     Stage(*combined.YEAR_RULES),
-    Stage(*combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
+    Stage(*combined.YEAR_RULES, *combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
     Stage(*combined.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *combined.PART_RULES, *combined.SHARED_YEAR_RULES),
-    Stage(*relative.OFFSET_WEEKDAY_RULES, *combined.SHARED_YEAR_RULES),
+    Stage(*combined.SHARED_YEAR_RULES),
     Stage(*combined.RANGE_RULES),
     Stage(*combined.OPEN_RANGE_RULES),
 )
@@ -47,7 +47,7 @@ _TIME_FAMILIES = (
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night date easter pentecost eid ramadan thousand".split()
+    + "night easter pentecost".split()
 )
 """Every expression without a digit contains one of these words."""
 _LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
