@@ -109,8 +109,8 @@ def nth_weekday(bounds: Bounds, weekday: int, nth: int) -> date | None:
 
 RangeKind = Literal["day", "weekday", "offset", "week", "span", "year"]
 """The role of a range in the grammar; "offset" is a day at a counted distance, "span" anything longer than a day."""
-PeriodPart = Literal["early", "mid", "late"]
-PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late")
+PeriodPart = Literal["early", "mid", "late", "end"]
+PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late", "end")
 Preference = Literal["past", "future"]
 _OpenBounds = tuple[date | None, date | None]
 YearlyBounds = Callable[[int], Bounds | None]
@@ -159,6 +159,13 @@ class DayRange:
         return None if self.start is None or self.end is None else (self.start, self.end)
 
     @property
+    def named(self) -> Bounds | None:
+        """The days that the words name: the Friday of "by Friday", and the last day of "the end of May"."""
+        if self.part == "end" and self.whole and self.whole.end:
+            return add_days(self.whole.end, -1), self.whole.end
+        return self.annotated_as or self.displayed or self.bounds
+
+    @property
     def is_ambiguous(self) -> bool:
         """Taken alone it may be past or future, unlike "yesterday" or "last month"."""
         return self.either_direction or self.yearly is not None or self.kind == "weekday"
@@ -168,7 +175,7 @@ class DayRange:
         """The date that this marks as the end of another range: "until the end of May" is until May ends."""
         if self.part is None or self.whole is None or self.annotated_as is not None:
             return self.start
-        return {"early": self.whole.start, "mid": _midpoint(self.whole), "late": self.whole.end}[self.part]
+        return {"early": self.whole.start, "mid": _midpoint(self.whole)}.get(self.part, self.whole.end)
 
 
 def _midpoint(days: DayRange) -> date | None:
@@ -260,7 +267,7 @@ def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
         first, half, third = (add_days(whole.start, days) for days in (9, 15, 20))
     else:
         first, half, third = (add_days(whole.start, days) for days in (length // 4, (length - 1) // 2, length * 3 // 4))
-    start, end = {"early": (whole.start, half), "mid": (first, third), "late": (half, whole.end)}[part]
+    start, end = {"early": (whole.start, half), "mid": (first, third)}.get(part, (half, whole.end))
     if start is None or end is None or end <= start:
         return None
     return replace(whole, start=start, end=end, kind="span", displayed=None, part=part, whole=whole)

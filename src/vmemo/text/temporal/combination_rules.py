@@ -177,7 +177,7 @@ YEAR_RULES = (
 )
 SHARED_YEAR_RULES = (
     Rule("(?<=from|between) now (?=(and|TO) ANY)", lambda match: single_day(match.today)),
-    Rule("(?<=ANY (and|TO)) now", lambda match: single_day(match.today)),
+    Rule("(?<=ANY TO) now", lambda match: single_day(match.today)),
     Rule(f"base=FLOATING (?=({_AND} FLOATING){{0,8}} {_AND} other=(DAYX|SPANX))", _with_shared_year),
 )
 DATED_WEEKDAY_RULES = (
@@ -224,9 +224,8 @@ def _aligned(first: DayRange, last: DayRange) -> tuple[DayRange, DayRange]:
     if last.kind == "weekday" and first.start and last.start:
         start = next_weekday(first.start, last.start.weekday())
         return first, replace(last, start=start, end=add_days(start, 1))
-    if last.kind == "day" and last.either_direction and first.start and last.start and last.start <= first.start:
-        start = add_units(last.start, 1, MONTH)
-        return first, replace(last, start=start, end=start and add_days(start, 1))
+    if last.kind == "day" and last.either_direction and first.start and last.start:
+        return first, single_day(_next_ordinal(first.start, last.start.day), relative=first.relative) or last
     if first.yearly and last.yearly is None and last.start:
         placed = [in_year(first, year, relative=first.relative and last.relative) for year in _years(last.start, -1)]
         return next((each for each in placed if _is_before(each, last)), None) or first, last
@@ -244,15 +243,17 @@ def _is_before(days: DayRange | None, other: DayRange) -> bool:
     return bool(days and days.boundary and other.boundary and days.boundary < other.boundary)
 
 
+def _next_ordinal(day: date, number: int) -> date | None:
+    """Return the first day after another one with this day of the month."""
+    months = (add_units(day.replace(day=1), count, MONTH) for count in range(3))
+    found = (month and make_date(month.year, month.month, number) for month in months)
+    return next((each for each in found if each and each > day), None)
+
+
 def _to_ordinal(match: RuleMatch) -> DayRange | None:
     """Resolve "April ninth through the 17th"."""
-    first, ordinal = match.days("first"), match.value("ordinal")
-    if first.start is None:
-        return None
-    end = make_date(first.start.year, first.start.month, ordinal)
-    if end is None or end <= first.start:
-        next_month = add_units(first.start.replace(day=1), 1, MONTH)
-        end = next_month and make_date(next_month.year, next_month.month, ordinal)
+    first = match.days("first")
+    end = _next_ordinal(first.start, match.value("ordinal")) if first.start else None
     last = single_day(end, relative=first.relative)
     return last and range_between(first, last)
 

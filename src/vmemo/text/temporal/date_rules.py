@@ -186,6 +186,12 @@ def _day_of_this_month(match: RuleMatch) -> DayRange | None:
     return month and single_day(make_date(month.year, month.month, match.value("ordinal")))
 
 
+def _bare_ordinal(match: RuleMatch) -> DayRange | None:
+    """Resolve "the 5th" without a preposition, which may be something else than a day."""
+    found = _nearest_ordinal(match)
+    return found and replace(found, certain=False)
+
+
 def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
     """Resolve "the 5th" and "Friday the 13th" to the nearest such day on the preferred side."""
     today, number = match.today, match.value("ordinal")
@@ -238,6 +244,8 @@ DATE_RULES = (
         _nearest_ordinal,
     ),
     Rule(f"(?<=on the ORDNUM (and|or)) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(?<!between) the ordinal=(ORDNUM|ORDTEEN|ORDINAL) {_NO_NOUN_FOLLOWS}", _bare_ordinal),
+    Rule("(?<=on|until|till) the ordinal=ORDONE (?=$|COMMA|STOP|and|with|we|i)", _bare_ordinal),
     Rule("(?<=between) the ordinal=ORDNUM (?=and the ORDNUM)", _nearest_ordinal),
     Rule(f"(?<=on) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
     Rule("(?<=week (of|starting|beginning)) the ordinal=ORDNUM (?!of)(?!MONTH)", _nearest_ordinal),
@@ -278,10 +286,8 @@ def _capitalised_month(match: RuleMatch) -> DayRange | None:
 
 
 def _modified_month(match: RuleMatch) -> DayRange | None:
-    """Resolve "last May", "this May" and "next May", but not the verb of "this may be"."""
+    """Resolve "last May", "this May" and "next May"."""
     number, today, step = match.value("month"), match.today, match.value("modifier")
-    if step == 0 and match.tag("month") in _VERB_MONTHS and match.source_text("month").islower():
-        return None
     years = {-1: -(number >= today.month), 0: 0, 1: number <= today.month}
     # "Last May" in June, and "next May" in March, may be a year away.
     certain = step == 0 or (number <= today.month if step > 0 else (today.month - number) % 12 > 2)
@@ -339,13 +345,16 @@ def _quarter(match: RuleMatch) -> DayRange | None:
 
 _PREPOSITIONS = "in|since|of|until|till|by|during|before|after|from|through|between|EARLY|MID|LATE"
 _OTHER_MONTHS = "month=(MABBR|MVERB|MNAME)"
+_CLEAR_MONTHS = frozenset("feb apr aug sept oct nov".split())
+_CLEAR_DAYS = frozenset("tue tues thu thur thurs fri".split())
+"""Abbreviations that are nothing else."""
 
 PERIOD_RULES = (
     Rule("month=MONTH (of|in|COMMA|SEP|APOSTROPHE)? year=Y4 (?!DASH D12)", _month_of_year),
     Rule("month=MONTH of? APOSTROPHE? year=YY (?<=(of|APOSTROPHE) YY)", _month_of_year),
     Rule(f"{_NOT_JOINED} year=Y4 (DASH|SLASH) month=D12 (?!MONTH) {_NO_NUMBER_FOLLOWS}", _month_of_year),
     Rule(f"{_NOT_JOINED} month=D12 (DASH|SLASH) year=Y4 {_NO_NUMBER_FOLLOWS}", _month_of_year),
-    Rule("modifier=MOD month=(MFULL|MNAME|MABBR|MVERB) (?!DAYNUM)(?!ORD)", _modified_month),
+    Rule("modifier=MOD month=MONTH (?!DAYNUM)(?!ORD) (?!(?<=this MVERB) (WORD|be|not))", _modified_month),
     Rule("month=MFULL", _month),
     Rule(f"(?<={_PREPOSITIONS}) {_OTHER_MONTHS}", _month),
     Rule(f"{_OTHER_MONTHS} (?=TO from? the? (MONTH|PARTOF))", _month),
@@ -354,6 +363,7 @@ PERIOD_RULES = (
     Rule("(?<=to|DASH|HYPHEN) month=MVERB (?=$|STOP|COMMA|Y4)", _month),
     Rule(f"{_OTHER_MONTHS} (?=(and|or|COMMA) MONTH)", _capitalised_month),
     Rule("month=MNAME (?=$|STOP|COMMA|and|or)", _month),
+    Rule("month=MABBR", lambda match: _month(match) if match.source_text("month").lower() in _CLEAR_MONTHS else None),
     Rule("the? calendar? year of? year=Y4", _year),
     Rule(f"(?<={_PREPOSITIONS}|than|APOSTROPHE) year=Y4 {_NO_NUMBER_FOLLOWS}", _recent_year),
     Rule(f"(?<=in|since|until|during) year=Y4 {_NO_NUMBER_FOLLOWS}", _year),
@@ -547,6 +557,9 @@ WEEKDAY_RULES = (
     Rule("(?<=POSS) weekday=WFULL (?!habit|WORD)", _weekday),
     Rule("(?<=on|by|until) weekday=WABBR", _weekday),
     Rule("(?<=WDAY (or|and|TO|SLASH)) weekday=WABBR", _weekday),
+    Rule(
+        "weekday=WABBR", lambda match: _weekday(match) if match.source_text("weekday").lower() in _CLEAR_DAYS else None
+    ),
     Rule("weekday=WABBR (?=(or|and|TO|SLASH) WDAY|(COMMA|STOP)? (MONTH|DD|the? ORD))", _weekday),
     Rule("the? weekday=WDAY (before last|forward=after next)", _second_weekday),
     Rule("week number=(D12|D31|D99) (?!SEP)", _week_number),

@@ -191,6 +191,8 @@ class TimeExpression:
     """Depends on the reference date."""
     broad_interval: Interval
     """The interval in its widest sense: the last day named is included, and "two years ago" is that whole year."""
+    named: Interval | None = None
+    """The days that the words name: the Friday of "by Friday"."""
     certain: bool = True
     """The days are beyond doubt, so that they may be written; a search may use likely ones too."""
 
@@ -222,7 +224,8 @@ def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> T
     interval = _interval(days.start, days.end, zone)
     broad = days.searched or days.displayed
     broad_interval = _interval(*broad, zone) if broad else interval
-    return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, days.certain)
+    named = days.named and _interval(*days.named, zone)
+    return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, named, days.certain)
 
 
 def _prefer_by_tense(

@@ -225,7 +225,7 @@ def _earlier_or_later(match: RuleMatch) -> DayRange | None:
 
 def _current_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the month" in "the second week of the month"."""
-    return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"))
+    return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"), certain=False)
 
 
 def _part_of_current_period(match: RuleMatch) -> DayRange | None:

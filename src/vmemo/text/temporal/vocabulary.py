@@ -79,7 +79,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     "beginning": {"beginning": 0},
     "start": {"start": 0},
     "middle": {"middle": 1},
-    "end": {"end": 2},
+    "end": {"end": 3},
     # Times of day, and words of holiday names with their spellings.
     "habit": {"mornings": 0, "afternoons": 0, "evenings": 0, "nights": 0},
     "daytime": {"morning": 0, "afternoon": 0, "evening": 0},
@@ -169,7 +169,7 @@ _LEXEME = re.compile(
 )
 """Every character belongs to one lexeme, so that the lengths of lexemes give their offsets."""
 _SYMBOL_FAMILY = {"~": "TILDE", ",": "COMMA", "'": "APOSTROPHE", "’": "APOSTROPHE"} | dict.fromkeys(
-    '!?;()[]":\n', "STOP"
+    '!?;()[]":\n*|•', "STOP"
 )
 _JOINER_FAMILY = {
     "-": ("DASH", "HYPHEN"),
