@@ -2,8 +2,8 @@
 
 The tense of the clause decides whether a bare weekday, month or day is past or future. A search may use a likely
 reading; a written date must be right. So a reading is certain only if the words themselves leave no doubt
-(`DayRange.certain`, decided by the rule that resolved them), the tense of the clause and the nearest occurrence agree
-on a weekday or a date without a year, and the words are the speaker's own: not in code, quoted, or a letter or plan
+(`DayRange.certain`, decided by the rule that resolved them), the chosen side of a weekday or a date without a year is
+probable enough, and the words are the speaker's own: not in code, quoted, or a letter or plan
 that was pasted.
 """
 
@@ -49,13 +49,10 @@ CERTAIN = 0.7
 """Probability of the chosen side from which a date may be written: of judged ones .99 are right."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
-_FAR, _FAR_AHEAD = timedelta(days=300), timedelta(days=250)
 """People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
-_TARGET_WORDS = frozenset("by until till for to through".split())
-"""Words before the date of something that was arranged."""
 _MAX_WEEKDAYS = 2
 """More weekdays than this in one text are a timetable."""
-_MONTH, _NEARLY_OVER = timedelta(days=28), timedelta(days=14)
+_MONTH = timedelta(days=28)
 _BORDERS = 3
 """Characters before the first word of a line: "- **Monday**"."""
 _JOINT = re.compile(r"\W{0,3}")
@@ -314,8 +311,6 @@ _MAX_DAY_DISTANCE = timedelta(days=60)
 """A past and a future reading further apart belong to a date or month without a year."""
 _SOON = timedelta(days=90)
 """People say "last" or name the year of a date that is this close to its next occurrence."""
-_UNTIL_WORDS = frozenset("until till til by up".split())
-_FORWARD_WORDS = _UNTIL_WORDS | frozenset("for from to through starting beginning".split())
 _LEADING = tuple(
     frozenset(words.split())
     for words in "until till til by up|for|from starting beginning|to through|on|in|about after|before|next|at".split(
@@ -325,7 +320,6 @@ _LEADING = tuple(
 """Words before an expression that point forward or back."""
 _VERBS = frozenset("was were had did went came met got is are".split())
 _CHANGED = re.compile(r"\b(?:now|instead|forward|expected|new)\b", re.IGNORECASE)
-_BACKWARD_WORDS = frozenset(("about", "after"))
 """Words before a past weekday in a sentence about the present: "I'm still laughing about Friday"."""
 
 
