@@ -126,6 +126,7 @@ RULES: dict[str, Rule] = {
         text, "by", tense.clause_position(text, len(text) // 2, len(text))
     ),
     "text.temporal.tense.describes_present": lambda text: tense.describes_present(text, len(text) // 2),
+    "text.temporal.annotation.side_examples": lambda text: list(annotation.side_examples(text, NOW)),
     "text.temporal.annotation.date_text": lambda text: annotation.date_text(text, NOW),
     "text.temporal.annotation.with_doubtful": lambda text: annotation.with_doubtful(text, NOW, {0}),
     "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
