@@ -126,6 +126,7 @@ RULES: dict[str, Rule] = {
         text, "by", tense.clause_position(text, len(text) // 2, len(text))
     ),
     "text.temporal.tense.describes_present": lambda text: tense.describes_present(text, len(text) // 2),
+    "text.temporal.annotation.side_examples": lambda text: list(annotation.side_examples(text, NOW)),
     "text.temporal.annotation.date_text": lambda text: annotation.date_text(text, NOW),
     "text.temporal.annotation.with_doubtful": lambda text: annotation.with_doubtful(text, NOW, {0}),
     "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
@@ -164,7 +165,6 @@ NOT_RULES = {
     "text.temporal.format.count_noun": "formats a number",
     "text.temporal.find.time_expression": "called by find_times for each time expression",
     "text.temporal.grammar.compile_pattern": "reads the patterns of the grammar",
-    "text.temporal.grammar.required_tags": "reads the patterns of the grammar",
     "text.temporal.grammar.tags_of": "reads the patterns of the grammar",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""

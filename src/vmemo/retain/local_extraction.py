@@ -143,10 +143,10 @@ def _is_short_line(text: str) -> bool:
 
 
 def first_interval(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
-    """Return the first bounded time in the text."""
+    """Return the first time in the text."""
     for time in times:
-        if time.broad_interval.start is not None and time.broad_interval.end is not None:
-            return time.broad_interval.start, time.broad_interval.end
+        if time.named and time.named.start is not None and time.named.end is not None:
+            return time.named.start, time.named.end
     return None
 
 

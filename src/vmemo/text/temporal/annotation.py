@@ -2,8 +2,8 @@
 
 The tense of the clause decides whether a bare weekday, month or day is past or future. A search may use a likely
 reading; a written date must be right. So a reading is certain only if the words themselves leave no doubt
-(`DayRange.certain`, decided by the rule that resolved them), the tense of the clause and the nearest occurrence agree
-on a weekday or a date without a year, and the words are the speaker's own: not in code, quoted, or a letter or plan
+(`DayRange.certain`, decided by the rule that resolved them), the chosen side of a weekday or a date without a year is
+probable enough, and the words are the speaker's own: not in code, quoted, or a letter or plan
 that was pasted.
 """
 
@@ -13,7 +13,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Sequence, Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -45,15 +45,14 @@ from vmemo.text.temporal.tense import (
 
 # Certainty: which readings are beyond doubt.
 
+CERTAIN = 0.7
+"""Probability of the chosen side from which a date may be written: of judged ones .99 are right."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
-_FAR, _FAR_AHEAD = timedelta(days=300), timedelta(days=250)
 """People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
-_TARGET_WORDS = frozenset("by until till for to through".split())
-"""Words before the date of something that was arranged."""
 _MAX_WEEKDAYS = 2
 """More weekdays than this in one text are a timetable."""
-_MONTH, _NEARLY_OVER = timedelta(days=28), timedelta(days=14)
+_MONTH = timedelta(days=28)
 _BORDERS = 3
 """Characters before the first word of a line: "- **Monday**"."""
 _JOINT = re.compile(r"\W{0,3}")
@@ -70,8 +69,6 @@ _PROSE_LINES = 3
 """A text of more lines may be a timetable or a form that was pasted."""
 _GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies))\b", re.IGNORECASE)
 """Words of a sentence about any year."""
-_AFTER_EVENT = re.compile(r"\bafter \w{2,20}ing\b|\bfrom (?:my|our|his|her|their) \w", re.IGNORECASE)
-_SUBJECT = re.compile(r"\b(?:i|we|he|she|they|you)\b", re.IGNORECASE)
 
 _CODE = re.compile(
     r"```|^\||^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
@@ -102,7 +99,8 @@ class _Reading(NamedTuple):
     ambiguous: bool = False
     """The words may mean a past or a future time."""
     clause: Span = (0, 0)
-    in_question: bool = False
+    probability: float = 1.0
+    """That the chosen side of the reference is right."""
 
 
 class _TextCertainty(NamedTuple):
@@ -179,13 +177,19 @@ def _is_certain(place: int, whole: _TextCertainty) -> bool:
         return False
     if not reading.ambiguous:
         return True
-    if not _agrees_with_tense(reading, whole) or _is_joined(place, whole) or not whole.is_talk(reading.clause):
+    if _is_joined(place, whole) or not whole.is_talk(reading.clause) or _GENERIC.search(whole.text, *reading.clause):
         return False
-    if days.kind == "weekday":
-        return _is_certain_weekday(reading, whole)
-    if days.either_direction:
-        return reading.tense in ("past", "future") and days.start != whole.today
-    return _is_certain_date(reading, whole)
+    return reading.probability >= CERTAIN and (days.kind != "weekday" or _is_plain_weekday(reading, whole))
+
+
+def _is_plain_weekday(reading: _Reading, whole: _TextCertainty) -> bool:
+    """Return False for the weekdays of a timetable, of a habit or of a name, and for today's own: that is "today"."""
+    start, end, days = reading.time
+    if whole.weekdays > _MAX_WEEKDAYS or whole.is_listed(start) or reading.tense not in ("past", "future"):
+        return False
+    if is_determined(whole.text, start) or precedes_noun(whole.text, end) or describes_present(whole.text, end):
+        return False
+    return days.start is not None and abs((days.start - whole.today).days) not in (0, 1, 7)
 
 
 def _neighbours(place: int, whole: _TextCertainty) -> list[tuple[ResolvedTime, ResolvedTime]]:
@@ -221,66 +225,10 @@ def _in_one_sentence(text: str, end: int, start: int) -> bool:
     return start - end <= _SAME_SENTENCE and _SENTENCE_BREAK.search(text, end, start) is None
 
 
-def _agrees_with_tense(reading: _Reading, whole: _TextCertainty) -> bool:
-    start, end, days = reading.time
-    if reading.tense == "past":
-        return days.start is None or days.start <= whole.today
-    is_plan = reading.tense == "arranged" and leading_word(whole.text, start, end) != "on"
-    if not is_plan and reading.tense != "future":
-        return True
-    # A plan for a month that is nearly over is one for next year.
-    is_over = days.end is not None and days.end <= whole.today + (_NEARLY_OVER if _is_long(days) else timedelta())
-    return not is_over
-
-
-def _is_certain_weekday(reading: _Reading, whole: _TextCertainty) -> bool:
-    """Return True for a weekday with a clear tense, if it is neither today nor next to it: that has another name."""
-    start, end, days = reading.time
-    if whole.weekdays > _MAX_WEEKDAYS or whole.is_listed(start):
-        return False
-    if is_determined(whole.text, start) or precedes_noun(whole.text, end) or describes_present(whole.text, end):
-        return False
-    if days.start is None or abs((days.start - whole.today).days) in (0, 1, 7):
-        return False
-    return reading.tense in ("past", "future")
-
-
-def _is_certain_date(reading: _Reading, whole: _TextCertainty) -> bool:
-    """Return True if the nearest occurrence is close, or if it is the one that the tense asks for."""
-    days, (start, end, _), tense = reading.time.days, reading.time, reading.tense
-    chosen, other = _distance(days, whole.today), _distance(reading.other, whole.today)
-    if chosen is None or other is None or (chosen > other and other <= _NEAR):
-        return False
-    lead = leading_word(whole.text, start, end)
-    if (reading.in_question and chosen > _NEAR) or _GENERIC.search(whole.text, *reading.clause):
-        return False
-    is_future = (days.start or days.end or whole.today) > whole.today
-    if chosen > (_FAR_AHEAD if is_future else _FAR):
-        return False
-    if is_future and _mentions_another_event(reading, whole.text, far=chosen > other):
-        return False
-    if tense in ("past", "future") or (tense == "reported" and lead in ("on", "in", "since")):
-        return True
-    if tense == "arranged" and is_future and lead in _TARGET_WORDS:
-        return True
-    return lead == "since" or (chosen <= min(other, _NEAR) and not _is_long(days))
-
-
-def _mentions_another_event(reading: _Reading, text: str, *, far: bool) -> bool:
-    """Return True if a future date may be that of a past event: "after attending it on", "the photo we took on"."""
-    clause = text[reading.clause[0] : reading.time.start]
-    return _AFTER_EVENT.search(clause) is not None or (far and len(_SUBJECT.findall(clause)) > 1)
-
-
 def _is_long(days: DayRange) -> bool:
     """Return True for a month or a part of it, of which a sentence without tense may mean that of any year."""
     bounds = days.annotated_as or days.displayed or days.bounds
     return bounds is None or days.part is not None or bounds[1] - bounds[0] >= _MONTH
-
-
-def _distance(days: DayRange, today: date) -> timedelta | None:
-    first = days.start or days.end
-    return first and abs(first - today)
 
 
 # Doubtful dates: those that the rules above leave open, for the reader of messages to judge.
@@ -303,8 +251,7 @@ class DoubtfulDate(NamedTuple):
 
     def probability(self, tag: float) -> float:
         """Return the probability that the chosen days are right; `tag` is the reader's that it is meant as a date."""
-        logit = sum(weight * number for weight, number in zip(_date_weights(), self.inputs(tag), strict=True))
-        return 1 / (1 + math.exp(-logit))
+        return _probability("date", self.inputs(tag))
 
     def inputs(self, tag: float) -> list[float]:
         """Return the inputs of the regression; the last one is constant."""
@@ -312,9 +259,13 @@ class DoubtfulDate(NamedTuple):
 
 
 @cache
-def _date_weights() -> tuple[float, ...]:
+def _weights() -> Mapping[str, tuple[float, ...]]:
     """Return the weights of `dates.json`, of which the last one is the bias; see `training/dates.py`."""
-    return tuple(json.loads(files("vmemo.text.temporal").joinpath("dates.json").read_text(encoding="utf-8")))
+    return json.loads(files("vmemo.text.temporal").joinpath("dates.json").read_text(encoding="utf-8"))
+
+
+def _probability(model: str, inputs: Sequence[float]) -> float:
+    return 1 / (1 + math.exp(-sum(weight * number for weight, number in zip(_weights()[model], inputs, strict=True))))
 
 
 def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
@@ -332,7 +283,7 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
         whole.is_listed(start),
         whole.is_talk(reading.clause),
         _is_joined(place, whole),
-        not open_ or _agrees_with_tense(reading, whole),
+        reading.probability,
         whole.weekdays > _MAX_WEEKDAYS,
         _is_long(days),
         days.kind == "weekday",
@@ -349,8 +300,7 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
 
 
 def _first_day(days: DayRange) -> date | None:
-    bounds = days.annotated_as or days.displayed
-    return bounds[0] if bounds else days.start or days.end
+    return days.named[0] if days.named else days.start or days.end
 
 
 # Time expressions of statements.
@@ -361,9 +311,15 @@ _MAX_DAY_DISTANCE = timedelta(days=60)
 """A past and a future reading further apart belong to a date or month without a year."""
 _SOON = timedelta(days=90)
 """People say "last" or name the year of a date that is this close to its next occurrence."""
-_UNTIL_WORDS = frozenset("until till til by up".split())
-_FORWARD_WORDS = _UNTIL_WORDS | frozenset("for from to through starting beginning".split())
-_BACKWARD_WORDS = frozenset(("about", "after"))
+_LEADING = tuple(
+    frozenset(words.split())
+    for words in "until till til by up|for|from starting beginning|to through|on|in|about after|before|next|at".split(
+        "|"
+    )
+)
+"""Words before an expression that point forward or back."""
+_VERBS = frozenset("was were had did went came met got is are".split())
+_CHANGED = re.compile(r"\b(?:now|instead|forward|expected|new)\b", re.IGNORECASE)
 """Words before a past weekday in a sentence about the present: "I'm still laughing about Friday"."""
 
 
@@ -450,9 +406,9 @@ def _annotation(days: DayRange) -> str:
     if days.unannotated or not days.relative:
         return ""
     if days.part and days.whole and days.whole.bounds:
-        return f"{days.part} {format_days(days.whole.bounds)}"
-    bounds = days.annotated_as or days.displayed or days.bounds
-    return format_days(bounds) if bounds else ""
+        part = "late" if days.part == "end" else days.part
+        return f"{part} {format_days(days.whole.bounds)}"
+    return format_days(days.named) if days.named else ""
 
 
 def _resolve(text: str, reference: datetime, *, southern: bool = False) -> list[ResolvedTime]:
@@ -516,46 +472,71 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> _Reading | 
     tense = tense_of(text, time.start, time.end, position, cues)
     if past.is_ambiguous and tense != "past" and is_habitual(text, position):
         return None
-    past_date, future_date, lead = _first_bound(past), _first_bound(future), leading_word(text, time.start, time.end)
-    if past_date is None or future_date is None or past_date == future_date or lead == "since":
+    lead = leading_word(text, time.start, time.end)
+    if _first_bound(past) in (None, _first_bound(future)) or _first_bound(future) is None or lead == "since":
         return _Reading(time, future, tense, ambiguous=True, clause=position.clause)
-    if future_date - past_date <= _MAX_DAY_DISTANCE:
-        is_future = _is_future_day(tense, lead) or (tense is None and _points_forward(statement))
-    else:
-        tense = None if past.kind == "day" and is_modifier(text, time.start, time.end) else tense
-        if tense in ("past", "reported") and concerns_plan(text, lead, position):
-            tense = "arranged"
-        mentions_past = cues.mention_past(*position.sentence)
-        until, since = future_date - today, today - past_date
-        is_future = _is_future_date(tense, lead, until, since, mentions_past=mentions_past)
+    probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
+    is_future = probability >= 0.5 and not _is_told_as_past(statement, tense, lead)
     chosen, other = (future, past) if is_future else (past, future)
-    in_question = is_question(text, position)
     return _Reading(
-        time._replace(days=chosen), other, tense, ambiguous=True, clause=position.clause, in_question=in_question
+        time._replace(days=chosen),
+        other,
+        tense,
+        ambiguous=True,
+        clause=position.clause,
+        probability=probability if is_future else 1 - probability,
     )
 
 
-def _points_forward(statement: _Statement) -> bool:
-    """Return True for a day described in the present tense, or asked about: "Does Saturday sound good?"."""
-    return describes_present(statement.text, statement.time.end) or is_question(statement.text, statement.position)
+def side_examples(text: str, reference: datetime) -> Iterator[tuple[int, int, list[float], date | None, date | None]]:
+    """Yield each expression with two readings for `training/dates.py`: its place, inputs, and both first days."""
+    past, future = parse_both(text, reference)
+    for time, later in zip(past, future, strict=False):
+        if (time.start, time.end) == (later.start, later.end) and _first_day(time.days) != _first_day(later.days):
+            position = clause_position(text, time.start, time.end)
+            statement = _Statement(text, time, position, find_cues(lower_same_length(text), [position.sentence]))
+            tense = tense_of(text, time.start, time.end, position, statement.cues)
+            inputs = [*_side_inputs(statement, later.days, tense, reference.date()), 1.0]
+            yield time.start, time.end, inputs, _first_day(time.days), _first_day(later.days)
 
 
-def _is_future_day(tense: Tense | None, lead: str) -> bool:
-    """Decide for a weekday or a day of some month: past, unless something points to the future."""
-    if tense == "future":
-        return lead not in _BACKWARD_WORDS
-    return tense != "past" and (lead in _UNTIL_WORDS or lead == "for" or (tense is not None and lead in _FORWARD_WORDS))
+def _is_told_as_past(statement: _Statement, tense: Tense | None, lead: str) -> bool:
+    """Return True for a past verb before the expression in its clause, if nothing in it is a plan: "We met in May"."""
+    text, (start, _, _), position, cues = statement
+    if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) is not None:
+        return False
+    told = tense == "past" or (tense == "reported" and lead in ("in", "on"))
+    return lead == "about" or (told and tense in (cues.last(position.clause[0], start), cues.first(*position.clause)))
 
 
-def _is_future_date(tense: Tense | None, lead: str, until: timedelta, since: timedelta, *, mentions_past: bool) -> bool:
-    """Decide for a date or month without a year: by the tense, or else the nearer one."""
-    if tense == "future" or tense == "past":
-        return tense == "future"
-    if tense:
-        return lead in _FORWARD_WORDS or (tense == "arranged" and until <= _SOON)
-    if mentions_past:
-        return until <= _SOON
-    return lead in _UNTIL_WORDS or until < since
+def _side_inputs(statement: _Statement, future: DayRange, tense: Tense | None, today: date) -> list[float]:
+    """Return the numbers by which the past and the future reading of an expression are told apart."""
+    text, (start, end, past), position, cues = statement
+    ahead, back = (future.start or future.end or today) - today, today - (past.start or past.end or today)
+    lead, clause = leading_word(text, start, end), text[slice(*position.clause)]
+    before = cues.last(position.clause[0], start)
+    facts = [
+        *(tense == each for each in _TENSES),
+        *(before == each for each in _TENSES),
+        *(before == each and lead in ("in", "on") for each in _TENSES[:4]),
+        lead in _VERBS,
+        *(lead in each for each in _LEADING),
+        describes_present(text, end),
+        is_question(text, position),
+        cues.mention_past(*position.sentence),
+        cues.mention_future(*position.sentence),
+        concerns_plan(text, lead, position),
+        is_modifier(text, start, end),
+        is_determined(text, start),
+        precedes_noun(text, end),
+        _CHANGED.search(clause) is not None,
+        ahead <= _SOON,
+        back <= _SOON,
+        future.start == today,
+    ]
+    numbers = [*map(float, facts), math.log1p(abs(ahead.days)) / 5, math.log1p(abs(back.days)) / 5, 1.0]
+    near = ahead + back <= _MAX_DAY_DISTANCE
+    return [*(number * near for number in numbers), *(number * (not near) for number in numbers)]
 
 
 OWN_WORDS_ENGINES = ("local", "verbatim")

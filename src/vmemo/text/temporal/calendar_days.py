@@ -16,20 +16,20 @@ from typing import Literal, NamedTuple
 Bounds = tuple[date, date]
 """The first day, and the day after the last."""
 
-UNITS = ("day", "week", "fortnight", "month", "quarter", "year", "decade", "century", "weekend")
+UNITS = ("day", "week", "fortnight", "month", "quarter", "year", "decade", "weekend")
 FIRST_YEAR, LAST_YEAR = 2, 9990
 """Supported years. No time zone can move a midnight within them out of datetime's range."""
 _LAST_ORDINAL = date.max.toordinal()
 _FIRST_DAY, _LAST_BOUND = date(FIRST_YEAR, 1, 1), date(LAST_YEAR + 1, 1, 1)
-DAY, WEEK, FORTNIGHT, MONTH, QUARTER, YEAR, DECADE, CENTURY, WEEKEND = range(len(UNITS))
+DAY, WEEK, FORTNIGHT, MONTH, QUARTER, YEAR, DECADE, WEEKEND = range(len(UNITS))
 MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY, SATURDAY, SUNDAY = range(7)
-MONTHS_IN_UNIT = {MONTH: 1, QUARTER: 3, YEAR: 12, DECADE: 120, CENTURY: 1200}
+MONTHS_IN_UNIT = {MONTH: 1, QUARTER: 3, YEAR: 12, DECADE: 120}
 _DAYS_IN_UNIT = {DAY: 1, WEEK: 7, FORTNIGHT: 14, WEEKEND: 7}
 
 
-def make_date(year: int, month: int, day: int) -> date | None:
+def make_date(year: int | None, month: int, day: int) -> date | None:
     """Return the date, or None if it does not exist."""
-    if not FIRST_YEAR <= year <= LAST_YEAR or not 1 <= month <= 12:
+    if year is None or not FIRST_YEAR <= year <= LAST_YEAR or not 1 <= month <= 12:
         return None
     return date(year, month, day) if 1 <= day <= calendar.monthrange(year, month)[1] else None
 
@@ -93,39 +93,24 @@ def next_weekday(day: date, weekday: int) -> date:
     return add_days(day, (weekday - day.weekday() - 1) % 7 + 1)
 
 
-def weekday_on_or_before(day: date, weekday: int) -> date:
-    """Return the day itself or the last such weekday before it."""
-    return add_days(day, -((day.weekday() - weekday) % 7))
-
-
 def weekday_on_or_after(day: date, weekday: int) -> date:
     """Return the day itself or the first such weekday after it."""
     return add_days(day, (weekday - day.weekday()) % 7)
 
 
-def nth_weekday(year: int, month: int, weekday: int, nth: int) -> date | None:
-    """Return the nth such weekday of a month; -1 is the last."""
-    first = make_date(year, month, 1)
-    if first is None:
-        return None
-    if nth < 0:
-        return weekday_on_or_before(first.replace(day=calendar.monthrange(year, month)[1]), weekday)
-    day = add_days(weekday_on_or_after(first, weekday), 7 * (nth - 1))
-    return day if day.month == month else None
-
-
-def expand_year(two_digits: int, today: date) -> int:
-    """Return the full year of a two-digit one, at most twenty years ahead of today."""
-    year = today.year - today.year % 100 + two_digits
-    return year if year <= today.year + 20 else year - 100
+def nth_weekday(bounds: Bounds, weekday: int, nth: int) -> date | None:
+    """Return the nth such weekday from the first day of a period on; the last one if `nth` is not positive."""
+    if nth > 0:
+        return add_units(weekday_on_or_after(bounds[0], weekday), nth - 1, WEEK)
+    return previous_weekday(bounds[1], weekday)
 
 
 # Ranges of whole days, which time expressions are resolved to.
 
 RangeKind = Literal["day", "weekday", "offset", "week", "span", "year"]
 """The role of a range in the grammar; "offset" is a day at a counted distance, "span" anything longer than a day."""
-PeriodPart = Literal["early", "mid", "late"]
-PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late")
+PeriodPart = Literal["early", "mid", "late", "end"]
+PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late", "end")
 Preference = Literal["past", "future"]
 _OpenBounds = tuple[date | None, date | None]
 YearlyBounds = Callable[[int], Bounds | None]
@@ -174,6 +159,13 @@ class DayRange:
         return None if self.start is None or self.end is None else (self.start, self.end)
 
     @property
+    def named(self) -> Bounds | None:
+        """The days that the words name: the Friday of "by Friday", and the last day of "the end of May"."""
+        if self.part == "end" and self.whole and self.whole.end:
+            return add_days(self.whole.end, -1), self.whole.end
+        return self.annotated_as or self.displayed or self.bounds
+
+    @property
     def is_ambiguous(self) -> bool:
         """Taken alone it may be past or future, unlike "yesterday" or "last month"."""
         return self.either_direction or self.yearly is not None or self.kind == "weekday"
@@ -183,7 +175,7 @@ class DayRange:
         """The date that this marks as the end of another range: "until the end of May" is until May ends."""
         if self.part is None or self.whole is None or self.annotated_as is not None:
             return self.start
-        return {"early": self.whole.start, "mid": _midpoint(self.whole), "late": self.whole.end}[self.part]
+        return {"early": self.whole.start, "mid": _midpoint(self.whole)}.get(self.part, self.whole.end)
 
 
 def _midpoint(days: DayRange) -> date | None:
@@ -239,16 +231,7 @@ def in_year(days: DayRange, year: int, *, relative: bool = False) -> DayRange | 
     bounds = days.yearly and days.yearly(year)
     if bounds is None:
         return None
-    placed = replace(
-        days,
-        start=bounds[0],
-        end=bounds[1],
-        yearly=None,
-        relative=relative,
-        certain=True,
-        unannotated=False,
-        displayed=None,
-    )
+    placed = DayRange(*bounds, kind=days.kind, relative=relative)
     return display_last_day(placed) if days.displayed else placed
 
 
@@ -261,13 +244,9 @@ def range_between(first: DayRange, last: DayRange) -> DayRange | None:
     if start is None or end is None or end <= start:
         return None
     displayed = (start, last.end) if last.end and last.part is None else None
-    return DayRange(
-        start,
-        end,
-        relative=first.relative or last.relative,
-        certain=first.certain and last.certain,
-        displayed=displayed,
-    )
+    certain, relative = first.certain and last.certain, first.relative or last.relative
+    either = first.either_direction
+    return DayRange(start, end, relative=relative, certain=certain, displayed=displayed, either_direction=either)
 
 
 def display_last_day(days: DayRange) -> DayRange:
@@ -288,26 +267,17 @@ def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
         first, half, third = (add_days(whole.start, days) for days in (9, 15, 20))
     else:
         first, half, third = (add_days(whole.start, days) for days in (length // 4, (length - 1) // 2, length * 3 // 4))
-    start, end = {"early": (whole.start, half), "mid": (first, third), "late": (half, whole.end)}[part]
+    start, end = {"early": (whole.start, half), "mid": (first, third)}.get(part, (half, whole.end))
     if start is None or end is None or end <= start:
         return None
-    return DayRange(
-        start,
-        end,
-        relative=whole.relative,
-        yearly=whole.yearly,
-        certain=whole.certain,
-        unannotated=whole.unannotated,
-        part=part,
-        whole=whole,
-    )
+    return replace(whole, start=start, end=end, kind="span", displayed=None, part=part, whole=whole)
 
 
 # Lengths of time: "two weeks and three days", "a year and a half", "a few months".
 
 _UnitCounts = tuple[tuple[int, int], ...]
 """Counts and units, the longest unit first."""
-_HALF_UNIT = {WEEK: (3, DAY), MONTH: (15, DAY), YEAR: (6, MONTH), DECADE: (5, YEAR), CENTURY: (5, DECADE)}
+_HALF_UNIT = {WEEK: (3, DAY), MONTH: (15, DAY), YEAR: (6, MONTH), DECADE: (5, YEAR)}
 """Half of each unit, as a number of smaller units."""
 
 
@@ -344,11 +314,6 @@ class CalendarLength:
     def plus(self, other: CalendarLength) -> CalendarLength:
         """Return the sum of both."""
         return CalendarLength(self.counts + other.counts, exact=self.exact and other.exact)
-
-    def plus_half(self) -> CalendarLength | None:
-        """Return the length and a half of its unit, if that unit has halves."""
-        half = half_of(self.unit)
-        return half and self.plus(half)
 
     def move(self, day: date, sign: int) -> date | None:
         """Return the day that much later, or earlier if the sign is negative."""

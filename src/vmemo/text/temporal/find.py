@@ -32,9 +32,9 @@ DATE_STAGE = Stage(
 )
 COMBINATION_STAGES = (
     Stage(*combined.YEAR_RULES),
-    Stage(*combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
+    Stage(*combined.YEAR_RULES, *combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
     Stage(*combined.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *combined.PART_RULES, *combined.SHARED_YEAR_RULES),
-    Stage(*relative.OFFSET_WEEKDAY_RULES, *combined.SHARED_YEAR_RULES),
+    Stage(*combined.SHARED_YEAR_RULES),
     Stage(*combined.RANGE_RULES),
     Stage(*combined.OPEN_RANGE_RULES),
 )
@@ -47,7 +47,7 @@ _TIME_FAMILIES = (
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night date easter pentecost eid ramadan thousand".split()
+    + "night easter pentecost".split()
 )
 """Every expression without a digit contains one of these words."""
 _LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
@@ -191,6 +191,8 @@ class TimeExpression:
     """Depends on the reference date."""
     broad_interval: Interval
     """The interval in its widest sense: the last day named is included, and "two years ago" is that whole year."""
+    named: Interval | None = None
+    """The days that the words name: the Friday of "by Friday"."""
     certain: bool = True
     """The days are beyond doubt, so that they may be written; a search may use likely ones too."""
 
@@ -222,7 +224,8 @@ def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> T
     interval = _interval(days.start, days.end, zone)
     broad = days.searched or days.displayed
     broad_interval = _interval(*broad, zone) if broad else interval
-    return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, days.certain)
+    named = days.named and _interval(*days.named, zone)
+    return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, named, days.certain)
 
 
 def _prefer_by_tense(

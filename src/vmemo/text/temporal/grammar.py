@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 from vmemo.text.temporal.calendar_days import (
@@ -22,13 +22,11 @@ from vmemo.text.temporal.calendar_days import (
     is_supported,
     nearest_yearly,
 )
-from vmemo.text.temporal.vocabulary import PLAIN_WORDS, RANGE_FAMILIES, SYMBOLS, TAGS, UNIONS, Token
+from vmemo.text.temporal.vocabulary import TAGS, UNIONS, Token
 
 # Patterns.
 
 _ELEMENT = re.compile(r"(?:(?P<label>[a-z]{1,20})=)?(?:(?P<name>[A-Za-z][A-Za-z0-9]*)|(?P<open>\((?!\?)))|\s+")
-_GROUP = re.compile(r"(?:[a-z]{1,20}=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<repeat>[?*+]|\{\d,\d\})?")
-_COMMON = frozenset(TAGS[name] for name in (*PLAIN_WORDS, *SYMBOLS, "A", "WORD"))
 
 
 @cache
@@ -44,23 +42,6 @@ def tags_of(name: str) -> frozenset[str]:
     return frozenset[str]().union(*(tags_of(part) for part in UNIONS[name]))
 
 
-def required_tags(pattern: str) -> tuple[frozenset[str], ...]:
-    """Return sets of tags, of each of which a line must contain one for the pattern to match; the rarest set first."""
-    groups: dict[str, frozenset[str]] = {}
-
-    def fold(match: re.Match[str]) -> str:
-        if (match["repeat"] or "").startswith(("?", "*", "{0")) or match["look"] not in ("", "?<="):
-            return " "
-        name = f"GROUP{len(groups)}"
-        parts = [_mandatory(alternative, groups) for alternative in match["inside"].split("|")]
-        groups[name] = frozenset[str]().union(*(part[0] for part in parts)) if all(parts) else frozenset()
-        return f" {name} "
-
-    while (flat := _GROUP.sub(fold, pattern)) != pattern:
-        pattern = flat
-    return tuple(_mandatory(pattern, groups))
-
-
 def _translate(match: re.Match[str]) -> str:
     label, name = match["label"], match["name"]
     opening = f"(?P<{label}>" if label else "(?:"
@@ -70,17 +51,6 @@ def _translate(match: re.Match[str]) -> str:
         return ""
     tags = f"[{''.join(sorted(tags_of(name)))}]"
     return f"{opening}{tags})" if label else tags
-
-
-def _mandatory(sequence: str, groups: dict[str, frozenset[str]]) -> list[frozenset[str]]:
-    names = (word.rpartition("=")[2] for word in sequence.split() if not word.endswith("?"))
-    parts = {groups[name] if name in groups else tags_of(name) for name in names}
-    return sorted(filter(None, parts), key=_frequency)
-
-
-def _frequency(tags: frozenset[str]) -> int:
-    """Estimate how likely a text contains one of the tags by chance."""
-    return len(tags) + 100 * len(tags & _COMMON)
 
 
 # Rules and stages.
@@ -128,11 +98,6 @@ class RuleMatch(NamedTuple):
         return self.tokens[first - 1].tag if first > 0 else ""
 
     @property
-    def matched_tokens(self) -> Sequence[Token]:
-        """The tokens of the match."""
-        return self.tokens[self.groups.start() : self.groups.end()]
-
-    @property
     def last_token(self) -> Token:
         """The last token of the match."""
         return self.tokens[self.groups.end() - 1]
@@ -175,6 +140,18 @@ class RuleMatch(NamedTuple):
         token = self.token(label)
         return self.context.text[token.start : token.end]
 
+    def year(self, label: str = "year") -> int | None:
+        """Return the year that a number with four digits means, or one with two, at most twenty years ahead."""
+        token, this_year = self.token(label), self.today.year
+        if token.value >= 1000 or token.end - token.start != 2:
+            return token.value if token.value >= 1000 else None
+        year = this_year - this_year % 100 + token.value
+        return year if year <= this_year + 20 else year - 100
+
+    def step(self) -> int:
+        """Return 1 if the part of the pattern that is called `forward` took part, else -1."""
+        return 1 if self.has("forward") else -1
+
     def nearest(self, yearly: YearlyBounds, kind: RangeKind = "day") -> DayRange | None:
         """Return the yearly days that are nearest to the reference on the preferred side."""
         return nearest_yearly(yearly, self.today, self.context.prefer, kind)
@@ -188,13 +165,7 @@ class PlainToken:
     value: int = 0
 
 
-class DateList(NamedTuple):
-    """Several dates of one match: the places of the first and last token of each in the line, and its days."""
-
-    dates: tuple[tuple[int, int, DayRange], ...]
-
-
-Result = DayRange | CalendarLength | PlainToken | DateList
+Result = DayRange | CalendarLength | PlainToken
 Resolver = Callable[[RuleMatch], Result | None]
 
 
@@ -211,9 +182,6 @@ class Rule:
 
 _Candidate = tuple[int, int, int, re.Match[str], Rule]
 """Start, negative end and rule number, which candidates are ordered by; the match; its rule."""
-_NumberedRule = tuple[int, Rule, re.Pattern[str]]
-_MAX_SELECTIONS = 4096
-"""Sets of tags whose rules a stage remembers."""
 
 
 class TokenLine(NamedTuple):
@@ -231,46 +199,19 @@ class TokenLine(NamedTuple):
 
 
 class Stage:
-    """Rules that are applied together, selected by the tags that they require."""
+    """Rules that are applied together."""
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
-        self._selected: dict[frozenset[str], list[_NumberedRule]] = {}
-
-    @cached_property
-    def _required(self) -> list[tuple[frozenset[str], ...]]:
-        return [required_tags(rule.pattern) for rule in self.rules]
-
-    @cached_property
-    def _tags(self) -> frozenset[str]:
-        """The tags that decide which rules may match."""
-        return frozenset[str]().union(*(tags for required in self._required for tags in required))
 
     def apply(self, line: TokenLine, context: ParseContext) -> TokenLine:
         """Replace each match by one token. The leftmost match wins, then the longest, then the earlier rule."""
         candidates = [
             (match.start(), -match.end(), order, match, rule)
-            for order, rule, pattern in self._select(self._tags & line.tag_set)
-            for match in pattern.finditer(line.tags)
+            for order, rule in enumerate(self.rules)
+            for match in compile_pattern(rule.pattern).finditer(line.tags)
         ]
-        if not candidates:
-            return line
-        candidates.sort(key=_precedence)
-        return TokenLine.of(_replace(line.tokens, candidates, context))
-
-    def _select(self, tags: frozenset[str]) -> list[_NumberedRule]:
-        """Return the rules that may match a line with these tags. Most lines share theirs with an earlier one."""
-        selected = self._selected.get(tags)
-        if selected is None:
-            if len(self._selected) >= _MAX_SELECTIONS:
-                self._selected.clear()
-            numbered = enumerate(zip(self.rules, self._required, strict=True))
-            selected = self._selected[tags] = [
-                (order, rule, compile_pattern(rule.pattern))
-                for order, (rule, required) in numbered
-                if not any(map(tags.isdisjoint, required))
-            ]
-        return selected
+        return TokenLine.of(_replace(line.tokens, sorted(candidates, key=_precedence), context)) if candidates else line
 
 
 def _precedence(candidate: _Candidate) -> tuple[int, int, int]:
@@ -282,18 +223,11 @@ def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseCo
     position = 0
     for *_, match, rule in candidates:
         first, last = match.span()
-        if first < position:
-            continue
-        result = rule.resolve(RuleMatch(context, match, tokens))
-        parts = result.dates if isinstance(result, DateList) else result and ((first, last - 1, result),)
-        if not parts or not all(_is_valid(part) for *_, part in parts):
-            continue
-        for start, end, part in parts:
-            replaced += tokens[position:start]
-            replaced.append(_token(part, tokens[start].start, tokens[end].end))
-            position = end + 1
-        replaced += tokens[position:last]
-        position = last
+        result = rule.resolve(RuleMatch(context, match, tokens)) if first >= position else None
+        if result is not None and _is_valid(result):
+            replaced += tokens[position:first]
+            replaced.append(_token(result, tokens[first].start, tokens[last - 1].end))
+            position = last
     return replaced + tokens[position:]
 
 
@@ -317,5 +251,4 @@ def _range_tag(days: DayRange) -> str:
     name = _FAMILY_OF_KIND.get(days.kind)
     if name is None:
         name = days.kind.upper() + ("F" if days.yearly else "X")
-    assert name in RANGE_FAMILIES
     return TAGS[name]

@@ -122,6 +122,11 @@ class TenseCues(NamedTuple):
         place = bisect_left(self.offsets, begin)
         return self.tenses[place] if place < len(self.offsets) and self.offsets[place] < end else None
 
+    def mention_future(self, begin: int, end: int) -> bool:
+        """Return True if a cue between the offsets is in the future."""
+        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
+        return "future" in self.tenses[first:last]
+
     def mention_past(self, begin: int, end: int) -> bool:
         """Return True if a cue between the offsets is in a past tense."""
         first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
