@@ -104,6 +104,8 @@ LONG_REPLY = 80
 """Tokens from which a reply of the assistant, or a part of one, is long; shorter ones have their full score."""
 MORE = 2
 """Times the budget in which others are looked for that take the place of such messages and replies."""
+STEP = 32
+"""Candidates that are loaded at a time to take such places."""
 _ASKED = LazyPattern(r"\b(?:asked|wondered|questions?)\b|\b(?:did|does|do) [\w']+ (?:\w+ )?ask\b", re.IGNORECASE)
 """A question about questions."""
 
@@ -210,11 +212,13 @@ REPEATED_EPISODE = 0.9
 
 
 def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Recalled:
-    with run.timer.stage("judge"):
-        judgement = judge(run, candidates, reader)
     with run.timer.stage("load"):
         titles: dict[EpisodeId, str] = {}
         weighed = _weighed(run, candidates, partial(_load, run, candidates, reader, titles))
+    with run.timer.stage("judge"):
+        # It reads facts that are loaded by now.
+        judgement = judge(run, candidates, reader)
+    with run.timer.stage("hits"):
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
         found = weighed[:count]
         hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
@@ -271,11 +275,20 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
     lighter = weighed and any(weighs_less(each.fact, type) for each in found)
-    if len(facts_for_lines(without_rests(found), run.text)) == count and not lighter:
+    distinct = facts_for_lines(without_rests(found), run.text)
+    if len(distinct) == count and not lighter:
         return found
     max_tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
-    more = load(count, max(count, first_fitting(tokens, max_tokens, top_k)))
-    distinct = facts_for_lines(without_rests([*found, *more]), run.text)
+    most = max(count, first_fitting(tokens, max_tokens, top_k))
+    while count < most:
+        if not run.analysis.gathers:
+            # None of the others can take a place among the hits.
+            whole = [each.fact.tokens for each in distinct if not (weighed and weighs_less(each.fact, type))]
+            if first_fitting(whole, run.max_tokens, run.top_k) < len(whole):
+                break
+        found += load(count, min(most, count + STEP))
+        distinct = facts_for_lines(without_rests(found), run.text)
+        count += STEP
     return weigh_replies(distinct, type) if weighed else by_score(distinct)
 
 

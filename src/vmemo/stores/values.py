@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,13 @@ def _claim_fields(claim: Claim) -> dict[str, JsonValue]:
 
 
 def claims_of(text: str) -> tuple[Claim, ...]:
-    return () if text == "[]" else tuple(Claim.model_validate(each) for each in json.loads(text))
+    if text == "[]":
+        return ()
+    claims: list[dict[str, Any]] = json.loads(text)
+    for claim in claims:
+        for name in ("valid_at", "invalid_at"):
+            claim[name] = claim[name] and datetime.fromisoformat(claim[name])
+    return tuple(map(Claim.trusted, claims))
 
 
 def names_of(text: str) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from vmemo.models.search import (
     Scope,
     Scored,
     TemporalSearch,
-    TokenVectors,
     Vector,
     Vectors,
 )
@@ -47,7 +46,7 @@ from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, SqlBankSearch
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS
 from vmemo.stores.sqlite.index import SAMPLE
-from vmemo.stores.values import decode_tokens, encode_tokens, instant, micros
+from vmemo.stores.values import encode_tokens, instant, micros
 from vmemo.text.tokens import query_terms, terms
 
 Kind = Literal["fact", "message"]
@@ -190,12 +189,6 @@ WHERE bank = $1
 
 
 _TOKENS = "SELECT seq, width, vectors FROM fact_tokens WHERE bank = $1 AND seq = ANY($2::bigint[])"
-
-
-def token_vectors(connection: Connection, bank: int, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-    """Return token vectors in the order of the facts; None for a fact that has none."""
-    stored = {seq: (width, packed) for seq, width, packed in fetch(connection, _TOKENS, bank, list(facts))}
-    return decode_tokens([stored.get(fact) for fact in facts])
 
 
 def cosine(values: Parameters, vector: Sequence[float]) -> str:
@@ -477,8 +470,8 @@ SELECT cosine FROM (
         filter = self._filter_of(query.scope)
         return self._edges.find(PostgresGraph(self._by_key, filter), query)
 
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-        return token_vectors(self._by_key, self._bank, facts)
+    def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
+        return fetch(self._by_key, _TOKENS, self._bank, list(facts))
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         return revisions(self._by_key, self._filter_of(scope), facts)

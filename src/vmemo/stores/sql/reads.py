@@ -43,7 +43,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import TIME_ORDERED, ShortId
-from vmemo.models.search import Scope
+from vmemo.models.search import Scope, TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
@@ -65,7 +65,7 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, within
-from vmemo.stores.values import instant, micros, names_of, storable
+from vmemo.stores.values import decode_tokens, instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
 
 BEGAN = """coalesce(facts.occurred_start,
@@ -461,13 +461,19 @@ _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among
 
 
 class SqlBankSearch(BankSearch):
-    """The part of the searches of a bank that is the same on every SQL database."""
+    """The part of the searches of a bank that is the same on every SQL database.
+
+    It lives as long as a transaction, and reads what it loads once.
+    """
 
     def __init__(self, connection: Connection, bank: BankId, number: int) -> None:
         self._connection = connection
         self._name = bank
         self._bank = number
         self._edges = EdgeSearch()
+        self._facts: dict[int, Fact] = {}
+        self._titles: dict[EpisodeId, str] = {}
+        self._tokens: dict[int, TokenVectors | None] = {}
 
     def _reading(self) -> AbstractContextManager[None]:
         """Translate the errors of a read, on a database where nothing else does."""
@@ -483,17 +489,32 @@ class SqlBankSearch(BankSearch):
 
     def load(self, numbers: Sequence[int]) -> Loaded:
         with self._reading():
-            rows = _rows_by_number(self._connection, facts, self._bank, [number for number in numbers if number > 0])
+            new = [number for number in numbers if number > 0 and number not in self._facts]
+            rows = _rows_by_number(self._connection, facts, self._bank, new)
             found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
-            inside = {episode for fact in found for episode in fact.episodes}
+            self._facts |= {row[SEQ]: fact for row, fact in zip(rows, found, strict=True)}
+            inside = {episode for fact in found for episode in fact.episodes} - self._titles.keys()
             given = {"of_bank": self._bank, "ids": listed(inside)}
             titles = self._connection.execute(_TITLES, given).all() if inside else ()
+            self._titles |= {EpisodeId(id): title for id, title in titles}
             said = _rows_by_number(self._connection, messages, self._bank, [-each for each in numbers if each < 0])
             return Loaded(
-                facts={row[SEQ]: fact for row, fact in zip(rows, found, strict=True)},
+                facts={number: self._facts[number] for number in numbers if number in self._facts},
                 messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
-                titles={EpisodeId(id): title for id, title in titles},
+                titles=self._titles,
             )
+
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+        if new := [fact for fact in facts if fact not in self._tokens]:
+            with self._reading():
+                stored = {fact: (width, packed) for fact, width, packed in self._stored_tokens(new)}
+            self._tokens |= zip(new, decode_tokens([stored.get(fact) for fact in new]), strict=True)
+        return [self._tokens[fact] for fact in facts]
+
+    @abstractmethod
+    def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Return the number, width and packed token vectors of those facts that have some."""
+        ...
 
     def ids(self, numbers: Sequence[int]) -> dict[int, str]:
         with self._reading():

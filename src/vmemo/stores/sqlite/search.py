@@ -55,7 +55,7 @@ from vmemo.stores.sqlite.index import (
     quantised,
     scales_of,
 )
-from vmemo.stores.values import WORDLESS, decode_tokens, demand_embedder, dump, encode_tokens, instant, micros, storable
+from vmemo.stores.values import WORDLESS, demand_embedder, dump, encode_tokens, instant, micros, storable
 from vmemo.text.tokens import query_terms, terms
 
 PART = 20_000
@@ -466,11 +466,8 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
             return self._edges.find(SqliteGraph(self._connection, self._index, allowed, compared), query)
 
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-        with self._reading():
-            rows = fetch(self._connection, _TOKENS, listed(facts))
-            stored = {fact: (width, packed) for fact, width, packed in rows}
-            return decode_tokens([stored.get(fact) for fact in facts])
+    def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
+        return fetch(self._connection, _TOKENS, listed(facts))
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         with self._reading():
