@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr
 from vmemo.errors import InvalidInput
 from vmemo.models.records import (
     COMPUTED_DATE,
+    BankId,
     Channel,
     ConfidenceChange,
     EntityId,
@@ -153,6 +154,11 @@ class Hit(Record):
         return self.fact.id
 
     @property
+    def bank(self) -> BankId:
+        """The bank that the fact is in."""
+        return self.fact.bank
+
+    @property
     def short_id(self) -> str:
         """The fact's short id, which prompts show and `why` accepts."""
         return self.fact.short_id
@@ -247,6 +253,7 @@ EXPLAINED_MARKS = {
     "maybe outdated": "maybe outdated: a newer fact may replace it.",
     "[…]": "[…]: shortened.",
     COMPUTED_DATE: "(= date): computed from the day of the message.",
+    "bank": "bank: the memory that a fact is from.",
 }
 """Sentences that the legend has only if the mark occurs."""
 QUOTED = 24
@@ -268,6 +275,8 @@ class RecallPrompt:
     heading: str = ""
     """A line above the facts."""
     layout: Layout = "days"
+    with_banks: bool = False
+    """Name the bank of each fact."""
     least_truncated: int | None = 1
     """Tokens that must be left to truncate the next fact; None truncates none."""
 
@@ -281,7 +290,8 @@ class RecallPrompt:
         if (shown or not hits) and count(text) <= max_tokens:
             return text
         # A small budget is left to the facts.
-        return RecallPrompt(known_at=self.known_at, legend=False).fit(hits, max_tokens, count) if self.legend else ""
+        bare = RecallPrompt(known_at=self.known_at, legend=False, with_banks=self.with_banks)
+        return bare.fit(hits, max_tokens, count) if self.legend else ""
 
     def fitting(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
         """Return the first hits that fit with everything around them; the last may be truncated."""
@@ -316,10 +326,11 @@ class RecallPrompt:
         if hits:
             body = self._by_day(hits) if self.layout == "days" else "\n".join(map(self._item, hits))
             body = f"{self.heading}\n{body}" if self.heading else body
-            facts = f"{legend_of(hits)}\n\n{body}" if self.legend else body
+            facts = f"{legend_of(hits, with_banks=self.with_banks)}\n\n{body}" if self.legend else body
         if not self.instructions:
             return facts
-        lines = [f"- [{fact.short_id}] {fact.text}" for fact in self.instructions]
+        banks = [f"({_bank_mark(fact)}) " if self.with_banks else "" for fact in self.instructions]
+        lines = [f"- [{fact.short_id}] {bank}{fact.text}" for bank, fact in zip(banks, self.instructions, strict=True)]
         return "\n".join([INSTRUCTIONS, *lines, "", facts])
 
     def _by_day(self, hits: Sequence[Hit]) -> str:
@@ -338,7 +349,8 @@ class RecallPrompt:
         return "\n\n".join(f"{self._day_heading(key, lines)}\n{lines}" for key, lines in bodies.items())
 
     def _item(self, hit: Hit) -> str:
-        marks = ", ".join(self._marks(hit, dated=True)) if self.layout == "dated" else ""
+        plain = [_bank_mark(hit.fact)] if self.with_banks else []
+        marks = ", ".join(self._marks(hit, dated=True) if self.layout == "dated" else plain)
         return _bullet(hit, f"({marks}) " if marks else "")
 
     def _day_heading(self, key: tuple[date, EpisodeId | None], lines: str) -> str:
@@ -355,6 +367,8 @@ class RecallPrompt:
 
     def _marks(self, hit: Hit, *, dated: bool) -> Iterator[str]:
         fact = hit.fact
+        if self.with_banks:
+            yield _bank_mark(fact)
         if hit.status == "former":
             yield "former"
         elif hit.status == "maybe_outdated" and hit.marked_text == hit.text:
@@ -381,13 +395,20 @@ def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact
     return kept
 
 
-def legend_of(hits: Sequence[Hit], start: str = LEGEND) -> str:
+def _bank_mark(fact: Fact) -> str:
+    # A name is the caller's text, and must not begin a line of its own.
+    return f"bank {' '.join(fact.bank.split())}"
+
+
+def legend_of(hits: Sequence[Hit], start: str = LEGEND, *, with_banks: bool = False) -> str:
     """Return the line that explains the layout and the marks of hits."""
     used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
     if any(claim.invalid_at is not None for hit in hits for claim in hit.fact.claims):
         used.add("former")
     if any(COMPUTED_DATE in hit.text for hit in hits):
         used.add(COMPUTED_DATE)
+    if with_banks:
+        used.add("bank")
     return " ".join([start, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
 
 
@@ -453,6 +474,7 @@ class Recalled(Record):
     """
 
     query: str
+    banks: tuple[BankId, ...] = Field(default=(), description="the banks that were searched, if they were named")
     hits: tuple[Hit, ...] = ()
     instructions: tuple[Fact, ...] = Field(
         default=(), description="the user's standing instructions, newest first, whatever the question is about"
@@ -496,15 +518,16 @@ class Recalled(Record):
     def to_prompt(self, max_tokens: int | None = None) -> str:
         """Return the facts for a prompt: by day and episode in order of time, with short ids to cite.
 
-        The user's standing instructions come first. The prompt has at most `max_tokens` in all, by default those of the
-        recall; `retrieve` sets no limit. The most relevant facts take precedence, and one that does not fit is cut at a
-        sentence and marked " […]".
+        The user's standing instructions come first, and each fact names its bank if several were searched. The prompt
+        has at most `max_tokens` in all, by default those of the recall; `retrieve` sets no limit. The most relevant
+        facts take precedence, and one that does not fit is cut at a sentence and marked " […]".
         """
         limit = self.max_tokens if max_tokens is None else max_tokens
         shown = self.instructions
         if limit is not None:
             shown = fit_instructions(shown, limit // INSTRUCTION_SHARE)
-        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at, instructions=shown)
+        several = len(self.banks) > 1
+        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at, instructions=shown, with_banks=several)
         repeated = {fact.id for fact in shown}
         hits = [hit for hit in self.hits if hit.id not in repeated]
         if limit is None:

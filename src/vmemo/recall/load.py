@@ -27,7 +27,7 @@ from vmemo.models import (
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
 from vmemo.models.search import Scope
 from vmemo.ports import BankReader, TokenCounter
-from vmemo.recall.answerable import SIGNALS, AnswerEstimate, judge
+from vmemo.recall.answerable import SIGNALS, AnswerEstimate, AnswerEvidence, answer_evidence, judge
 from vmemo.recall.fuse import best_candidates, fitting, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.precise import sufficient
@@ -217,9 +217,17 @@ REPEATED_EPISODE = 0.9
 """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
 
 
-def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Recalled:
+class FoundInBank(NamedTuple):
+    """The result of a search in one bank, and the evidence by which it was judged."""
+
+    recalled: Recalled
+    evidence: AnswerEvidence
+
+
+def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> FoundInBank:
     with run.timer.stage("judge"):
-        judgement = judge(run.question, run.text, candidates, reader, run.context.embedder)
+        evidence = answer_evidence(run.question, candidates, reader, run.context.embedder)
+        judgement = judge(run.question, run.text, evidence, run.context.embedder)
     with run.timer.stage("load"):
         loader = _Loader(run, candidates, reader)
         weighed = _weighed(run, loader)
@@ -229,7 +237,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
         if run.request.precise:
             related = judgement is None or judgement.related >= run.precision.related
             hits = sufficient(hits, run.precision.share) if related else []
-        return Recalled.model_construct(
+        recalled = Recalled.model_construct(
             query=run.text,
             hits=tuple(hits),
             instructions=_instructions(run, reader, candidates.instructions, hits),
@@ -239,6 +247,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
             answerable=judgement.answerable if judgement else None,
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
+        return FoundInBank(recalled, evidence)
 
 
 class _Loader:

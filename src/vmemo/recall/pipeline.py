@@ -18,10 +18,11 @@ from vmemo.ports import BankReader, Context, Reranker, gives_tokens
 from vmemo.recall.answerable import answer_weights, steered
 from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
-from vmemo.recall.load import load_hits
+from vmemo.recall.load import FoundInBank, load_hits
 from vmemo.recall.precise import SUFFICIENT, Precision
 from vmemo.recall.rank import find_candidates, order_candidates, with_former
 from vmemo.recall.run import RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
+from vmemo.recall.several_banks import in_bank, join_banks
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
 GATHER = 2.0
@@ -32,7 +33,7 @@ SHORT_QUERY = 500
 
 async def recall(
     request: RecallQuery,
-    bank: BankId,
+    banks: Sequence[BankId],
     context: Context,
     resolver: LLMTimeResolver | None = None,
     *,
@@ -43,7 +44,8 @@ async def recall(
     """Analyse the question, search, fuse, follow the graph, rerank, weigh and pack.
 
     `resolver` resolves times that the rules can't. `tense` is that of the question that this one is a part of: former
-    facts belong to a question about the past. `precision` applies to a precise recall.
+    facts belong to a question about the past. `precision` applies to a precise recall. Several banks are searched
+    concurrently, each within the whole budget, and joined into one result.
     """
     if request.min_answerable and (answer_weights(context.embedder) is None or context.reranker != "late"):
         raise InvalidInput(
@@ -58,7 +60,7 @@ async def recall(
     if resolver is None or analysis.unresolved_time is None:
         encodings = await embedding
     else:
-        encodings, resolved = await asyncio.gather(embedding, _resolve_time(request, bank, resolver, timer))
+        encodings, resolved = await asyncio.gather(embedding, _resolve_time(request, banks[0], resolver, timer))
     run = RecallRun(
         request=request,
         context=context,
@@ -66,7 +68,7 @@ async def recall(
         timer=timer,
         encodings=[steered(encodings[0], context.embedder), *encodings[1:]],
         during=analysis.during if resolved is None else resolved.during or analysis.during,
-        scope=with_former(Scope.of_request(bank, request), analysis, request.now or utc_now()),
+        scope=with_former(Scope.of_request(banks[0], request), analysis, request.now or utc_now()),
         nodes=math.ceil(nodes_of(request) * (GATHER if analysis.gathers else 1)),
         max_tokens=None if isinstance(request, RetrieveRequest) else request.max_tokens,
         top_k=request.top_k if isinstance(request, RetrieveRequest) else None,
@@ -74,10 +76,11 @@ async def recall(
         precision=precision,
         with_questions=with_questions,
     )
-    if isinstance(context.reranker, str):
-        found = await context.store.read(bank, partial(_find, run))
+    if len(banks) == 1:
+        found = (await _search(run)).recalled
     else:
-        found = await _find_reranked(run, context.reranker)
+        runs = [in_bank(run, bank, of=len(banks)) for bank in banks]
+        found = join_banks(run, runs, await asyncio.gather(*map(_search, runs)))
     if found.answerable is not None and found.answerable < request.min_answerable:
         found = found.model_copy(update={"hits": ()})
     tokens = sum([hit.fact.tokens for hit in found.hits])
@@ -124,26 +127,33 @@ async def _resolve_time(
         return await resolver.resolve(bank, request.query[:MAX_QUERY_CHARS], request.now or utc_now())
 
 
-def _find(run: RecallRun, reader: BankReader) -> Recalled:
+async def _search(run: RecallRun) -> FoundInBank:
+    context = run.context
+    if isinstance(context.reranker, str):
+        return await context.store.read(run.scope.bank, partial(_find, run))
+    return await _find_reranked(run, context.reranker)
+
+
+def _find(run: RecallRun, reader: BankReader) -> FoundInBank:
     """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
     observed = _whole(_find_one(observing, reader)) if observing is not None else ()
     return _joined(observed, _find_one(beside_observations(run, observed), reader))
 
 
-def _find_one(run: RecallRun, reader: BankReader) -> Recalled:
+def _find_one(run: RecallRun, reader: BankReader) -> FoundInBank:
     found = find_candidates(run, reader)
     return load_hits(run, order_candidates(run, found, found.late), reader)
 
 
-async def _find_reranked(run: RecallRun, reranker: Reranker) -> Recalled:
+async def _find_reranked(run: RecallRun, reranker: Reranker) -> FoundInBank:
     """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
     observing = for_observations(run)
     observed = _whole(await _rerank_one(observing, reranker)) if observing is not None else ()
     return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
 
 
-async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
+async def _rerank_one(run: RecallRun, reranker: Reranker) -> FoundInBank:
     store, bank = run.context.store, run.scope.bank
     found = await store.read(bank, partial(find_candidates, run))
     with run.timer.stage("rerank"):
@@ -153,12 +163,12 @@ async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
     return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
 
 
-def _whole(found: Recalled) -> Sequence[Hit]:
-    return [hit for hit in found.hits if not hit.truncated]
+def _whole(found: FoundInBank) -> Sequence[Hit]:
+    return [hit for hit in found.recalled.hits if not hit.truncated]
 
 
-def _joined(observed: Sequence[Hit], found: Recalled) -> Recalled:
+def _joined(observed: Sequence[Hit], found: FoundInBank) -> FoundInBank:
     if not observed:
         return found
-    hits = sorted([*observed, *found.hits], key=lambda hit: hit.score, reverse=True)
-    return found.model_copy(update={"hits": tuple(hits)})
+    hits = sorted([*observed, *found.recalled.hits], key=lambda hit: hit.score, reverse=True)
+    return found._replace(recalled=found.recalled.model_copy(update={"hits": tuple(hits)}))

@@ -54,6 +54,8 @@ class RecallRun:
     """The time that a model found in the question."""
     precision: Precision = SUFFICIENT
     """That of a precise recall."""
+    banks: int = 1
+    """Banks that share the budget."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
 
@@ -99,6 +101,7 @@ def for_observations(run: RecallRun) -> RecallRun | None:
     share = REFLECT_SHARE if isinstance(run.request, ReflectRequest) else 0.0
     if asks_for_profile(run.text):
         share = max(share, RECALL_SHARE)
+    share /= run.banks
     tokens = None if run.max_tokens is None else int(share * run.max_tokens)
     count = None if run.top_k is None else int(share * run.top_k)
     if not share or tokens == 0 or count == 0:
