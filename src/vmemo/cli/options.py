@@ -72,6 +72,15 @@ Db = Annotated[
     ),
 ]
 BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON_PANEL)]
+BankNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bank",
+        metavar="NAME",
+        help="The bank. Repeatable: several are searched together. Default: default.",
+        rich_help_panel=_COMMON_PANEL,
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -122,6 +131,7 @@ def option(name: str, annotation: object, default: object = None) -> inspect.Par
 _TARGET_OPTIONS = {
     "db": option("db", Db, str(Settings.model_fields["url"].default)),
     "bank": option("bank", BankName, "default"),
+    "banks": option("banks", BankNames),
     "llm": option("llm", Model),
     "embedder": option("embedder", EmbedderName),
     "as_json": option("as_json", AsJson, default=False),
@@ -131,7 +141,9 @@ _TARGET_OPTIONS = {
 def _target_options(*names: str) -> OptionGroup:
     """Return the options of a target, and --json, which every command with a target has."""
 
-    def build(as_json: bool, **options: Any) -> Target:
+    def build(as_json: bool, banks: Sequence[str] | None = None, **options: Any) -> Target:
+        if banks:
+            options |= {"bank": banks[0], "more_banks": tuple(dict.fromkeys(banks))[1:]}
         return Target(**options)
 
     return OptionGroup({name: _TARGET_OPTIONS[name] for name in (*names, "as_json")}, build)
@@ -139,6 +151,8 @@ def _target_options(*names: str) -> OptionGroup:
 
 OnDatabase = Annotated[Target, _target_options("db")]
 OnBank = Annotated[Target, _target_options("db", "bank")]
+OnBanks = Annotated[Target, _target_options("db", "banks")]
+BanksWithEmbedder = Annotated[Target, _target_options("db", "banks", "embedder")]
 WithModel = Annotated[Target, _target_options("db", "bank", "llm")]
 WithEmbedder = Annotated[Target, _target_options("db", "bank", "embedder")]
 WithModels = Annotated[Target, _target_options("db", "bank", "llm", "embedder")]

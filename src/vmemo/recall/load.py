@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set, Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -218,10 +218,13 @@ REPEATED_EPISODE = 0.9
 
 
 class FoundInBank(NamedTuple):
-    """The result of a search in one bank, and the evidence by which it was judged."""
+    """The result of a search in one bank, and what makes it comparable with that of another bank."""
 
     recalled: Recalled
     evidence: AnswerEvidence
+    """What it was judged by."""
+    relevance: Mapping[FactId, float]
+    """The reranker's scores of hits, which do not depend on the other facts of the bank."""
 
 
 def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> FoundInBank:
@@ -247,7 +250,9 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Fou
             answerable=judgement.answerable if judgement else None,
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
-        return FoundInBank(recalled, evidence)
+        scores = dict(zip(candidates.scores.numbers, candidates.scores.scores.tolist(), strict=True))
+        relevance = {each.id: scores[each.number] for each in found if each.number in scores}
+        return FoundInBank(recalled, evidence, relevance)
 
 
 class _Loader:

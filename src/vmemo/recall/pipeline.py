@@ -137,8 +137,8 @@ async def _search(run: RecallRun) -> FoundInBank:
 def _find(run: RecallRun, reader: BankReader) -> FoundInBank:
     """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
-    observed = _whole(_find_one(observing, reader)) if observing is not None else ()
-    return _joined(observed, _find_one(beside_observations(run, observed), reader))
+    observed = None if observing is None else _find_one(observing, reader)
+    return _joined(observed, _find_one(beside_observations(run, _whole(observed)), reader))
 
 
 def _find_one(run: RecallRun, reader: BankReader) -> FoundInBank:
@@ -149,8 +149,8 @@ def _find_one(run: RecallRun, reader: BankReader) -> FoundInBank:
 async def _find_reranked(run: RecallRun, reranker: Reranker) -> FoundInBank:
     """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
     observing = for_observations(run)
-    observed = _whole(await _rerank_one(observing, reranker)) if observing is not None else ()
-    return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
+    observed = None if observing is None else await _rerank_one(observing, reranker)
+    return _joined(observed, await _rerank_one(beside_observations(run, _whole(observed)), reranker))
 
 
 async def _rerank_one(run: RecallRun, reranker: Reranker) -> FoundInBank:
@@ -163,12 +163,13 @@ async def _rerank_one(run: RecallRun, reranker: Reranker) -> FoundInBank:
     return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
 
 
-def _whole(found: FoundInBank) -> Sequence[Hit]:
-    return [hit for hit in found.recalled.hits if not hit.truncated]
+def _whole(found: FoundInBank | None) -> Sequence[Hit]:
+    return [] if found is None else [hit for hit in found.recalled.hits if not hit.truncated]
 
 
-def _joined(observed: Sequence[Hit], found: FoundInBank) -> FoundInBank:
-    if not observed:
+def _joined(observed: FoundInBank | None, found: FoundInBank) -> FoundInBank:
+    if observed is None:
         return found
-    hits = sorted([*observed, *found.recalled.hits], key=lambda hit: hit.score, reverse=True)
-    return found._replace(recalled=found.recalled.model_copy(update={"hits": tuple(hits)}))
+    hits = sorted([*_whole(observed), *found.recalled.hits], key=lambda hit: hit.score, reverse=True)
+    recalled = found.recalled.model_copy(update={"hits": tuple(hits)})
+    return found._replace(recalled=recalled, relevance={**observed.relevance, **found.relevance})

@@ -1,12 +1,13 @@
 """One result of a recall in several banks.
 
 A bank's scores are normalised to its own best facts, so that those of a bank which holds nothing to the point look as
-good as any. They are made comparable by what does not depend on the bank: how well the tokens of the question match
-those of a bank's best facts, or without token vectors the cosine of question and fact.
+good as any. They are made comparable by what does not depend on the other facts of a bank: the reranker's score of a
+fact, or without a reranker its cosine with the question.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -20,11 +21,17 @@ from vmemo.recall.load import SHOWN, FoundInBank, choose_instructions, first_fit
 from vmemo.recall.precise import sufficient
 from vmemo.recall.run import RecallRun
 
+RELEVANCE_WEIGHT = 2.0
+"""Weight of the relevance on one scale, from 0 to 1, beside a bank's own score, whose best is about 2.
+
+Chosen on conversations of our own: with 1,150 turns in one bank and 14 in another, the answer is the first hit for .81
+of the questions (without it .74; in one bank with everything .80) and among the first three for .93 (.89; .91).
+"""
+
 
 def in_bank(run: RecallRun, bank: BankId, *, of: int) -> RecallRun:
-    """Return the search in one bank `of` several; what is precise enough is decided for all of them together."""
-    request = run.request.model_copy(update={"precise": False})
-    return replace(run, request=request, scope=run.scope.replace(bank=bank), timer=StageTimer(), banks=of)
+    """Return the search in one bank `of` several."""
+    return replace(run, scope=run.scope.replace(bank=bank), timer=StageTimer(), banks=of)
 
 
 def join_banks(run: RecallRun, runs: Sequence[RecallRun], found: Sequence[FoundInBank]) -> Recalled:
@@ -33,7 +40,7 @@ def join_banks(run: RecallRun, runs: Sequence[RecallRun], found: Sequence[FoundI
         run.timer.add(each.timer.stages)
     with run.timer.stage("join"):
         recalled = [each.recalled for each in found]
-        hits = _by_relevance(recalled, _strengths(run, [each.evidence for each in found]))
+        hits = _by_relevance(found)
         count = first_fitting([hit.tokens for hit in hits], run.max_tokens, run.top_k)
         hits = truncate_last(hits[:count], run.max_tokens, run.context.counter)
         evidence = _evidence(run, [each.evidence for each in found], hits)
@@ -53,11 +60,32 @@ def join_banks(run: RecallRun, runs: Sequence[RecallRun], found: Sequence[FoundI
         )
 
 
-def _strengths(run: RecallRun, evidence: Sequence[AnswerEvidence]) -> list[float]:
-    """Return how well the best fact of each bank fits the question, on one scale."""
-    if any(len(each.aligned) for each in evidence):
-        return [float(max(_alignment(run, each), default=0.0)) for each in evidence]
-    return [max(each.cosines, default=0.0) for each in evidence]
+def _by_relevance(found: Sequence[FoundInBank]) -> list[Hit]:
+    """Return the hits of all banks by their scores in their banks and their relevance on one scale, best first.
+
+    One that a newer fact may have replaced stays behind the hit that it follows in its bank.
+    """
+    known = [_relevance(each) for each in found]
+    values = [value for each in known for value in each if value is not None]
+    least, span = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
+    joined: list[Hit] = []
+    for each, relevance in zip(found, known, strict=True):
+        hits = each.recalled.hits
+        shares = [0.0 if value is None or not span else (value - least) / span for value in relevance]
+        scores = [hit.score + RELEVANCE_WEIGHT * share for hit, share in zip(hits, shares, strict=True)]
+        for place in range(len(hits) - 1, 0, -1):
+            if hits[place].status != "current":
+                scores[place - 1] = max(scores[place - 1], scores[place])
+        joined += [hit.model_copy(update={"score": score}) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(joined, key=lambda hit: hit.score, reverse=True)
+
+
+def _relevance(found: FoundInBank) -> list[float | None]:
+    """Return the reranker's score of each hit, or its cosine if there is no reranker; None if it has neither."""
+    hits, scores = found.recalled.hits, {id: score for id, score in found.relevance.items() if not math.isnan(score)}
+    if scores:
+        return [scores.get(hit.id) for hit in hits]
+    return [hit.channels["semantic"].score if "semantic" in hit.channels else None for hit in hits]
 
 
 def _alignment(run: RecallRun, evidence: AnswerEvidence) -> list[float]:
@@ -66,18 +94,6 @@ def _alignment(run: RecallRun, evidence: AnswerEvidence) -> list[float]:
         return []
     lengths = np.linalg.norm(tokens, axis=1)
     return (evidence.aligned @ (lengths / lengths.sum())).tolist()
-
-
-def _by_relevance(recalled: Sequence[Recalled], strengths: Sequence[float]) -> list[Hit]:
-    """Return the hits of all banks, best first; those of one bank keep their order."""
-    best = max(strengths, default=0.0)
-    joined: list[Hit] = []
-    for each, strength in zip(recalled, strengths, strict=True):
-        factor, least = strength / best if best > 0 else 1.0, float("inf")
-        for hit in each.hits:
-            least = min(least, hit.score * factor)
-            joined.append(hit.model_copy(update={"score": least}))
-    return sorted(joined, key=lambda hit: hit.score, reverse=True)
 
 
 def _evidence(run: RecallRun, evidence: Sequence[AnswerEvidence], hits: Sequence[Hit]) -> AnswerEvidence:
