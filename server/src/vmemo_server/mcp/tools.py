@@ -46,7 +46,7 @@ _REFLECT_TOKENS = r.ReflectRequest.model_fields["max_tokens"].default
 class SeveralBanksArguments(BankArguments):
     """Arguments of a tool that searches a bank, or several."""
 
-    banks: StringList = Field(default=(), description="Search these banks instead of one")
+    banks: StringList = Field(default=(), description="Several banks at once")
 
     @property
     def first_bank(self) -> str:
