@@ -53,17 +53,22 @@ _SENTENCE_END = re.compile(
 _PHRASE_END = re.compile(r"(?<=\S)(?!\s\d)(?!(?<=\d)\s[a-z])(?=\s|$)")
 """The end of a word, but not one between a number and its unit, or inside a date."""
 _WORD_END = re.compile(r"(?<=\S)(?=\s|$)")
+_STEP_END = re.compile(r"(?<=\S)(?=\s{1,2}(?:[-*+•‣·]|\(?\d{1,2}[.)])\s)")
+"""The end of a step of a procedure, before the next one."""
 
 
-def truncate(text: str, max_tokens: int, count: Callable[[str], int]) -> str | None:
+def truncate(
+    text: str, max_tokens: int, count: Callable[[str], int], preferred: re.Pattern[str] | None = None
+) -> str | None:
     """Return the start of a text that fits into `max_tokens` with a mark at its end, or None if no word fits.
 
-    The text is cut at the end of a sentence or line; if whole sentences use too little of the tokens, after a word, if
-    possible not between a number and what belongs to it.
+    The text is cut at the last of the `preferred` places that fits, or else at the end of a sentence or line; if whole
+    sentences use too little of the tokens, after a word, if possible not between a number and what belongs to it.
     """
     text = text.removesuffix(TRUNCATED)
     start = text[: max_tokens * MAX_TOKEN_LENGTH]
-    for ends, least in ((_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
+    first = [] if preferred is None else [(preferred, 0.0)]
+    for ends, least in (*first, (_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
         cut = _longest(start, [match.end() for match in ends.finditer(start)], max_tokens, count)
         if cut is not None and count(cut) >= least:
             return cut
@@ -144,6 +149,9 @@ class Hit(Record):
     verbatim: bool = False
     status: HitStatus = "current"
     truncated: bool = False
+    outcomes: tuple[str, ...] = Field(
+        default=(), description='what was last said of the outcome of a procedure: "3 May 2026: that worked"'
+    )
     path: tuple[GraphStep, ...] = ()
     reranking: Reranking | None = None
     newer: tuple[NewerFact, ...] = ()
@@ -212,7 +220,7 @@ class Hit(Record):
 
     def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
         """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
-        text = truncate(self.text, max_tokens, count)
+        text = truncate(self.text, max_tokens, count, _STEP_END if self.fact.is_procedure else None)
         if text is None:
             return None
         kept = len(text) - len(TRUNCATED)
@@ -415,7 +423,8 @@ def legend_of(hits: Sequence[Hit], start: str = LEGEND, *, with_banks: bool = Fa
 def _bullet(hit: Hit, marks: str, indent: str = "") -> str:
     """Return the line of a hit; further lines of its text are indented, so that they can't look like headings."""
     text = hit.marked_text.replace("\n", f"\n{indent}  ")
-    return f"{indent}- [{hit.short_id}] {marks}{text}"
+    outcomes = "".join(f"\n{indent}  (later, {each})" for each in hit.outcomes)
+    return f"{indent}- [{hit.short_id}] {marks}{text}{outcomes}"
 
 
 def _former_versions(hits: Sequence[Hit]) -> dict[FactId, list[Hit]]:

@@ -336,6 +336,7 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
                 "verbatim": each.verbatim,
                 "status": status_of(each.fact, scope, now, outdated=each.number in outdated),
                 "truncated": False,
+                "outcomes": (),
                 "path": (),
                 "reranking": None,
                 "newer": (),

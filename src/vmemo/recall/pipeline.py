@@ -12,8 +12,10 @@ from functools import partial
 from vmemo.errors import InvalidInput
 from vmemo.models import BankId, Hit, Interval, QuestionTense, utc_now
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import shortened
 from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
+from vmemo.models.select import MessageSelect
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
 from vmemo.recall.answerable import answer_weights, steered
 from vmemo.recall.fuse import score_texts
@@ -23,8 +25,11 @@ from vmemo.recall.precise import SUFFICIENT, Precision
 from vmemo.recall.rank import find_candidates, order_candidates, with_former
 from vmemo.recall.run import RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
 from vmemo.recall.several_banks import in_bank, join_banks
+from vmemo.text.procedures import is_outcome
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
+MAX_OUTCOMES = 3
+"""Latest words on the outcome of a procedure that are shown with it."""
 GATHER = 2.0
 """Factor of the candidates that are searched if a question asks to count or to list everything."""
 SHORT_QUERY = 500
@@ -130,8 +135,23 @@ async def _resolve_time(
 async def _search(run: RecallRun) -> FoundInBank:
     context = run.context
     if isinstance(context.reranker, str):
-        return await context.store.read(run.scope.bank, partial(_find, run))
-    return await _find_reranked(run, context.reranker)
+        found = await context.store.read(run.scope.bank, partial(_find, run))
+    else:
+        found = await _find_reranked(run, context.reranker)
+    if not any(hit.fact.is_procedure and len(hit.fact.messages) > 1 for hit in found.recalled.hits):
+        return found
+    hits = tuple([await _with_outcomes(run, hit) for hit in found.recalled.hits])
+    return found._replace(recalled=found.recalled.model_copy(update={"hits": hits}))
+
+
+async def _with_outcomes(run: RecallRun, hit: Hit) -> Hit:
+    """Return a procedure with what was last said of its outcome; others as they are."""
+    own, *others = hit.fact.messages or (None,)
+    if own is None or not others or not hit.fact.is_procedure:
+        return hit
+    messages = await run.context.store.messages(run.scope.bank, MessageSelect(ids=others))
+    said = [f"{m.timestamp.day} {m.timestamp:%B %Y}: {shortened(m.content)}" for m in messages if is_outcome(m.content)]
+    return hit.model_copy(update={"outcomes": tuple(said[-MAX_OUTCOMES:])})
 
 
 def _find(run: RecallRun, reader: BankReader) -> FoundInBank:

@@ -29,6 +29,7 @@ from vmemo.models.settings import Redactor
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
+from vmemo.retain.procedures import note_outcomes
 from vmemo.retain.write_plan import (
     close_outdated_observations,
     embed_messages,
@@ -186,7 +187,7 @@ async def derive(
     streams = by_document(messages)
     previous = [await message_before(bank, stream[0], context.store) for stream in streams]
     extracted = [await context.extractor.read(stream, before) for stream, before in zip(streams, previous, strict=True)]
-    result = ExtractionResult.combined(extracted)
+    result = await note_outcomes(bank, ExtractionResult.combined(extracted), context.store)
     encoded = await encode_drafts(bank, revision, result, context)
     # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own_words = context.extractor.keeps_words
