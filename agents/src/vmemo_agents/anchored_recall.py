@@ -17,6 +17,8 @@ MAX_HITS = 6
 # Chosen on three sessions of our own: facts are added for 16 of 20 questions about them, and for 1 of 12 other prompts.
 MIN_COSINE = 0.44
 """Least cosine between a prompt and a fact that has words in common with it."""
+STEPS_COSINE = 0.3
+"""The same for a procedure, whose many steps are not what is asked for: the cosine of the semantic channel's floor."""
 SURE_COSINE = 0.68
 """Least cosine between a prompt and a fact that has none."""
 MIN_WORDS = 3
@@ -72,7 +74,13 @@ async def _existing(memory: Memory, me: str) -> list[str]:
 def relevant(hits: list[Hit]) -> list[Hit]:
     """Return the hits that are near the prompt in meaning and in words; mostly none."""
     near = ((hit, hit.channels["semantic"].score) for hit in hits if "semantic" in hit.channels)
-    return [hit for hit, cosine in near if cosine >= (MIN_COSINE if "keyword" in hit.channels else SURE_COSINE)]
+    return [hit for hit, cosine in near if cosine >= _least_cosine(hit)]
+
+
+def _least_cosine(hit: Hit) -> float:
+    if "keyword" not in hit.channels:
+        return SURE_COSINE
+    return STEPS_COSINE if hit.fact.is_procedure else MIN_COSINE
 
 
 def element(text: str) -> str:
