@@ -13,8 +13,8 @@ def test_the_recorded_session_is_remembered_in_the_next_ones(home: Path) -> None
     run = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     lock, _, rest = run.stdout.partition("# How do we release")
-    release, _, elsewhere = rest.partition("# A session in another repository")
+    release, _, in_other = rest.partition("# A session in another repository")
     assert "we use Postgres advisory locks for the scheduler" in lock
     assert release.index("1. Bump the version") < release.index("3. Tag the commit") < release.index("That worked.")
-    assert "in short sentences" in elsewhere
-    assert "advisory" not in elsewhere
+    assert "in short sentences" in in_other
+    assert "advisory" not in in_other

@@ -105,7 +105,7 @@ def line(role: str, text: str, number: int, folder: Path) -> dict[str, Any]:
     return {"type": role, "uuid": f"w{number}", "message": {"role": role, "content": text}, **about}
 
 
-def test_a_wish_of_the_person_applies_in_every_repository_and_one_of_the_project_does_not(
+def test_what_a_person_prefers_applies_in_every_repository_and_rules_of_a_project_do_not(
     hooks: Hooks, project: Path, tmp_path: Path
 ) -> None:
     db, other = ("--db", str(tmp_path / "own.db")), tmp_path / "other"
@@ -125,11 +125,11 @@ def test_a_wish_of_the_person_applies_in_every_repository_and_one_of_the_project
         hooks.run("claude-code", event("claude-code", "Stop", project, transcript_path=str(path)), *db)
     hooks.settle()
     own = hooks.context("claude-code", event("claude-code", "SessionStart", project, session="next"), *db)
-    elsewhere = Hooks(other).context("claude-code", event("claude-code", "SessionStart", other, session="new"), *db)
+    in_other = Hooks(other).context("claude-code", event("claude-code", "SessionStart", other, session="new"), *db)
     assert own.count("in short sentences") == 1
     assert "make check" in own
-    assert elsewhere.count("in short sentences") == 1
-    assert "make check" not in elsewhere
+    assert in_other.count("in short sentences") == 1
+    assert "make check" not in in_other
 
 
 def test_changes_of_files_are_noted_in_what_a_session_is_given(

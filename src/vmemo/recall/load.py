@@ -222,7 +222,7 @@ class FoundInBank(NamedTuple):
 
     recalled: Recalled
     evidence: AnswerEvidence
-    """What it was judged by."""
+    """The candidates that it was judged by."""
     relevance: Mapping[FactId, float]
     """The reranker's scores of hits, which do not depend on the other facts of the bank."""
 

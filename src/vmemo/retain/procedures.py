@@ -1,6 +1,6 @@
-"""What somebody says of the outcome of a procedure: it becomes a source of that procedure, in place of a fact.
+"""Words on the outcome of a procedure become a source of that procedure, in place of a fact.
 
-`why` shows it among the messages of the procedure, and a prompt below its steps.
+`why` shows them among the messages of the procedure, and prompts below its steps.
 """
 
 from __future__ import annotations
