@@ -102,7 +102,7 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
 
 @dataclass(frozen=True)
 class _Gathered:
-    """What one bank has for the sections that do not follow from a recall."""
+    """The facts of one bank for the sections that do not follow from a recall."""
 
     user: _User
     profile: Sequence[Fact]
