@@ -10,12 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 41_420,
+    "src": 42_000,
     "server/src": 7_000,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,
     "integrations/src": 2_315,
-    "agents/src": 2_100,
+    "agents/src": 2_125,
     "bench/src": 10_000,
     "conformance/src": 7_360,
 }

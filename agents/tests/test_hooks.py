@@ -99,6 +99,39 @@ def test_a_session_is_retained_and_the_next_one_is_given_what_it_needs(
             assert hooks.context(agent, event(agent, prompt, project, session="third", prompt=other)) == ""
 
 
+def line(role: str, text: str, number: int, folder: Path) -> dict[str, Any]:
+    """Return a line of a transcript of Claude Code."""
+    about = {"sessionId": "wishes", "cwd": str(folder), "timestamp": f"2026-03-03T10:{number:02}:00Z"}
+    return {"type": role, "uuid": f"w{number}", "message": {"role": role, "content": text}, **about}
+
+
+def test_what_a_person_prefers_applies_in_every_repository_and_rules_of_a_project_do_not(
+    hooks: Hooks, project: Path, tmp_path: Path
+) -> None:
+    db, other = ("--db", str(tmp_path / "own.db")), tmp_path / "other"
+    other.mkdir()
+    said = [
+        "Please always explain your answers to me in short sentences.",
+        "Please always run `make check` before you commit in this repo.",
+    ]
+    lines = [
+        line(role, text, 2 * n + (role != "user"), project)
+        for n, text in enumerate(said)
+        for role, text in (("user", text), ("assistant", "I will do that."))
+    ]
+    path = tmp_path / "wishes.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    for _ in range(2):
+        hooks.run("claude-code", event("claude-code", "Stop", project, transcript_path=str(path)), *db)
+    hooks.settle()
+    own = hooks.context("claude-code", event("claude-code", "SessionStart", project, session="next"), *db)
+    in_other = Hooks(other).context("claude-code", event("claude-code", "SessionStart", other, session="new"), *db)
+    assert own.count("in short sentences") == 1
+    assert "make check" in own
+    assert in_other.count("in short sentences") == 1
+    assert "make check" not in in_other
+
+
 def test_changes_of_files_are_noted_in_what_a_session_is_given(
     hooks: Hooks, project: Path, transcript: Recorded
 ) -> None:

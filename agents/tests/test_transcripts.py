@@ -15,7 +15,7 @@ from vmemo import InvalidInput, Memory
 from vmemo.cli.app import app
 from vmemo_agents.anchored_recall import recall
 from vmemo_agents.repository import Repository, change_notes
-from vmemo_agents.retain import import_transcripts, messages_of, prose, retain_messages, shown_command
+from vmemo_agents.retain import import_transcripts, is_personal, messages_of, prose, retain_messages, shown_command
 from vmemo_agents.transcripts import AgentCall, AgentName, Line, Transcript
 
 RECORDED: dict[AgentName, str] = {
@@ -253,6 +253,25 @@ def test_the_command_imports_a_transcript_and_names_the_problem_of_another_file(
 )
 def test_of_a_command_the_part_that_does_something_is_kept(command: str, shown: str) -> None:
     assert shown_command(command) == shown
+
+
+@pytest.mark.parametrize(
+    ("instruction", "personal"),
+    [
+        ("I prefer short answers, please don't explain every step.", True),
+        ("Always answer in German.", True),
+        ("From now on, ask me before you delete anything.", True),
+        ("Commit messages in this repo have no prefix.", False),
+        ("Never use floats for amounts.", False),
+        ("Show me the output of `make test` after each change.", False),
+        ("Always ask me before you touch src/lock.py.", False),
+        ("We answer customers within a day.", False),
+    ],
+)
+def test_an_instruction_is_personal_if_it_is_about_the_person_and_names_nothing_of_a_project(
+    instruction: str, personal: bool
+) -> None:
+    assert is_personal(instruction) is personal
 
 
 def test_code_and_pasted_output_are_left_out_of_a_message() -> None:

@@ -22,6 +22,7 @@ from vmemo.text import (
     instructions,
     meta_text,
     own_words,
+    procedures,
     redact,
     small_talk,
     split,
@@ -63,6 +64,9 @@ def _position(text: str) -> tense.ClausePosition:
 RULES: dict[str, Rule] = {
     "text.split.split_text": split.split_text,
     "text.corrections.is_correction": corrections.is_correction,
+    "text.procedures.find_procedure": lambda text: procedures.find_procedure(text, before=text),
+    "text.procedures.is_outcome": procedures.is_outcome,
+    "text.procedures.title_of": procedures.title_of,
     "text.temporal.annotation.after_line": lambda text: annotation.after_line("the party", text),
     "text.temporal.annotation.with_date": lambda text: annotation.with_date(text, NOW),
     "text.temporal.annotation.embedded_text": lambda text: annotation.embedded_text(text, NOW),

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from vmemo import Hit, Memory, NotFound, Recalled
+from vmemo import Hit, Memory, Recalled
 from vmemo_agents.repository import Repository, change_notes, files_of, with_notes
 from vmemo_agents.retain import MEMORY_TAG
 
@@ -17,6 +17,8 @@ MAX_HITS = 6
 # Chosen on three sessions of our own: facts are added for 16 of 20 questions about them, and for 1 of 12 other prompts.
 MIN_COSINE = 0.44
 """Least cosine between a prompt and a fact that has words in common with it."""
+STEPS_COSINE = 0.3
+"""The same for a procedure, whose many steps are not what is asked for: the cosine of the semantic channel's floor."""
 SURE_COSINE = 0.68
 """Least cosine between a prompt and a fact that has none."""
 MIN_WORDS = 3
@@ -33,17 +35,17 @@ class AnchoredHit:
     changed: tuple[str, ...]
 
 
-async def session_context(memory: Memory, repository: Repository) -> str:
-    """Return the text for the start of a session; empty if nothing is known of the project."""
-    try:
-        context = await memory.without_creation().context(max_tokens=START_TOKENS)
-    except NotFound:
+async def session_context(memory: Memory, repository: Repository, me: str = "") -> str:
+    """Return the text for the start of a session; empty if nothing is known of the project and the person."""
+    banks = await _existing(memory, me)
+    if not banks:
         return ""
+    context = await memory.context(max_tokens=START_TOKENS, banks=banks)
     return element(with_notes(context.text, change_notes(repository, context.facts)))
 
 
 async def prompt_context(
-    memory: Memory, repository: Repository, prompt: str, *, session: str, shown: Collection[str] = ()
+    memory: Memory, repository: Repository, prompt: str, *, session: str, shown: Collection[str] = (), me: str = ""
 ) -> tuple[str, list[str]]:
     """Return the text for a prompt, and the ids of the facts in it; nothing if no fact is relevant.
 
@@ -51,10 +53,10 @@ async def prompt_context(
     """
     if len(prompt.split()) < MIN_WORDS:
         return "", []
-    try:
-        found = await memory.without_creation().recall(prompt[:4000], max_tokens=2 * PROMPT_TOKENS)
-    except NotFound:
+    banks = await _existing(memory, me)
+    if not banks:
         return "", []
+    found = await memory.recall(prompt[:4000], max_tokens=2 * PROMPT_TOKENS, banks=banks)
     fresh = [hit for hit in found.hits if hit.id not in shown and hit.fact.metadata.get("session") != session]
     hits = relevant(fresh)[:MAX_HITS]
     if not hits:
@@ -63,10 +65,22 @@ async def prompt_context(
     return element(with_notes(text, change_notes(repository, [hit.fact for hit in hits]))), [hit.id for hit in hits]
 
 
+async def _existing(memory: Memory, me: str) -> list[str]:
+    """Return the banks of the project and of the person, as far as they exist."""
+    names: list[str] = [memory.name, me] if me and me != memory.name else [memory.name]
+    return [name for name in names if await memory.bank(name).exists()]
+
+
 def relevant(hits: list[Hit]) -> list[Hit]:
     """Return the hits that are near the prompt in meaning and in words; mostly none."""
     near = ((hit, hit.channels["semantic"].score) for hit in hits if "semantic" in hit.channels)
-    return [hit for hit, cosine in near if cosine >= (MIN_COSINE if "keyword" in hit.channels else SURE_COSINE)]
+    return [hit for hit, cosine in near if cosine >= _least_cosine(hit)]
+
+
+def _least_cosine(hit: Hit) -> float:
+    if "keyword" not in hit.channels:
+        return SURE_COSINE
+    return STEPS_COSINE if hit.fact.is_procedure else MIN_COSINE
 
 
 def element(text: str) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from vmemo_agents.paths import address_file, database, log, made_spool_folder
+from vmemo_agents.paths import address_file, database, log, made_spool_folder, personal_bank
 
 KINDS = {
     **dict.fromkeys(("SessionStart", "sessionStart"), "start"),
@@ -80,7 +80,8 @@ def request_of(agent: str, kind: str, event: Mapping[str, Any], options: Mapping
         "prompt": event.get("prompt") or "",
         "transcript": event.get("transcript_path"),
         "messages": event.get("messages"),
-        "db": database(options.get("db")),
+        "db": (db := database(options.get("db"))),
+        "me": personal_bank(db),
         "bank": options.get("bank"),
     }
 

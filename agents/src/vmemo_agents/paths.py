@@ -45,6 +45,18 @@ def database(given: str | None = None) -> str:
     return url
 
 
+def personal_bank(db: str) -> str:
+    """Return the bank of what the person wishes in every project; empty if there is none.
+
+    It is that of VMEMO_AGENTS_ME, or else `me` in a file of the user. A database on a server may be that of a team, so
+    that there it must be named.
+    """
+    given = os.environ.get("VMEMO_AGENTS_ME")
+    if given is not None:
+        return "" if given == "none" else given
+    return "" if "://" in db else "me"
+
+
 def make_private(folder: Path) -> Path:
     """Create a folder that only the user may read, and return it."""
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -59,6 +59,16 @@ _CODE_LINE = re.compile(r"(?:\s{4}(?![-*\d])|\t|\+|@@|diff --git|Traceback|\s*(?
 _ERROR = re.compile(
     r"\b(?:\w*error|\w*exception|failed|fatal|cannot|can't|not found|no such|denied|refused)\b", re.IGNORECASE
 )
+_PERSONAL = re.compile(
+    r"\bI\b|(?i:\b(?:me|my|answers?|repl(?:y|ies)|respon(?:d|ses?)|explain|explanations?|summar(?:y|ies|ize)|emojis?|tone"
+    r"|in (?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Russian|Chinese|Japanese|Korean))\b)"
+)
+"""Words about the person, or about what the agent says to him."""
+_OF_PROJECT = re.compile(
+    r"[`/\\<>{}=#@]|\w_\w|\w\.\w|[a-z][A-Z]|\w\(|(?i:\b(?:we|our|us|this|these|here|repo\w*|project\w*|codebase|branch\w*"
+    r"|modules?|services?|files?|folders?|tests?|class|function|API|table|column|release|deploy\w*|build|commits?|PRs?)\b)"
+)
+"""Signs of code, paths and files, and words for parts of a project."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +256,30 @@ async def retain_messages(memory: Memory, messages: Sequence[dict[str, Any]]) ->
     """Retain messages in pages; those that are stored already are skipped."""
     pages = [messages[start : start + PAGE] for start in range(0, len(messages), PAGE)]
     return Retained.combined([await memory.retain(page) for page in pages])
+
+
+async def retain_personal(memory: Memory, me: Memory, retained: Retained) -> None:
+    """Also retain in the bank of the person the new standing instructions that hold in every project."""
+    new, last = set(retained.derived), None
+    while new:
+        page = await memory.facts(after=last, limit=PAGE, instructions=True)
+        wishes = [fact for fact in page if fact.id in new and is_personal(fact.text.partition(": ")[2])]
+        if wishes:
+            await me.retain(
+                [
+                    {"id": str(uuid5(_IDS, f"me/{fact.id}")), "role": "user", "content": fact.text.partition(": ")[2]}
+                    | {"timestamp": fact.mentioned_at, "recorded_at": fact.recorded_at, "document": "wishes"}
+                    for fact in wishes
+                ]
+            )
+        if len(page) < PAGE:
+            return
+        last = page[-1].id
+
+
+def is_personal(instruction: str) -> bool:
+    """Return True for an instruction about how to deal with the person, which names nothing of a project."""
+    return _PERSONAL.search(instruction) is not None and _OF_PROJECT.search(instruction) is None
 
 
 async def import_transcripts(agent: AgentName, memory: Memory, path: Path) -> Retained:

@@ -24,7 +24,7 @@ from vmemo import Memory, VmemoError
 from vmemo_agents.anchored_recall import prompt_context, session_context
 from vmemo_agents.paths import address_file, log, made_spool_folder, make_private, spool_folder, state_folder
 from vmemo_agents.repository import Repository
-from vmemo_agents.retain import messages_of, retain_messages
+from vmemo_agents.retain import messages_of, retain_messages, retain_personal
 from vmemo_agents.transcripts import Transcript, read_messages, read_transcript
 
 IDLE_SECONDS = 1800.0
@@ -74,13 +74,13 @@ class HookServer:
                 # After a compaction, or in a session that was cleared, the agent has nothing before its eyes.
                 self.session(request).shown.clear()
                 repository = await asyncio.to_thread(Repository.of, Path(request["folder"]))
-                return await session_context(self._bank(request, repository), repository)
+                return await session_context(self._bank(request, repository), repository, request["me"])
             case "prompt":
                 repository = await asyncio.to_thread(Repository.of, Path(request["folder"]))
                 state = self.session(request)
                 memory, prompt = self._bank(request, repository), request["prompt"]
                 text, ids = await prompt_context(
-                    memory, repository, prompt, session=request["session"], shown=state.shown
+                    memory, repository, prompt, session=request["session"], shown=state.shown, me=request["me"]
                 )
                 state.shown.update(ids)
                 return text
@@ -147,7 +147,10 @@ class HookServer:
         if not messages:
             return 0
         repository = await asyncio.to_thread(Repository.of, folder)
-        await retain_messages(self._bank(request, repository), messages)
+        memory = self._bank(request, repository)
+        retained = await retain_messages(memory, messages)
+        if request.get("me"):
+            await retain_personal(memory, memory.bank(request["me"]), retained)
         state.retained.update(message["id"] for message in messages)
         return len(messages)
 

@@ -77,7 +77,7 @@ export class Vmemo {
     return retained;
   }
 
-  /** Return facts by relevance, within `max_tokens`. */
+  /** Return facts by relevance, within `max_tokens`; with `banks`, of these together: `fact.bank` is that of a hit. */
   recall(
     query: string,
     fields: Omit<schema.RecallRequest, "query"> = {},
@@ -305,9 +305,12 @@ export class Vmemo {
 
   #call<R extends keyof Routes>(route: R, parts: RequestParts<R>) {
     const [method = "", template = ""] = route.split(" ");
-    const path = pathOf(template, { bank: this.bankName, ...parts.path });
-    const reads = method === "GET" || READS.has(route);
     const { query, body } = parts;
+    // The server wants read permission for the bank of the path too.
+    const banks = (body as { banks?: string[] } | undefined)?.banks;
+    const bank = READS.has(route) && banks?.[0] !== undefined ? banks[0] : this.bankName;
+    const path = pathOf(template, { bank, ...parts.path });
+    const reads = method === "GET" || READS.has(route);
     const prompt = query !== undefined && "format" in query && query.format === "prompt";
     return { method, path, query, body, reads, text: prompt || route in TEXTS };
   }

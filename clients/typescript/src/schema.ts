@@ -145,6 +145,8 @@ export interface ConfidenceChange {
 
 /** Return one block of memories for a system prompt. */
 export interface ContextRequest {
+  /** Search these banks together, in place of that of the request; each fact names its bank. */
+  banks?: readonly string[];
   /** What the next answer is about; without it, no relevant facts are searched. */
   query?: string | null;
   /** The name of the user whose profile and instructions are meant, or an entity's id; by default the one user of the bank, if only one speaks in it. */
@@ -545,6 +547,8 @@ export interface PromptContext {
   tokens: number;
   max_tokens: number;
   query: string | null;
+  /** the banks that were searched, if they were named */
+  banks: string[];
   /** the user whose profile and instructions are meant, if known */
   user: string | null;
   /** observations about the user */
@@ -578,6 +582,8 @@ export interface Provenance {
 
 /** Return facts by relevance within a token budget. */
 export interface RecallRequest {
+  /** Search these banks together, in place of that of the request; each fact names its bank. */
+  banks?: readonly string[];
   /** Only facts of these networks; all by default. */
   networks?: readonly ("world" | "experience" | "opinion" | "observation")[];
   /** Only facts with these tags. */
@@ -620,6 +626,8 @@ export interface RecallRequest {
 /** Hits by relevance inside the budget; `timings` are milliseconds by stage. `tokens` are those of the hits' texts, at most `max_tokens`. The last hit may be truncated. */
 export interface Recalled {
   query: string;
+  /** the banks that were searched, if they were named */
+  banks: string[];
   hits: Hit[];
   /** the user's standing instructions, newest first, whatever the question is about */
   instructions: Fact[];
@@ -740,6 +748,8 @@ export interface Retained {
 
 /** Return a number of facts by relevance. */
 export interface RetrieveRequest {
+  /** Search these banks together, in place of that of the request; each fact names its bank. */
+  banks?: readonly string[];
   /** Only facts of these networks; all by default. */
   networks?: readonly ("world" | "experience" | "opinion" | "observation")[];
   /** Only facts with these tags. */

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from vmemo import Memory
 from vmemo.errors import InvalidInput, NotFound, VmemoError
 from vmemo.models.records import ALL_BANKS, Permission, is_placeholder
+from vmemo.models.requests import SeveralBanks
 from vmemo_server.errors import PermissionDenied, RateLimited, Unauthenticated
 from vmemo_server.state import ApiKey, AuditEntry, ServerState
 
@@ -157,6 +158,11 @@ class Principal:
         if memory.bank(bank).is_open:
             return memory.bank(bank).without_creation()
         return await self.open_bank(memory, bank, "read")
+
+    def check_banks(self, request: SeveralBanks) -> None:
+        """Raise PermissionDenied unless the principal may read every bank that a search names."""
+        for bank in request.banks:
+            self.require("read", bank)
 
     def readable(self, banks: Iterable[str]) -> list[str]:
         """Return the names of the banks that the principal may read, in the given order."""

@@ -33,6 +33,32 @@ def arguments_for(bank: str, fact: str) -> dict[str, dict[str, Any]]:
     return {name: {**CASES[name].arguments(results), "bank": bank} for name in names}
 
 
+def test_several_banks_are_searched_with_permission_for_each(server: LiveServer) -> None:
+    portal.run(server.memory.bank("alice").retain("Alice hid the compass in the cellar."))
+
+    async def script() -> None:
+        asked = {"query": "Who hid the map, and who the compass?", "banks": ["bob", "alice"]}
+        async with http_client(server, server.key("read", "alice", "bob")) as client:
+            found = await call(client, "recall", **asked)
+            assert "(bank bob) " in found
+            assert "(bank alice) " in found
+            assert "(bank bob) " in await call(client, "context", **asked)
+            missing = await call_error(client, "recall", query="Who?", banks=["bob", "nobody"])
+            assert missing.startswith("PermissionDenied: ")
+        async with http_client(server, server.key("read", "alice")) as client:
+            for tool in ("recall", "context"):
+                for banks in (["bob", "alice"], ["alice", "bob"]):
+                    denied = await call_error(client, tool, query="Who hid the map?", banks=banks)
+                    assert denied.startswith("PermissionDenied: ")
+                    assert SECRET not in denied
+        async with http_client(server, server.key("read")) as client:
+            missing = await call_error(client, "recall", query="Who?", banks=["bob", "nobody"])
+            assert missing.startswith("NotFound: There is no bank 'nobody'")
+
+    asyncio.run(script())
+    assert "nobody" not in portal.run(server.memory.banks())
+
+
 def test_key_of_one_bank_reaches_no_other_through_any_tool(server: LiveServer) -> None:
     bob = server.memory.bank("bob")
     (fact,) = portal.run(bob.facts())

@@ -29,7 +29,7 @@ NOT_IDEMPOTENT = {"retain", "reflect", "edit_memory"}
 """Tools that may change something again when they are called again."""
 DESTRUCTIVE = {"forget", "delete_bank"}
 NAME_BANKS = {"list_banks", "delete_bank"}
-MAX_TOKENS = 1800
+MAX_TOKENS = 1850
 """Tokens of all tools, which a host adds to the context of its model."""
 
 

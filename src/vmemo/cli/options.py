@@ -73,6 +73,10 @@ def _common(flag: str, help: str, metavar: str | None = None, variable: str | No
 
 
 BankName = Annotated[str, _common("--bank", "The bank.", "NAME")]
+BankNames = Annotated[
+    list[str] | None,
+    _common("--bank", "The bank. Repeatable: several are searched together. Default: default.", "NAME"),
+]
 EmbedderName = Annotated[str | None, _common("--embedder", _EMBEDDER, "NAME", "VMEMO_EMBEDDER")]
 AsJson = Annotated[bool, _common("--json", "Print only JSON on stdout.")]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
@@ -105,6 +109,7 @@ _TARGET_OPTIONS = {
         "db", Annotated[str, _common("--db", _DB, "URL|FILE", "VMEMO_URL")], str(Settings.model_fields["url"].default)
     ),
     "bank": option("bank", BankName, "default"),
+    "banks": option("banks", BankNames),
     "llm": option("llm", Annotated[str | None, _common("--llm", _LLM, "MODEL", "VMEMO_LLM")]),
     "embedder": option("embedder", EmbedderName),
     "as_json": option("as_json", AsJson, default=False),
@@ -114,7 +119,9 @@ _TARGET_OPTIONS = {
 def _target_options(*names: str) -> OptionGroup:
     """Return the options of a target, and --json, which every command with a target has."""
 
-    def build(as_json: bool, **options: Any) -> Target:
+    def build(as_json: bool, banks: Sequence[str] | None = None, **options: Any) -> Target:
+        if banks:
+            options |= {"bank": banks[0], "more_banks": tuple(dict.fromkeys(banks))[1:]}
         return Target(**options)
 
     return OptionGroup({name: _TARGET_OPTIONS[name] for name in (*names, "as_json")}, build)
@@ -122,6 +129,8 @@ def _target_options(*names: str) -> OptionGroup:
 
 OnDatabase = Annotated[Target, _target_options("db")]
 OnBank = Annotated[Target, _target_options("db", "bank")]
+OnBanks = Annotated[Target, _target_options("db", "banks")]
+BanksWithEmbedder = Annotated[Target, _target_options("db", "banks", "embedder")]
 WithModel = Annotated[Target, _target_options("db", "bank", "llm")]
 WithEmbedder = Annotated[Target, _target_options("db", "bank", "embedder")]
 WithModels = Annotated[Target, _target_options("db", "bank", "llm", "embedder")]

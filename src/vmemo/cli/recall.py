@@ -17,12 +17,21 @@ from rich.text import Text
 
 from vmemo import Answer, Hit, Memory, MemoryLookup, Recalled, Retracted, TextDelta
 from vmemo.cli.command import Output, command
-from vmemo.cli.options import AsJson, Budgeted, Filters, OnBank, WithEmbedder, WithModels, parse_budget, time_option
+from vmemo.cli.options import (
+    AsJson,
+    BanksWithEmbedder,
+    Budgeted,
+    Filters,
+    OnBanks,
+    WithModels,
+    parse_budget,
+    time_option,
+)
 from vmemo.cli.output import marked_hit, one_line, plain, print_json, stderr, table, when
 from vmemo.cli.target import run
 from vmemo.models.recalled import Explanation
 from vmemo.models.records import counted
-from vmemo.models.requests import RecallOptions, ReflectOptions
+from vmemo.models.requests import ReflectOptions, SearchOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
@@ -40,6 +49,7 @@ _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
     'vmemo recall "the flat" --max-tokens 500 --prompt',
     'vmemo recall "trips" --after 2024-06-01T00:00Z --before 2024-09-01T00:00Z --json',
     'vmemo recall "Where did we eat last week?" --explain --now 2024-05-01T09:30Z',
+    'vmemo recall "How do we release?" --bank project --bank me --bank team',
 )
 def recall(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question or search text.")],
@@ -56,12 +66,13 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
         datetime | None, time_option('The reference time for "last week" etc. Default: now.', "--now")
     ] = None,
     *,
-    target: WithEmbedder,
+    target: BanksWithEmbedder,
     filters: Filters,
 ) -> Output:
     """Find the facts most relevant to a question."""
-    options: RecallOptions = {
+    options: SearchOptions = {
         **filters,
+        "banks": target.banks,
         "explain": explain,
         "now": now,
         "precise": precise,
@@ -91,7 +102,10 @@ def _found(found: Recalled, limit: int | None) -> RenderableType:
     if found.hits:
         more = "" if limit is None or limit >= len(found.hits) else f"showing {limit} of "
         hint = "; --limit N or --all shows more" if more else ""
-        parts = [_hits(found.hits[:limit], why), Text(f"{more}{summary(found)}{hint}", style="dim")]
+        parts = [
+            _hits(found.hits[:limit], why, with_banks=len(found.banks) > 1),
+            Text(f"{more}{summary(found)}{hint}", style="dim"),
+        ]
     parts += [
         Text(f"standing instruction [{plain(fact.short_id)}]: {one_line(fact.text)}", style="dim")
         for fact in found.instructions
@@ -99,15 +113,16 @@ def _found(found: Recalled, limit: int | None) -> RenderableType:
     return Group(*parts, *([] if why is None else [_explained(why, found.timings)]))
 
 
-def _hits(hits: Sequence[Hit], why: Explanation | None) -> Table:
-    rows = table("#>", "id", "date", "network", "fact")
+def _hits(hits: Sequence[Hit], why: Explanation | None, *, with_banks: bool) -> Table:
+    rows = table("#>", "id", *(["bank"] if with_banks else []), "date", "network", "fact")
     names = {str(entity.id): entity.name for entity in why.entities} if why else {}
     for rank, hit in enumerate(hits, start=1):
         kind = "verbatim" if hit.verbatim else hit.fact.network
         shown = marked_hit(hit)
         if why is not None:
             shown.append("\n" + _reasons(hit, names), style="cyan")
-        rows.add_row(str(rank), Text(plain(hit.short_id), style="dim"), when(hit.fact), kind, shown)
+        bank = [Text(one_line(hit.bank))] if with_banks else []
+        rows.add_row(str(rank), Text(plain(hit.short_id), style="dim"), *bank, when(hit.fact), kind, shown)
     return rows
 
 
@@ -153,6 +168,7 @@ def summary(found: Recalled) -> str:
     'vmemo context "What shall we cook tonight?"',
     'vmemo context "What shall we cook tonight?" --user Maya --max-tokens 800',
     "vmemo context --user Maya",
+    "vmemo context --bank project --bank me",
 )
 def context(
     query: Annotated[str | None, typer.Argument(help="What the next answer is about.")] = None,
@@ -169,11 +185,14 @@ def context(
         str | None, typer.Option(metavar="NAME", help="A conversation whose contexts begin with the same text.")
     ] = None,
     *,
-    target: OnBank,
+    target: OnBanks,
 ) -> Output:
     """Print memories as one block for a system prompt: who the user is, instructions, constraints, relevant facts."""
     found = run(
-        target, lambda memory: memory.context(query, user, max_tokens, now=now, precise=precise, session=session)
+        target,
+        lambda memory: memory.context(
+            query, user, max_tokens, now=now, precise=precise, session=session, banks=target.banks
+        ),
     )
     return Output(found, found.text)
 

@@ -29,6 +29,13 @@ class Target:
     llm: str | None = None
     embedder: str | None = None
     """The embedder; None leaves it to the environment, where the option has looked already if there is one."""
+    more_banks: tuple[str, ...] = ()
+    """Further banks that a search covers."""
+
+    @property
+    def banks(self) -> tuple[str, ...]:
+        """The banks of a search, if it covers several."""
+        return (self.bank, *self.more_banks) if self.more_banks else ()
 
     @property
     def url(self) -> str:
@@ -89,7 +96,7 @@ def run(
 async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires: Requires, *, embeds: bool) -> R:
     space: Embedder | None = None
     if requires != "nothing":
-        banks = await require_banks(target, *([target.bank] if requires == "bank" else []))
+        banks = await require_banks(target, *([target.bank, *target.more_banks] if requires == "bank" else []))
         stored = next((bank for bank in banks if bank.id == target.bank), None)
         # The packaged embedder is always at hand, and forgetting derives again what had other sources.
         if not embeds and stored is not None:

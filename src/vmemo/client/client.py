@@ -78,7 +78,10 @@ class Client(Verbs):
         if isinstance(request, r.BanksRequest):
             return cast("R", await self._banks())
         route = route_of(request)
-        response = await self._connection.ask(route.call(cast("Request", request), await self._bank()))
+        # The server wants read permission for the bank of the path too.
+        named = request.banks[:1] if isinstance(request, r.SeveralBanks) else ()
+        bank = bank_id(named[0]) if named else await self._bank()
+        response = await self._connection.ask(route.call(cast("Request", request), bank))
         return cast("R", route.convert(self._parse(route.response, response)))
 
     async def _banks(self) -> list[str]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from heapq import merge
 from itertools import pairwise
 
 import numpy as np
 
 from vmemo.errors import InvalidInput
-from vmemo.memory.recall import recall
+from vmemo.memory.recall import recall, sessions_of
 from vmemo.memory.session import MemorySession
 from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, MessageId
 from vmemo.models.prompt_context import ContextLog, ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest
+from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.recall.answerable import LEAST_ADVICE, advice, answer_weights, constraint_direction
 from vmemo.recall.load import choose_instructions
@@ -34,6 +36,8 @@ LEAST_CONSTRAINT = 0.05
 MAX_SESSIONS = 256
 """Sessions whose blocks are kept; the one not used for longest is dropped, and begins anew."""
 MAX_RECENT = 4
+"""Newest facts that are considered."""
+RECENT = FactSelect(current=True, networks=("world", "experience"), newest_first=True, limit=MAX_RECENT)
 SAMPLED_MESSAGES = 100
 """First messages of the bank whose speakers are its users, with those of the latest facts and of instructions."""
 
@@ -54,47 +58,88 @@ class _User:
 
 
 async def context(session: MemorySession, request: ContextRequest) -> PromptContext:
-    """Return memories in sections of a fixed order that fit into the budget."""
-    bank, reads, settings = session.bank, session.reads, session.context.settings
+    """Return memories in sections of a fixed order that fit into the budget.
+
+    Of several banks, each section joins the facts of all.
+    """
+    settings = session.context.settings
+    sessions = sessions_of(session, request)
     found = await _relevant(session, request)
-    instructions = await reads.facts(
-        bank, FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_INSTRUCTIONS)
-    )
-    recent = await _recent(session)
-    ids = list(dict.fromkeys(id for fact in (*instructions, *recent) for id in fact.messages))
-    sources = await reads.messages(bank, MessageSelect(ids=ids))
-    user = await _user(session, request.user, sources)
-    said = {message.id for message in sources if user.may_have_said(message)}
-    own = [fact for fact in instructions if not fact.messages or said.intersection(fact.messages)]
+    directions = await _directions(session, request)
+    gathered = await asyncio.gather(*(_gather(each, request, directions) for each in sessions))
     # What a session shows in its first turn must not depend on the question of that turn.
     question = "" if request.session else request.query or ""
     relevant = {hit.id for hit in found.hits} if found and not request.session else set[FactId]()
     tokens = min(settings.instruction_tokens, request.max_tokens)
+    instructions = _newest([each.instructions for each in gathered])
+    constraints = sorted((hit for each in gathered for hit in each.constraints), key=lambda hit: -hit.score)
     changes = _open_changes(found.hits) if found else []
     changing = {hit.id for hit in changes}
+    users = {each.user.name for each in gathered if each.user.name is not None}
+    user = users.pop() if len(users) == 1 else None
     candidates: dict[Section, Sequence[Hit]] = {
-        "profile": _as_hits(await _profile(session, user)),
-        "instructions": _as_hits(choose_instructions(own, relevant, tokens, question=question)),
-        "constraints": _as_hits(await _constraints(session, request)),
-        "pinned": _as_hits(await reads.facts(bank, PINNED)),
+        "profile": _as_hits([fact for each in gathered for fact in each.profile]),
+        "instructions": _as_hits(choose_instructions(instructions, relevant, tokens, question=question)),
+        "constraints": constraints[:MAX_CONSTRAINTS],
+        "pinned": _as_hits(_newest([each.pinned for each in gathered])),
         "changes": changes,
         "relevant": [hit for hit in found.hits if hit.id not in changing] if found else (),
-        "recent": _as_hits(recent),
+        "recent": _as_hits(_latest_session(_newest([each.recent for each in gathered]), settings.episode_gap_minutes)),
     }
-    prompt = ContextPrompt(candidates=candidates, user=user.name, query=request.query)
+    banks = tuple(each.bank for each in sessions) if request.banks else ()
+    prompt = ContextPrompt(candidates=candidates, user=user, query=request.query, banks=banks)
     count = session.context.counter
     # In a thread, because the text is counted many times.
     if request.session is None:
         return await asyncio.to_thread(prompt.fit, request.max_tokens, count)
-    log = await _session_log(session, request.session, user)
+    log = await _session_log(sessions, request.session, user)
     return await asyncio.to_thread(log.next_turn, prompt, request.max_tokens, count)
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """The facts of one bank for the sections that do not follow from a recall."""
+
+    user: _User
+    profile: Sequence[Fact]
+    instructions: Sequence[Fact]
+    constraints: Sequence[Hit]
+    pinned: Sequence[Fact]
+    recent: Sequence[Fact]
+
+
+async def _gather(session: MemorySession, request: ContextRequest, directions: Vectors | None) -> _Gathered:
+    bank, reads = session.bank, session.reads
+    instructions = await reads.facts(
+        bank, FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_INSTRUCTIONS)
+    )
+    recent = await reads.facts(bank, RECENT)
+    shown = _latest_session(recent, session.context.settings.episode_gap_minutes)
+    ids = list(dict.fromkeys(id for fact in (*instructions, *shown) for id in fact.messages))
+    sources = await reads.messages(bank, MessageSelect(ids=ids))
+    user = await _user(session, request.user, sources)
+    said = {message.id for message in sources if user.may_have_said(message)}
+    return _Gathered(
+        user=user,
+        profile=await _profile(session, user),
+        instructions=[fact for fact in instructions if not fact.messages or said.intersection(fact.messages)],
+        constraints=[] if directions is None else await _constraints(session, directions),
+        pinned=await reads.facts(bank, PINNED),
+        recent=shown,
+    )
+
+
+def _newest(banks: Sequence[Sequence[Fact]]) -> list[Fact]:
+    """Return the facts of several banks, the newest first; those of one bank keep their order."""
+    return list(merge(*banks, key=lambda fact: fact.mentioned_at, reverse=True))
 
 
 async def _relevant(session: MemorySession, request: ContextRequest) -> Recalled | None:
     if request.query is None:
         return None
     values = {"query": request.query, "max_tokens": request.max_tokens, "now": request.now, "precise": request.precise}
-    found = await recall(session, RecallRequest.of({**values, "explain": True}), precision=RELEVANT)
+    query = RecallRequest.of({**values, "banks": request.banks, "explain": True})
+    found = await recall(session, query, precision=RELEVANT)
     hits = tuple(hit.model_copy(update={"path": (), "reranking": None}) for hit in found.hits)
     return found.model_copy(update={"hits": hits, "explanation": None})
 
@@ -117,35 +162,37 @@ async def _profile(session: MemorySession, user: _User) -> list[Fact]:
     return [*own, *(fact for fact in facts if fact not in own)]
 
 
-async def _constraints(session: MemorySession, request: ContextRequest) -> list[Fact]:
-    """Return the facts that limit what can be advised, nearest to the query first; without a session, for advice."""
+async def _directions(session: MemorySession, request: ContextRequest) -> Vectors | None:
+    """Return the direction of constraints, and after it the query's vector, by which they are ordered.
+
+    Without a session, only a query for advice has any.
+    """
     embedder = session.context.embedder
     weights = answer_weights(embedder)
     if weights is None or not (request.session or request.query):
-        return []
-    direction, asked = constraint_direction(weights), None
-    if request.query is not None and not request.session:
-        [question] = await embedder.embed([request.query[:MAX_QUERY_CHARS]], "query")
-        if advice(question, weights) < LEAST_ADVICE:
-            return []
-        asked = question
-    vectors = np.stack([direction] if asked is None else [direction, asked])
-    found = await session.reads.nearest(session.bank, vectors, limit=MAX_LIMITS, floor=LEAST_CONSTRAINT)
-    ids = [hit.id for hit in found[0]]
-    if asked is not None:
-        near = {hit.id: place for place, hit in enumerate(found[1])}
-        ids.sort(key=lambda id: near.get(id, MAX_LIMITS))
-    facts = await session.reads.facts(session.bank, FactSelect(ids=ids[:MAX_CONSTRAINTS], current=True))
+        return None
+    direction = constraint_direction(weights)
+    if request.query is None or request.session:
+        return np.stack([direction])
+    [question] = await embedder.embed([request.query[:MAX_QUERY_CHARS]], "query")
+    return None if advice(question, weights) < LEAST_ADVICE else np.stack([direction, question])
+
+
+async def _constraints(session: MemorySession, directions: Vectors) -> list[Hit]:
+    """Return the facts that limit what can be advised, those nearest to the query first."""
+    found = await session.reads.nearest(session.bank, directions, limit=MAX_LIMITS, floor=LEAST_CONSTRAINT)
+    near = {hit.id: hit.score for hit in found[-1]}
+    ids = sorted((hit.id for hit in found[0]), key=lambda id: -near.get(id, 0.0))[:MAX_CONSTRAINTS]
+    facts = await session.reads.facts(session.bank, FactSelect(ids=ids, current=True))
     by_id = {fact.id: fact for fact in facts}
-    return [by_id[id] for id in ids if id in by_id]
+    return [Hit(fact=by_id[id], score=near.get(id, 0.0)) for id in ids if id in by_id]
 
 
-async def _recent(session: MemorySession) -> list[Fact]:
-    """Return the facts of the latest session, newest first: those without a pause that would begin a new episode."""
-    select = FactSelect(current=True, networks=("world", "experience"), newest_first=True, limit=MAX_RECENT)
-    newest = await session.reads.facts(session.bank, select)
+def _latest_session(newest: Sequence[Fact], gap_minutes: float) -> Sequence[Fact]:
+    """Return the first of the newest facts: those without a pause before them that would begin a new episode."""
+    newest = newest[:MAX_RECENT]
     gaps = [later.mentioned_at - earlier.mentioned_at for later, earlier in pairwise(newest)]
-    gap = timedelta(minutes=session.context.settings.episode_gap_minutes)
+    gap = timedelta(minutes=gap_minutes)
     last = next((n for n, pause in enumerate([*gaps, timedelta.max]) if pause > gap), 0)
     return newest[: last + 1]
 
@@ -181,14 +228,17 @@ def _as_hits(facts: Sequence[Fact]) -> list[Hit]:
     return [Hit(fact=fact, score=0.0) for fact in facts]
 
 
-async def _session_log(session: MemorySession, name: str, user: _User) -> ContextLog:
+async def _session_log(sessions: Sequence[MemorySession], name: str, user: str | None) -> ContextLog:
     """Return the log of a session; a new one if it has none, or if a fact in it was changed, closed or forgotten."""
-    logs, key = session.runtime.context_logs, (session.bank, user.name, name)
+    logs = sessions[0].runtime.context_logs
+    key = (tuple(each.bank for each in sessions), user, name)
     log = logs.pop(key, None) or ContextLog()
     ids = list(log.facts)
-    known = {fact.id: fact.expired_at for fact in await session.reads.facts(session.bank, FactSelect(ids=ids))}
-    lines = [MessageId(id) for id in ids if id not in known]
-    known |= {FactId(each.id): None for each in await session.reads.messages(session.bank, MessageSelect(ids=lines))}
+    known: dict[FactId, datetime | None] = {}
+    for each in sessions:
+        known |= {fact.id: fact.expired_at for fact in await each.reads.facts(each.bank, FactSelect(ids=ids))}
+        lines = [MessageId(id) for id in ids if id not in known]
+        known |= {FactId(m.id): None for m in await each.reads.messages(each.bank, MessageSelect(ids=lines))}
     if any(id not in known or known[id] != fact.expired_at for id, fact in log.facts.items()):
         log = ContextLog()
     logs[key] = log

@@ -229,7 +229,8 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
     if isinstance(request, r.ReprocessRequest):
         # Also a bank of another embedder.
         return await administration.reprocess(session)
-    await session.open()
+    for each in recall.sessions_of(session, request):
+        await each.open()
     match request:
         case r.RetainRequest():
             return await retain.retain(session, request)

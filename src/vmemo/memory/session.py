@@ -193,10 +193,10 @@ class MemoryRuntime:
     guard: ProcessGuard = field(default_factory=ProcessGuard)
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
     """The staging bank of each bank that `reprocess()` works on."""
-    context_logs: dict[tuple[BankId, str | None, str], ContextLog] = field(
-        default_factory=dict[tuple[BankId, str | None, str], ContextLog]
+    context_logs: dict[tuple[tuple[BankId, ...], str | None, str], ContextLog] = field(
+        default_factory=dict[tuple[tuple[BankId, ...], str | None, str], ContextLog]
     )
-    """The blocks that contexts of a session have shown, by bank, user and session; the one used last is the last."""
+    """The blocks that contexts of a session have shown, by banks, user and session; the one used last is the last."""
     _background: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
 
     @staticmethod

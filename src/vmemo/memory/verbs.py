@@ -18,8 +18,8 @@ from vmemo.models.requests import (
     MessageDefaults,
     MessageOptions,
     NewMessage,
-    RecallOptions,
     ReflectOptions,
+    SearchOptions,
     chat_values,
 )
 from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
@@ -224,14 +224,18 @@ class Verbs(Resource):
         return Task(self.process())
 
     async def recall(
-        self, query: str, max_tokens: int = 4096, budget: Budget = "mid", **options: Unpack[RecallOptions]
+        self, query: str, max_tokens: int = 4096, budget: Budget = "mid", **options: Unpack[SearchOptions]
     ) -> Recalled:
-        """Return facts by relevance whose tokens sum to at most `max_tokens`; `budget` sets how much to explore."""
+        """Return facts by relevance whose tokens sum to at most `max_tokens`; `budget` sets how much to explore.
+
+        With `banks`, these are searched together in place of this memory's own: `hit.bank` is the bank of a hit. One
+        that is missing raises NotFound.
+        """
         values = {**options, "query": query, "max_tokens": max_tokens, "budget": budget}
         return await self.run(r.RecallRequest.of(values))
 
-    async def retrieve(self, query: str, top_k: int = 10, **options: Unpack[RecallOptions]) -> Recalled:
-        """Return the `top_k` most relevant facts."""
+    async def retrieve(self, query: str, top_k: int = 10, **options: Unpack[SearchOptions]) -> Recalled:
+        """Return the `top_k` most relevant facts, of this bank or of several `banks`."""
         return await self.run(r.RetrieveRequest.of({**options, "query": query, "top_k": top_k}))
 
     async def context(
@@ -243,6 +247,7 @@ class Verbs(Resource):
         now: datetime | str | None = None,
         precise: bool = True,
         session: str | None = None,
+        banks: Sequence[str] = (),
     ) -> PromptContext:
         """Return one block of memories for a system prompt, as `.text` and `str()`, of at most `max_tokens`.
 
@@ -253,9 +258,12 @@ class Verbs(Resource):
 
         With the name of a `session`, the text begins with the same `prefix` from turn to turn, unless its facts change:
         facts that a turn has shown stay there, and only new ones follow.
+
+        With `banks`, each section joins those of several banks: a standing instruction in one of them applies, and
+        equal ones are shown once.
         """
-        values = {"query": query, "user": user, "max_tokens": max_tokens}
-        return await self.run(r.ContextRequest.of({**values, "now": now, "precise": precise, "session": session}))
+        values = {"query": query, "user": user, "max_tokens": max_tokens, "now": now, "precise": precise}
+        return await self.run(r.ContextRequest.of({**values, "session": session, "banks": banks}))
 
     async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
         """Answer from memory with citations, in the bank's character.

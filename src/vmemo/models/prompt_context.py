@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from vmemo.models.recalled import LEGEND, MIN_TRUNCATED, NOTHING, Hit, RecallPrompt, legend_of
-from vmemo.models.records import Fact, FactId, Record, html_block
+from vmemo.models.records import BankId, Fact, FactId, Record, html_block
 
 Section = Literal["profile", "instructions", "constraints", "pinned", "changes", "relevant", "recent"]
 """The sections of a context, in the order in which it shows them."""
@@ -38,6 +38,7 @@ class PromptContext(Record):
     tokens: int = Field(description="tokens of the text, at most `max_tokens`")
     max_tokens: int
     query: str | None = None
+    banks: tuple[BankId, ...] = Field(default=(), description="the banks that were searched, if they were named")
     user: str | None = Field(default=None, description="the user whose profile and instructions are meant, if known")
     profile: tuple[Fact, ...] = Field(default=(), description="observations about the user")
     instructions: tuple[Fact, ...] = Field(default=(), description="standing instructions of the user, newest first")
@@ -94,6 +95,7 @@ class ContextPrompt:
     candidates: Mapping[Section, Sequence[Hit]]
     user: str | None = None
     query: str | None = None
+    banks: tuple[BankId, ...] = ()
     legend: bool = True
     """False leaves out the first line."""
 
@@ -101,7 +103,7 @@ class ContextPrompt:
         """Return the context whose text has at most `max_tokens`. No fact is in two sections."""
         everything = [hit for hits in self.candidates.values() for hit in hits]
         truncated = [hit.model_copy(update={"truncated": True}) for hit in everything[:1]]
-        legend = count(legend_of([*everything, *truncated], CONTEXT_LEGEND))
+        legend = count(legend_of([*everything, *truncated], CONTEXT_LEGEND, with_banks=self._with_banks))
         has_legend = self.legend and legend * LEGEND_SHARE <= max_tokens
         budget = max_tokens - legend if has_legend else max_tokens
         shown = self._fitting(budget, count)
@@ -116,7 +118,11 @@ class ContextPrompt:
             for name, hits in shown.items()
         }
         values = {"text": text, "tokens": count(text), "max_tokens": max_tokens, "query": self.query, "user": self.user}
-        return PromptContext.of({**values, **facts})
+        return PromptContext.of({**values, **facts, "banks": self.banks})
+
+    @property
+    def _with_banks(self) -> bool:
+        return len(self.banks) > 1
 
     def _fitting(self, tokens: int, count: Callable[[str], int]) -> dict[Section, list[Hit]]:
         """Return the hits of each section that fit into its share, and then into what the shares leave."""
@@ -145,7 +151,7 @@ class ContextPrompt:
         return count(self._section(name).render(hits)) + BLANK_LINE if hits else 0
 
     def _section(self, name: Section) -> RecallPrompt:
-        section = RecallPrompt(legend=False, least_truncated=MIN_TRUNCATED)
+        section = RecallPrompt(legend=False, least_truncated=MIN_TRUNCATED, with_banks=self._with_banks)
         match name:
             case "profile":
                 # A name is text from memory, and must not begin a line of its own.
@@ -169,7 +175,8 @@ class ContextPrompt:
     def _render(self, shown: Mapping[Section, Sequence[Hit]], *, has_legend: bool) -> str:
         parts = [self._section(name).render(hits) for name, hits in shown.items() if hits]
         every = [hit for hits in shown.values() for hit in hits]
-        return "\n\n".join([*([legend_of(every, CONTEXT_LEGEND)] if has_legend and every else []), *parts])
+        legend = legend_of(every, CONTEXT_LEGEND, with_banks=self._with_banks)
+        return "\n\n".join([*([legend] if has_legend and every else []), *parts])
 
 
 @dataclass
@@ -206,7 +213,8 @@ class ContextLog:
         text = "".join(self.blocks) + pointer
         earlier = {"relevant": (*(hit for hit in pointed), *shown.relevant)}
         values = {"text": text, "tokens": count(text), "max_tokens": max_tokens, "blocks": tuple(self.blocks)}
-        return shown.model_copy(update={**values, **earlier, "query": prompt.query, "user": prompt.user})
+        about = {"query": prompt.query, "user": prompt.user, "banks": prompt.banks}
+        return shown.model_copy(update={**values, **earlier, **about})
 
 
 def _pointer(hits: Sequence[Hit]) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr
 from vmemo.errors import InvalidInput
 from vmemo.models.records import (
     COMPUTED_DATE,
+    BankId,
     Channel,
     ConfidenceChange,
     EntityId,
@@ -52,17 +53,22 @@ _SENTENCE_END = re.compile(
 _PHRASE_END = re.compile(r"(?<=\S)(?!\s\d)(?!(?<=\d)\s[a-z])(?=\s|$)")
 """The end of a word, but not one between a number and its unit, or inside a date."""
 _WORD_END = re.compile(r"(?<=\S)(?=\s|$)")
+_STEP_END = re.compile(r"(?<=\S)(?=\s{1,2}(?:[-*+•‣·]|\(?\d{1,2}[.)])\s)")
+"""The end of a step of a procedure, before the next one."""
 
 
-def truncate(text: str, max_tokens: int, count: Callable[[str], int]) -> str | None:
+def truncate(
+    text: str, max_tokens: int, count: Callable[[str], int], preferred: re.Pattern[str] | None = None
+) -> str | None:
     """Return the start of a text that fits into `max_tokens` with a mark at its end, or None if no word fits.
 
-    The text is cut at the end of a sentence or line; if whole sentences use too little of the tokens, after a word, if
-    possible not between a number and what belongs to it.
+    The text is cut at the last of the `preferred` places that fits, or else at the end of a sentence or line; if whole
+    sentences use too little of the tokens, after a word, if possible not between a number and what belongs to it.
     """
     text = text.removesuffix(TRUNCATED)
     start = text[: max_tokens * MAX_TOKEN_LENGTH]
-    for ends, least in ((_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
+    first = [] if preferred is None else [(preferred, 0.0)]
+    for ends, least in (*first, (_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
         cut = _longest(start, [match.end() for match in ends.finditer(start)], max_tokens, count)
         if cut is not None and count(cut) >= least:
             return cut
@@ -143,6 +149,9 @@ class Hit(Record):
     verbatim: bool = False
     status: HitStatus = "current"
     truncated: bool = False
+    outcomes: tuple[str, ...] = Field(
+        default=(), description='what was last said of the outcome of a procedure: "3 May 2026: that worked"'
+    )
     path: tuple[GraphStep, ...] = ()
     reranking: Reranking | None = None
     newer: tuple[NewerFact, ...] = ()
@@ -151,6 +160,11 @@ class Hit(Record):
     def id(self) -> FactId:
         """The fact's id, for citations and `why`."""
         return self.fact.id
+
+    @property
+    def bank(self) -> BankId:
+        """The bank that the fact is in."""
+        return self.fact.bank
 
     @property
     def short_id(self) -> str:
@@ -203,7 +217,7 @@ class Hit(Record):
 
     def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
         """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
-        text = truncate(self.text, max_tokens, count)
+        text = truncate(self.text, max_tokens, count, _STEP_END if self.fact.is_procedure else None)
         if text is None:
             return None
         kept = len(text) - len(TRUNCATED)
@@ -244,6 +258,7 @@ EXPLAINED_MARKS = {
     "maybe outdated": "maybe outdated: a newer fact may replace it.",
     "[…]": "[…]: shortened.",
     COMPUTED_DATE: "(= date): computed from the day of the message.",
+    "bank": "bank: the memory that a fact is from.",
 }
 """Sentences that the legend has only if the mark occurs."""
 QUOTED = 24
@@ -265,6 +280,8 @@ class RecallPrompt:
     heading: str = ""
     """A line above the facts."""
     layout: Layout = "days"
+    with_banks: bool = False
+    """Name the bank of each fact."""
     least_truncated: int | None = 1
     """Tokens that must be left to truncate the next fact; None truncates none."""
 
@@ -278,7 +295,8 @@ class RecallPrompt:
         if (shown or not hits) and count(text) <= max_tokens:
             return text
         # A small budget is left to the facts.
-        return RecallPrompt(known_at=self.known_at, legend=False).fit(hits, max_tokens, count) if self.legend else ""
+        bare = RecallPrompt(known_at=self.known_at, legend=False, with_banks=self.with_banks)
+        return bare.fit(hits, max_tokens, count) if self.legend else ""
 
     def fitting(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
         """Return the first hits that fit with everything around them; the last may be truncated."""
@@ -313,10 +331,11 @@ class RecallPrompt:
         if hits:
             body = self._by_day(hits) if self.layout == "days" else "\n".join(map(self._item, hits))
             body = f"{self.heading}\n{body}" if self.heading else body
-            facts = f"{legend_of(hits)}\n\n{body}" if self.legend else body
+            facts = f"{legend_of(hits, with_banks=self.with_banks)}\n\n{body}" if self.legend else body
         if not self.instructions:
             return facts
-        lines = [f"- [{fact.short_id}] {fact.text}" for fact in self.instructions]
+        banks = [f"({_bank_mark(fact)}) " if self.with_banks else "" for fact in self.instructions]
+        lines = [f"- [{fact.short_id}] {bank}{fact.text}" for bank, fact in zip(banks, self.instructions, strict=True)]
         return "\n".join([INSTRUCTIONS, *lines, "", facts])
 
     def _by_day(self, hits: Sequence[Hit]) -> str:
@@ -335,7 +354,8 @@ class RecallPrompt:
         return "\n\n".join(f"{self._day_heading(key, lines)}\n{lines}" for key, lines in bodies.items())
 
     def _item(self, hit: Hit) -> str:
-        marks = ", ".join(self._marks(hit, dated=True)) if self.layout == "dated" else ""
+        plain = [_bank_mark(hit.fact)] if self.with_banks else []
+        marks = ", ".join(self._marks(hit, dated=True) if self.layout == "dated" else plain)
         return _bullet(hit, f"({marks}) " if marks else "")
 
     def _day_heading(self, key: tuple[date, EpisodeId | None], lines: str) -> str:
@@ -352,6 +372,8 @@ class RecallPrompt:
 
     def _marks(self, hit: Hit, *, dated: bool) -> Iterator[str]:
         fact = hit.fact
+        if self.with_banks:
+            yield _bank_mark(fact)
         if hit.status == "former":
             yield "former"
         elif hit.status == "maybe_outdated" and hit.marked_text == hit.text:
@@ -378,20 +400,28 @@ def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact
     return kept
 
 
-def legend_of(hits: Sequence[Hit], start: str = LEGEND) -> str:
+def _bank_mark(fact: Fact) -> str:
+    # A name is the caller's text, and must not begin a line of its own.
+    return f"bank {' '.join(fact.bank.split())}"
+
+
+def legend_of(hits: Sequence[Hit], start: str = LEGEND, *, with_banks: bool = False) -> str:
     """Return the line that explains the layout and the marks of hits."""
     used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
     if any(claim.invalid_at is not None for hit in hits for claim in hit.fact.claims):
         used.add("former")
     if any(COMPUTED_DATE in hit.text for hit in hits):
         used.add(COMPUTED_DATE)
+    if with_banks:
+        used.add("bank")
     return " ".join([start, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
 
 
 def _bullet(hit: Hit, marks: str, indent: str = "") -> str:
     """Return the line of a hit; further lines of its text are indented, so that they can't look like headings."""
     text = hit.marked_text.replace("\n", f"\n{indent}  ")
-    return f"{indent}- [{hit.short_id}] {marks}{text}"
+    outcomes = "".join(f"\n{indent}  (later, {each})" for each in hit.outcomes)
+    return f"{indent}- [{hit.short_id}] {marks}{text}{outcomes}"
 
 
 def _former_versions(hits: Sequence[Hit]) -> dict[FactId, list[Hit]]:
@@ -450,6 +480,7 @@ class Recalled(Record):
     """
 
     query: str
+    banks: tuple[BankId, ...] = Field(default=(), description="the banks that were searched, if they were named")
     hits: tuple[Hit, ...] = ()
     instructions: tuple[Fact, ...] = Field(
         default=(), description="the user's standing instructions, newest first, whatever the question is about"
@@ -490,15 +521,16 @@ class Recalled(Record):
     def to_prompt(self, max_tokens: int | None = None) -> str:
         """Return the facts for a prompt: by day and episode in order of time, with short ids to cite.
 
-        The user's standing instructions come first. The prompt has at most `max_tokens` in all, by default those of the
-        recall; `retrieve` sets no limit. The most relevant facts take precedence, and one that does not fit is cut at a
-        sentence and marked " […]".
+        The user's standing instructions come first, and each fact names its bank if several were searched. The prompt
+        has at most `max_tokens` in all, by default those of the recall; `retrieve` sets no limit. The most relevant
+        facts take precedence, and one that does not fit is cut at a sentence and marked " […]".
         """
         limit = self.max_tokens if max_tokens is None else max_tokens
         shown = self.instructions
         if limit is not None:
             shown = fit_instructions(shown, limit // INSTRUCTION_SHARE)
-        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at, instructions=shown)
+        several = len(self.banks) > 1
+        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at, instructions=shown, with_banks=several)
         repeated = {fact.id for fact in shown}
         hits = [hit for hit in self.hits if hit.id not in repeated]
         if limit is None:

@@ -453,6 +453,10 @@ class Claim(Record):
     replaced_by: FactId = Field(description="the later fact")
 
 
+IS_PROCEDURE: Mapping[str, str] = {"kind": "procedure"}
+"""Metadata of a fact that is a procedure: steps in their order."""
+
+
 class Fact(Record):
     """A self-contained memory in one of the four networks."""
 
@@ -509,6 +513,11 @@ class Fact(Record):
             engine="verbatim",
             expires_at=message.expires_at,
         )
+
+    @property
+    def is_procedure(self) -> bool:
+        """True for steps in their order, which are kept together."""
+        return IS_PROCEDURE.items() <= self.metadata.items()
 
     @property
     def is_rest(self) -> bool:

@@ -66,6 +66,8 @@ MAX_QUERY = 100_000
 """Characters in a query. The embedder reads the first 512 tokens, keyword search the 64 longest words."""
 MAX_TOKENS = 1_000_000
 MAX_NODES = 10_000
+MAX_BANKS = 16
+"""Banks of one search."""
 MAX_FILTERS = 1_000
 """Tags or entities in one filter."""
 MAX_LOOKUPS = 3
@@ -427,6 +429,12 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
 
 
+class SearchOptions(RecallOptions, total=False):
+    """The options of recall and retrieve as keyword arguments."""
+
+    banks: Sequence[str]
+
+
 class FactFilters(Request):
     """The facts that a search may return; an empty filter accepts every fact. A search passes them to the store."""
 
@@ -475,7 +483,17 @@ def _none_if_blank(query: object) -> object:
     return None if isinstance(query, str) and not query.strip() else query
 
 
-class RecallRequest(RecallFilters, Returns[Recalled]):
+class SeveralBanks(Request):
+    """The banks of a search that covers more than one."""
+
+    banks: Annotated[tuple[Name, ...], Field(max_length=MAX_BANKS), AfterValidator(distinct)] = Field(
+        default=(),
+        description="Search these banks together, in place of that of the request; each fact names its bank.",
+        examples=[["project", "me"]],
+    )
+
+
+class RecallRequest(RecallFilters, SeveralBanks, Returns[Recalled]):
     """Return facts by relevance within a token budget."""
 
     query: QueryText
@@ -483,14 +501,14 @@ class RecallRequest(RecallFilters, Returns[Recalled]):
     budget: Nodes = Field(default="mid", description="How many candidates to explore: low, mid, high or a number.")
 
 
-class RetrieveRequest(RecallFilters, Returns[Recalled]):
+class RetrieveRequest(RecallFilters, SeveralBanks, Returns[Recalled]):
     """Return a number of facts by relevance."""
 
     query: QueryText
     top_k: Annotated[Count, Field(le=MAX_NODES)] = Field(default=10, description="Facts to return, at most.")
 
 
-class ContextRequest(Request, Returns[PromptContext]):
+class ContextRequest(SeveralBanks, Returns[PromptContext]):
     """Return one block of memories for a system prompt."""
 
     query: Annotated[QueryText | None, BeforeValidator(_none_if_blank)] = Field(

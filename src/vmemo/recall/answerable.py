@@ -18,7 +18,6 @@ from vmemo.errors import ModelCorrupt
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.ports import BankReader, Embedder
 from vmemo.recall.rank import Candidates
-from vmemo.recall.run import RecallRun
 from vmemo.text.tokens import terms
 from vmemo_models import ANSWERABLE, ModelFileError
 
@@ -93,19 +92,37 @@ def steered(question: Encoding, embedder: Embedder) -> Encoding:
     return question._replace(vector=_unit(moved))
 
 
-def judge(run: RecallRun, found: Candidates, reader: BankReader) -> AnswerEstimate | None:
-    """Return the judgement of the best candidates; None without the packaged models or token vectors."""
-    question, weights = run.question, answer_weights(run.context.embedder)
-    if weights is None or question.tokens is None:
-        return None
+class AnswerEvidence(NamedTuple):
+    """The best candidates of a bank as a judgement needs them, the best first."""
+
+    any_found: bool
+    aligned: NDArray[np.float64]
+    """For each of the best facts with token vectors, the similarity of each token of the question to its best match."""
+    texts: Sequence[str]
+    cosines: Sequence[float]
+
+
+def answer_evidence(question: Encoding, found: Candidates, reader: BankReader, embedder: Embedder) -> AnswerEvidence:
+    """Read what a judgement of the best candidates needs; nothing without the packaged models or token vectors."""
     best = found.ordered.numbers[:ALIGNED]
-    numbers = best[best > 0].tolist()
-    similarities = _alignment(question.tokens, reader.token_vectors(numbers) if numbers else ())
-    if not len(similarities):
-        return None if len(best) else AnswerEstimate(0.0, 0.0, ())
-    texts = [fact.text for fact in reader.load(numbers[:READ]).facts.values()]
     semantic = [each.ranking.scores[:3].tolist() for each in found.rankings if each.channel == "semantic"]
     cosines: list[float] = semantic[0] if semantic else []
+    if answer_weights(embedder) is None or question.tokens is None:
+        return AnswerEvidence(bool(len(best)), np.zeros((0, 0)), (), cosines)
+    numbers = best[best > 0].tolist()
+    similarities = _alignment(question.tokens, reader.token_vectors(numbers) if numbers else ())
+    texts = [fact.text for fact in reader.load(numbers[:READ]).facts.values()] if len(similarities) else []
+    return AnswerEvidence(bool(len(best)), similarities, texts, cosines)
+
+
+def judge(question: Encoding, text: str, evidence: AnswerEvidence, embedder: Embedder) -> AnswerEstimate | None:
+    """Return the judgement of the best candidates; None without the packaged models or token vectors."""
+    weights = answer_weights(embedder)
+    if weights is None or question.tokens is None:
+        return None
+    if not len(evidence.aligned):
+        return None if evidence.any_found else AnswerEstimate(0.0, 0.0, ())
+    similarities, cosines = evidence.aligned, evidence.cosines
     lengths = np.linalg.norm(question.tokens, axis=1)
     share = lengths / lengths.sum()
     best = similarities[int((similarities @ share).argmax())]
@@ -117,7 +134,7 @@ def judge(run: RecallRun, found: Candidates, reader: BankReader) -> AnswerEstima
         best[heavy].min(),
         cosines[0] if cosines else 0.0,
         np.mean(cosines) if cosines else 0.0,
-        *_shared_terms(run.text, texts),
+        *_shared_terms(text, evidence.texts),
     )
     signals = tuple(map(float, values))
     return AnswerEstimate(

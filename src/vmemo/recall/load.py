@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation,
 from vmemo.models.records import Channel, EpisodeId, FactId, MessageId, QueryType
 from vmemo.models.search import Scope
 from vmemo.ports import BankReader, TokenCounter
-from vmemo.recall.answerable import SIGNALS, AnswerEstimate, judge
+from vmemo.recall.answerable import SIGNALS, AnswerEstimate, AnswerEvidence, answer_evidence, judge
 from vmemo.recall.fuse import best_candidates, fitting, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.rank import Candidates
@@ -211,13 +211,24 @@ REPEATED_EPISODE = 0.9
 """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
 
 
-def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Recalled:
+class FoundInBank(NamedTuple):
+    """The result of a search in one bank, and what makes it comparable with that of another bank."""
+
+    recalled: Recalled
+    evidence: AnswerEvidence
+    """The candidates that it was judged by."""
+    relevance: Mapping[FactId, float]
+    """The reranker's scores of hits, which do not depend on the other facts of the bank."""
+
+
+def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> FoundInBank:
     with run.timer.stage("load"):
         titles: dict[EpisodeId, str] = {}
         weighed = _weighed(run, candidates, partial(_load, run, candidates, reader, titles))
     with run.timer.stage("judge"):
         # It reads facts that are loaded by now.
-        judgement = judge(run, candidates, reader)
+        evidence = answer_evidence(run.question, candidates, reader, run.context.embedder)
+        judgement = judge(run.question, run.text, evidence, run.context.embedder)
     with run.timer.stage("hits"):
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
         found = weighed[:count]
@@ -225,7 +236,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
         if run.request.precise:
             related = judgement is None or judgement.related >= run.precision.related
             hits = sufficient(hits, run.precision.share) if related else []
-        return Recalled.model_construct(
+        recalled = Recalled.model_construct(
             query=run.text,
             hits=tuple(hits),
             instructions=_instructions(run, reader, candidates.instructions, hits),
@@ -235,6 +246,9 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Rec
             answerable=judgement.answerable if judgement else None,
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
+        scores = dict(zip(candidates.scores.numbers, candidates.scores.scores.tolist(), strict=True))
+        relevance = {each.id: scores[each.number] for each in found if each.number in scores}
+        return FoundInBank(recalled, evidence, relevance)
 
 
 def _load(
@@ -308,6 +322,7 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
                 "verbatim": each.verbatim,
                 "status": status_of(each.fact, scope, now, outdated=each.number in outdated),
                 "truncated": False,
+                "outcomes": (),
                 "path": (),
                 "reranking": None,
                 "newer": (),

@@ -12,13 +12,15 @@ from functools import partial
 from vmemo.errors import InvalidInput
 from vmemo.models import BankId, Hit, QuestionTense, utc_now
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import shortened
 from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
+from vmemo.models.select import MessageSelect
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
 from vmemo.recall.answerable import answer_weights, steered
 from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
-from vmemo.recall.load import load_hits
+from vmemo.recall.load import FoundInBank, load_hits
 from vmemo.recall.rank import find_candidates, order_candidates, with_former
 from vmemo.recall.run import (
     SUFFICIENT,
@@ -29,8 +31,12 @@ from vmemo.recall.run import (
     for_observations,
     nodes_of,
 )
+from vmemo.recall.several_banks import in_bank, join_banks
+from vmemo.text.procedures import is_outcome
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
+MAX_OUTCOMES = 3
+"""Latest words on the outcome of a procedure that are shown with it."""
 GATHER = 2.0
 """Factor of the candidates that are searched if a question asks to count or to list everything."""
 SHORT_QUERY = 500
@@ -39,7 +45,7 @@ SHORT_QUERY = 500
 
 async def recall(
     request: RecallQuery,
-    bank: BankId,
+    banks: Sequence[BankId],
     context: Context,
     resolver: LLMTimeResolver | None = None,
     *,
@@ -50,7 +56,8 @@ async def recall(
     """Analyse the question, search, fuse, follow the graph, rerank, weigh and pack.
 
     `resolver` resolves times that the rules can't. `tense` is that of the question that this one is a part of: former
-    facts belong to a question about the past. `precision` applies to a precise recall.
+    facts belong to a question about the past. `precision` applies to a precise recall. Several banks are searched
+    concurrently, each within the whole budget, and joined into one result.
     """
     if request.min_answerable and (answer_weights(context.embedder) is None or context.reranker != "late"):
         raise InvalidInput(
@@ -65,7 +72,7 @@ async def recall(
     if resolver is None or analysis.unresolved_time is None:
         encodings = await embedding
     else:
-        encodings, resolved = await asyncio.gather(embedding, _resolve_time(request, bank, resolver, timer))
+        encodings, resolved = await asyncio.gather(embedding, _resolve_time(request, banks[0], resolver, timer))
     run = RecallRun(
         request=request,
         context=context,
@@ -73,7 +80,7 @@ async def recall(
         timer=timer,
         encodings=[steered(encodings[0], context.embedder), *encodings[1:]],
         during=analysis.during if resolved is None else resolved.during or analysis.during,
-        scope=with_former(Scope.of_request(bank, request), analysis, request.now or utc_now()),
+        scope=with_former(Scope.of_request(banks[0], request), analysis, request.now or utc_now()),
         nodes=math.ceil(nodes_of(request) * (GATHER if analysis.gathers else 1)),
         max_tokens=None if isinstance(request, RetrieveRequest) else request.max_tokens,
         top_k=request.top_k if isinstance(request, RetrieveRequest) else None,
@@ -81,10 +88,11 @@ async def recall(
         precision=precision,
         with_questions=with_questions,
     )
-    if isinstance(context.reranker, str):
-        found = await context.store.read(bank, partial(_find, run))
+    if len(banks) == 1:
+        found = (await _search(run)).recalled
     else:
-        found = await _find_reranked(run, context.reranker)
+        runs = [in_bank(run, bank, of=len(banks)) for bank in banks]
+        found = join_banks(run, runs, await asyncio.gather(*map(_search, runs)))
     if found.answerable is not None and found.answerable < request.min_answerable:
         found = found.model_copy(update={"hits": ()})
     tokens = sum([hit.fact.tokens for hit in found.hits])
@@ -128,26 +136,48 @@ async def _resolve_time(
         return await resolver.resolve(bank, request.query[:MAX_QUERY_CHARS], request.now or utc_now())
 
 
-def _find(run: RecallRun, reader: BankReader) -> Recalled:
+async def _search(run: RecallRun) -> FoundInBank:
+    context = run.context
+    if isinstance(context.reranker, str):
+        found = await context.store.read(run.scope.bank, partial(_find, run))
+    else:
+        found = await _find_reranked(run, context.reranker)
+    if not any(hit.fact.is_procedure and len(hit.fact.messages) > 1 for hit in found.recalled.hits):
+        return found
+    hits = tuple([await _with_outcomes(run, hit) for hit in found.recalled.hits])
+    return found._replace(recalled=found.recalled.model_copy(update={"hits": hits}))
+
+
+async def _with_outcomes(run: RecallRun, hit: Hit) -> Hit:
+    """Return a procedure with what was last said of its outcome; others as they are."""
+    own, *others = hit.fact.messages or (None,)
+    if own is None or not others or not hit.fact.is_procedure:
+        return hit
+    messages = await run.context.store.messages(run.scope.bank, MessageSelect(ids=others))
+    said = [f"{m.timestamp.day} {m.timestamp:%B %Y}: {shortened(m.content)}" for m in messages if is_outcome(m.content)]
+    return hit.model_copy(update={"outcomes": tuple(said[-MAX_OUTCOMES:])})
+
+
+def _find(run: RecallRun, reader: BankReader) -> FoundInBank:
     """Search, rank and load in one read of the store: observations on their own, in their share of the budget."""
     observing = for_observations(run)
-    observed = [hit for hit in _find_one(observing, reader).hits if not hit.truncated] if observing else []
-    return _joined(observed, _find_one(beside_observations(run, observed), reader))
+    observed = None if observing is None else _find_one(observing, reader)
+    return _joined(observed, _find_one(beside_observations(run, _whole(observed)), reader))
 
 
-def _find_one(run: RecallRun, reader: BankReader) -> Recalled:
+def _find_one(run: RecallRun, reader: BankReader) -> FoundInBank:
     found = find_candidates(run, reader)
     return load_hits(run, order_candidates(run, found, found.late), reader)
 
 
-async def _find_reranked(run: RecallRun, reranker: Reranker) -> Recalled:
+async def _find_reranked(run: RecallRun, reranker: Reranker) -> FoundInBank:
     """Do what `_find` does, with a reranker of the caller, which takes long, between two reads of the store."""
     observing = for_observations(run)
-    observed = [hit for hit in (await _rerank_one(observing, reranker)).hits if not hit.truncated] if observing else []
-    return _joined(observed, await _rerank_one(beside_observations(run, observed), reranker))
+    observed = None if observing is None else await _rerank_one(observing, reranker)
+    return _joined(observed, await _rerank_one(beside_observations(run, _whole(observed)), reranker))
 
 
-async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
+async def _rerank_one(run: RecallRun, reranker: Reranker) -> FoundInBank:
     store, bank = run.context.store, run.scope.bank
     found = await store.read(bank, partial(find_candidates, run))
     with run.timer.stage("rerank"):
@@ -157,8 +187,13 @@ async def _rerank_one(run: RecallRun, reranker: Reranker) -> Recalled:
     return await store.read(bank, partial(load_hits, run, order_candidates(run, found, scores)))
 
 
-def _joined(observed: Sequence[Hit], found: Recalled) -> Recalled:
-    if not observed:
+def _whole(found: FoundInBank | None) -> Sequence[Hit]:
+    return [] if found is None else [hit for hit in found.recalled.hits if not hit.truncated]
+
+
+def _joined(observed: FoundInBank | None, found: FoundInBank) -> FoundInBank:
+    if observed is None:
         return found
-    hits = sorted([*observed, *found.hits], key=lambda hit: hit.score, reverse=True)
-    return found.model_copy(update={"hits": tuple(hits)})
+    hits = sorted([*_whole(observed), *found.recalled.hits], key=lambda hit: hit.score, reverse=True)
+    recalled = found.recalled.model_copy(update={"hits": tuple(hits)})
+    return found._replace(recalled=recalled, relevance={**observed.relevance, **found.relevance})

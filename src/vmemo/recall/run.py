@@ -63,6 +63,8 @@ class RecallRun:
     top_k: int | None
     resolved: LLMResolvedTime | None = None
     precision: Precision = SUFFICIENT
+    banks: int = 1
+    """Banks that share the budget."""
     with_questions: bool = False
     """Also return messages that only ask, which belong to what a person brought up."""
 
@@ -104,6 +106,7 @@ def for_observations(run: RecallRun) -> RecallRun | None:
     share = REFLECT_SHARE if isinstance(run.request, ReflectRequest) else 0.0
     if asks_for_profile(run.text):
         share = max(share, RECALL_SHARE)
+    share /= run.banks
     tokens = None if run.max_tokens is None else int(share * run.max_tokens)
     count = None if run.top_k is None else int(share * run.top_k)
     if not share or tokens == 0 or count == 0:

@@ -13,8 +13,10 @@ from functools import partial
 
 from vmemo.models import Message, MessageId
 from vmemo.models.changes import DraftSource, ExtractionResult, FactDraft
+from vmemo.models.records import IS_PROCEDURE
 from vmemo.ports import TimeReader
 from vmemo.text.own_words import MAX_OWN_WORDS
+from vmemo.text.procedures import find_procedure
 from vmemo.text.split import split_text
 from vmemo.text.temporal import DATE, DatedText, DoubtfulDate, TimeExpression, date_text, with_doubtful
 from vmemo.text.temporal.annotation import after_line
@@ -50,9 +52,11 @@ class LocalExtractor:
         speakers = frozenset(message.speaker for message in messages if message.speaker)
         users = agent_users([message for message in (before, *messages) if message is not None])
         for message, earlier in zip(messages, [before, *messages], strict=False):
-            for number, chunk in enumerate(split_text(message.content)):
+            for number, (chunk, is_procedure) in enumerate(_chunks(message, earlier)):
                 make = partial(self._draft, message, earlier if number == 0 else None)
                 draft, dated = make(chunk)
+                if is_procedure:
+                    draft = replace(draft, metadata={**IS_PROCEDURE, **draft.metadata})
                 source = DraftSource(
                     message=message,
                     words=chunk,
@@ -92,6 +96,23 @@ class LocalExtractor:
             metadata=message.metadata,
         )
         return draft if self._times is None else _add_time(draft, self._times), dated
+
+
+def _chunks(message: Message, before: Message | None) -> list[tuple[str, bool]]:
+    """Return the chunks of a message in order; a procedure is one of its own, whatever its length."""
+    question = before.content if before is not None and _context(message, before) else ""
+    by_agent = message.role in ("assistant", "tool")
+    found = find_procedure(message.content, before=question, by_agent=by_agent)
+    if found is None:
+        return [(chunk, False) for chunk in split_text(message.content)]
+    start, end, _ = found
+    before_it, after_it = message.content[:start], message.content[end:]
+    steps = message.content[start:end].strip()
+    return [
+        *((chunk, False) for chunk in split_text(before_it)),
+        (steps, True),
+        *((chunk, False) for chunk in split_text(after_it)),
+    ]
 
 
 def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:

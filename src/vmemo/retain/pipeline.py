@@ -30,6 +30,7 @@ from vmemo.ports import Embedder, Store
 from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
+from vmemo.retain.procedures import note_outcomes
 
 BATCH = 256
 """Messages per commit, so that memory use does not grow with the number of pending messages."""
@@ -171,7 +172,7 @@ async def derive(
     streams = by_document(messages)
     previous = [await message_before(bank, stream[0], context.store) for stream in streams]
     extracted = [await context.extractor.read(stream, before) for stream, before in zip(streams, previous, strict=True)]
-    result = ExtractionResult.combined(extracted)
+    result = await note_outcomes(bank, ExtractionResult.combined(extracted), context.store)
     encoded = await write_plan.encode_drafts(bank, revision, result, context)
     # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own_words = context.extractor.keeps_words

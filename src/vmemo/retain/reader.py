@@ -18,6 +18,7 @@ import numpy as np
 from vmemo.models import MessageId
 from vmemo.models.changes import DraftSource, FactDraft, FoundName
 from vmemo.models.search import READING_TAGS, Encoding, Reading, Vector
+from vmemo.retain.procedures import is_procedure
 from vmemo.text.injection import overrides_rules
 from vmemo.text.instructions import cues_end, ends_standing, is_standing
 from vmemo.text.lazy_regex import LazyPattern
@@ -129,7 +130,7 @@ async def read_drafts(
 
 
 def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding) -> bool:
-    if draft.instruction or draft.ends_instruction:
+    if draft.instruction or draft.ends_instruction or is_procedure(draft):
         return False
     message, words = source.message, draft.text.partition(": ")[2]
     if is_small_talk(words):
@@ -168,10 +169,13 @@ def _divide(drafts: Sequence[FactDraft], encodings: Sequence[Encoding]) -> list[
             divided.append((draft, encoding))
             continue
         parts, names = _read(draft, draft.source, encoding.reading)
-        if parts:
+        if parts and not is_procedure(draft):
             divided += [(part, None) for part in _split(draft, draft.source, parts, names)]
         else:
             dated = _dated(draft, draft.source, encoding.reading)
+            # Steps for an occasion are one instruction as a whole; a list of them is looked up when it is needed.
+            if len(parts) == 1 and parts[0].instructs and "\n" not in draft.text:
+                dated = replace(dated, instruction=True)
             divided.append((_named(dated, draft.source, [name for _, _, name in names]), encoding))
     return divided
 

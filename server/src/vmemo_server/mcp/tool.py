@@ -36,6 +36,11 @@ class BankArguments(ToolArguments):
 
     bank: str = Field(default="", max_length=MAX_NAME)
 
+    @property
+    def first_bank(self) -> str:
+        """The bank that is opened; empty for the default one."""
+        return self.bank
+
 
 A = TypeVar("A", bound=ToolArguments)
 B = TypeVar("B", bound=BankArguments)
@@ -81,7 +86,8 @@ def schema_of(arguments: type[ToolArguments], *, with_bank: bool = True) -> dict
     schema = _lean(full, full.get("$defs", {}))
     schema.pop("description", None)
     if not with_bank:
-        schema["properties"].pop("bank", None)
+        for name in ("bank", "banks"):
+            schema["properties"].pop(name, None)
     return schema
 
 
@@ -170,7 +176,7 @@ def tool(
 
     def decorate(function: Callable[[ToolContext, B], Awaitable[str]]) -> Tool[B]:
         async def run(caller: ToolCaller, arguments: B) -> str:
-            context = await _open(caller, arguments.bank, permission, create)
+            context = await _open(caller, arguments.first_bank, permission, create)
             if permission == "read" and not (stores_opinions and context.may_store_opinions):
                 return await function(context, arguments)
             entry = await caller.begin_write(function.__name__, context.bank)

@@ -15,7 +15,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo_server import openapi
-from vmemo_server.dependencies import Idempotent, ReadBank, SearchBank, begin_write
+from vmemo_server.dependencies import Idempotent, ReadBank, RequestSession, SearchBank, begin_write
 from vmemo_server.problems import problem_of
 from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, PROMPT_RESPONSE, Format, formatted, record, record_of
 
@@ -30,18 +30,24 @@ _FORMATS = {**BODY_ERRORS, **PROMPT_RESPONSE}
 async def recall(session: SearchBank, body: RecallRequest, format: Format) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`).
 
-    Each has a `status`. A prompt has at most `max_tokens` in all.
+    Each has a `status`. A prompt has at most `max_tokens` in all. With `banks`, these are searched together in place of
+    the bank of the path, which only has to exist; the key needs read permission for each of them.
     """
     session.principal.check_max_tokens(body.max_tokens)
-    found = await session.memory.run(body)
+    found = await _found(session, body)
     return await formatted(found, format, found.to_prompt)
 
 
 @router.post("/retrieve", response_model=Recalled, responses=_FORMATS, openapi_extra=openapi.RETRIEVE)
 async def retrieve(session: SearchBank, body: RetrieveRequest, format: Format) -> Response:
     """Return the `top_k` most relevant facts."""
-    found = await session.memory.run(body)
+    found = await _found(session, body)
     return await formatted(found, format, found.to_prompt)
+
+
+async def _found(session: RequestSession, body: RecallRequest | RetrieveRequest) -> Recalled:
+    session.principal.check_banks(body)
+    return await session.memory.run(body)
 
 
 @router.post(
@@ -56,7 +62,8 @@ async def context(session: ReadBank, body: ContextRequest, format: Format) -> Re
     `text` has at most `max_tokens` in all, and no fact twice. With a `session`, its start is the same at every turn.
     """
     session.principal.check_max_tokens(body.max_tokens)
-    found = await session.memory.run(body)
+    session.principal.check_banks(body)
+    found = await session.memory.without_creation().run(body)
     return await formatted(found, format, found.__str__)
 
 
