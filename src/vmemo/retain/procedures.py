@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from vmemo.models import BankId, FactId, Message
-from vmemo.models.changes import ExtractionResult, FactDraft, RestatedFact
+from vmemo.models.changes import ExtractionResult, FactDraft, AddedSource
 from vmemo.models.records import IS_PROCEDURE
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.ports import BankReader, Store
@@ -42,7 +42,7 @@ async def note_outcomes(bank: BankId, result: ExtractionResult, store: Store) ->
                 kept[place] = replace(kept[place], messages=(*kept[place].messages, message.id))
                 continue
             if (known := await _known(bank, draft, message, store)) is not None:
-                restated.append(RestatedFact(fact=known, messages=(message.id,)))
+                restated.append(AddedSource(fact=known, messages=(message.id,)))
                 continue
         kept.append(draft)
     return replace(result, drafts=tuple(kept), restated=tuple(restated))

@@ -16,7 +16,8 @@ MAX_PROCEDURE = 6_000
 """Characters of a procedure; a longer list is a document."""
 MAX_TITLE = 160
 MAX_SEQUENCE = 600
-MAX_OUTCOME = 160
+MAX_OUTCOME = 80
+"""Characters of such words; a longer message says more, and stays a fact of its own."""
 INLINE_STEPS = 3
 """Steps of a list within a paragraph, at least."""
 _STEPS = frozenset(
