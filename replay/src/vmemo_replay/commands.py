@@ -11,18 +11,22 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Group, RenderableType
 from rich.progress import TaskID
+from rich.text import Text
 
 from vmemo.cli.command import Output, command
 from vmemo.cli.options import EmbedderName, Model
-from vmemo.cli.output import one_line, progress, table
+from vmemo.cli.output import one_line, progress, stderr, table
 from vmemo.errors import InvalidInput
 from vmemo.models.records import counted
 from vmemo_replay.configuration import Configuration, combinations
+from vmemo_replay.dry_run import derive
 from vmemo_replay.page import page
 from vmemo_replay.replay import ReplayOptions, replay as run_replay
 from vmemo_replay.report import TURN_FLAGS, Prices, Report, as_json
 from vmemo_replay.transcripts import Transcript, read_transcript
 
+SHOWN_DERIVED = 20
+"""Facts, entities, instructions and messages without facts that a dry run prints."""
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", exists=True, readable=True, help="Conversations, as vmemo import.")
 ]
@@ -51,7 +55,7 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     turns: Annotated[int | None, typer.Option("--turns", min=1, help="Ask at the first turns only.")] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, help="Ask at the last turns only.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of a recall, and of a context.")] = 1024,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a recall, and of a context.")] = 1024,
     prices: Annotated[
         str | None, typer.Option("--prices", metavar="IN,OUT", help="Dollars per million tokens of your model.")
     ] = None,
@@ -80,6 +84,8 @@ def replay(  # noqa: PLR0913 - each is an option of the command
         raise InvalidInput(f"{keep} exists, and a replay keeps its banks in a new file. Name another one.")
     gap = timedelta(minutes=base.resolved().episode_gap_minutes)
     transcript = read_transcript(files, origin, gap=gap)
+    if dry_run:
+        return _dry_run(transcript, configurations[0], json)
     options = ReplayOptions(
         first=turns,
         last=last,
@@ -93,8 +99,25 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     if json is not None:
         json.write_text(as_json(report), encoding="utf-8")
     if html is not None:
-        html.write_text(page(report), encoding="utf-8")
+        html.write_text(page(report, summary_rows(report)), encoding="utf-8")
     return Output(None, Group(_summary(report), *(f"Written: {path}" for path in (json, html) if path is not None)))
+
+
+def _dry_run(transcript: Transcript, configuration: Configuration, json: Path | None) -> Output:
+    """Show what would be derived from all messages, and keep nothing."""
+    with stderr().status("deriving facts"):
+        derived = asyncio.run(derive(transcript, configuration))
+    if json is not None:
+        json.write_text(derived.model_dump_json(indent=2), encoding="utf-8")
+    shown: list[RenderableType] = []
+    for name, items in derived.sections():
+        rows = table(f"{name} ({len(items):,})", "date")
+        for text, day in items[:SHOWN_DERIVED]:
+            rows.add_row(Text(one_line(text)), day)
+        more = len(items) - SHOWN_DERIVED
+        shown += [rows, f"and {more:,} more; --json FILE has all\n"] if more > 0 else [rows] if items else []
+    said = counted(len(transcript.lines), "message")
+    return Output(None, Group(*shown, f"{said} read with {configuration.engine}; nothing was kept.", *transcript.notes))
 
 
 def read_prices(text: str | None) -> Prices | None:

@@ -76,8 +76,8 @@ def _axis(text: str) -> tuple[str, list[str]]:
     settings = Settings.model_fields.keys() - set(_NEVER) - set(_OWN)
     if not found or not options or name not in {*_OWN, *settings}:
         raise InvalidInput(
-            f"--compare {text!r:.60} must be NAME=VALUE,VALUE… with the name engine, embedder, max_tokens, precise or a "
-            "setting (docs/settings.md), such as engine=local,llm:openai:gpt-5-mini or embedder=default,deep."
+            f"--compare {text!r:.60} must be NAME=VALUE,VALUE… with the name engine, embedder, max_tokens, precise or "
+            "a setting (docs/settings.md), such as engine=local,llm:openai:gpt-5-mini or embedder=default,deep."
         )
     return name, options
 

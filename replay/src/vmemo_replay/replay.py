@@ -78,7 +78,7 @@ async def replay(
     if options.first is not None and asked:
         # What follows the last turn can't be asked about.
         transcript = replace(transcript, lines=transcript.lines[: asked[-1].number + 1])
-    messages = [_said(line) for line in transcript.lines]
+    messages = [said(line) for line in transcript.lines]
     before = _running_tokens(messages)
     replayed = [await _play(transcript, asked, each, options, on_turn) for each in configurations]
     columns, given = zip(*replayed, strict=True) if replayed else ((), ())
@@ -99,7 +99,8 @@ async def replay(
     )
 
 
-def _said(line: Line) -> Said:
+def said(line: Line) -> Said:
+    """Return a line as a report shows it."""
     message = line.message
     return Said(
         id=line.id,
@@ -138,7 +139,7 @@ async def _play(
             given.append(await _ask(memory, line, configuration, options))
             on_turn(configuration.label, done)
         await player.finish()
-        facts = await _known(memory, [hit.fact for each in given for hit in each.hits if hit.status != "current"])
+        facts = await known_facts(memory, [hit.fact for each in given for hit in each.hits if hit.status != "current"])
         embedder = (await memory.status()).embedder
     usage = player.usage
     totals = Totals(
@@ -230,7 +231,7 @@ def is_question(line: Line) -> bool:
     return any(mark in line.message.content for mark in "?？؟")
 
 
-async def _known(memory: Memory, marked: Sequence[str]) -> list[KnownFact]:
+async def known_facts(memory: Memory, marked: Sequence[str] = ()) -> list[KnownFact]:
     """Return all facts of the bank; of those that were closed or marked, what outdated them."""
     facts = await all_facts(memory)
     by_id = {fact.id: fact for fact in facts}
@@ -262,46 +263,56 @@ def _known_fact(fact: Fact, newer: Fact | None) -> KnownFact:
         messages=fact.messages,
         entities=tuple(mention.name for mention in fact.entities),
         instruction=fact.instruction,
+        closed=fact.expired_at is not None,
         outdated_at=ended,
         outdated_by=None if newer is None else newer.id,
     )
 
 
-def _with_hindsight(given: Given, line: Line, known: dict[str, KnownFact]) -> Given:
-    """Also mark hits that a message before the turn had outdated, which the memory learned later."""
-    hits = tuple(_reconsidered(hit, line, known.get(hit.fact)) for hit in given.hits)
-    flags: tuple[TurnFlag, ...] = ("stale",) if any("stale" in hit.flags for hit in hits) else ()
-    return given.model_copy(update={"hits": hits, "flags": (*flags, *given.flags)})
+def _with_hindsight(given: Given, line: Line, known: Mapping[str, KnownFact]) -> Given:
+    """Also mark hits that a message before the turn had outdated, which the memory learned later.
+
+    The turn itself is stale if an outdated hit does not come below the one that outdated it.
+    """
+    hits = [_reconsidered(hit, line, known.get(hit.fact)) for hit in given.hits]
+    above, alone = set[str](), False
+    for hit in hits:
+        fact = known.get(hit.fact)
+        alone = alone or ("stale" in hit.flags and (fact is None or fact.outdated_by not in above))
+        above.add(hit.fact)
+    flags: tuple[TurnFlag, ...] = ("stale",) if alone else ()
+    return given.model_copy(update={"hits": tuple(hits), "flags": (*flags, *given.flags)})
 
 
 def _reconsidered(hit: GivenHit, line: Line, fact: KnownFact | None) -> GivenHit:
-    outdated = None if fact is None else fact.outdated_at
-    if "stale" in hit.flags or outdated is None or outdated >= line.time:
+    outdated = fact.outdated_at if fact is not None and fact.closed else None
+    if "stale" in hit.flags or outdated is None or outdated > line.known_before:
         return hit
     return hit.model_copy(update={"flags": ("stale", *hit.flags)})
 
 
 def _turn(line: Line, before: int, given: Sequence[Given], facts: Sequence[Sequence[KnownFact]]) -> Turn:
-    if len(given) > 1:
-        by_id = [{fact.id: fact.messages for fact in known} for known in facts]
-        sources = [
-            {id for hit in each.hits for id in by_id[n].get(hit.fact, (hit.fact,))} for n, each in enumerate(given)
-        ]
-        shared = set[str].intersection(*sources)
-        given = [
-            each.model_copy(
-                update={
-                    "hits": tuple(
-                        hit.model_copy(update={"different": not shared.intersection(by_id[n].get(hit.fact, (hit.fact,)))})
-                        for hit in each.hits
-                    )
-                }
-            )
-            for n, each in enumerate(given)
-        ]
-    different = any(hit.different for each in given for hit in each.hits)
-    return Turn(
-        number=line.number, question=is_question(line), before=before, given=tuple(given), different=different
+    compared = _compared(given, facts) if len(given) > 1 else tuple(given)
+    different = any(hit.different for each in compared for hit in each.hits)
+    return Turn(number=line.number, question=is_question(line), before=before, given=compared, different=different)
+
+
+def _compared(given: Sequence[Given], facts: Sequence[Sequence[KnownFact]]) -> tuple[Given, ...]:
+    """Mark the hits whose messages not all configurations gave: facts of different engines have different ids."""
+    by_id = [{fact.id: fact.messages for fact in known} for known in facts]
+
+    def sources(n: int, hit: GivenHit) -> tuple[str, ...]:
+        return by_id[n].get(hit.fact) or (hit.fact,)
+
+    shared = set[str].intersection(
+        *({id for hit in each.hits for id in sources(n, hit)} for n, each in enumerate(given))
+    )
+
+    def marked(n: int, hit: GivenHit) -> GivenHit:
+        return hit.model_copy(update={"different": not shared.intersection(sources(n, hit))})
+
+    return tuple(
+        each.model_copy(update={"hits": tuple(marked(n, hit) for hit in each.hits)}) for n, each in enumerate(given)
     )
 
 

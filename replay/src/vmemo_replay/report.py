@@ -16,7 +16,8 @@ FORMAT, VERSION = "vmemo-replay", 1
 HitFlag = Literal["stale", "noise"]
 """A hit that a later message had outdated by then, or whose score is far below the best one."""
 TurnFlag = Literal["stale", "unanswerable", "noise"]
-"""A turn with a stale hit, a question whose answer memory probably does not hold, or hits that are mostly noise."""
+"""An outdated hit that does not come below what outdated it; a question whose answer memory probably does not hold;
+hits that are mostly noise."""
 TURN_FLAGS: tuple[TurnFlag, ...] = ("stale", "unanswerable", "noise")
 
 
@@ -53,6 +54,7 @@ class KnownFact(Record):
     messages: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     instruction: bool = False
+    closed: bool = Field(default=False, description="certainly outdated; otherwise it may be")
     outdated_at: Instant | None = None
     outdated_by: str | None = Field(default=None, description="id of the fact that outdated it, or may have")
 

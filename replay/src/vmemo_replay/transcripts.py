@@ -46,6 +46,12 @@ class Line:
         return self.message.timestamp
 
     @property
+    def known_before(self) -> datetime:
+        """The last time at which the bank did not know it."""
+        assert self.message.recorded_at is not None
+        return self.message.recorded_at - timedelta(microseconds=1)
+
+    @property
     def is_turn(self) -> bool:
         """True for what a user says to the agent."""
         return self.message.author == "user"
@@ -82,11 +88,12 @@ def in_order(messages: Iterable[NewMessage], gap: timedelta, notes: Sequence[str
     ordered = sorted(known.values(), key=lambda message: cast("datetime", message.timestamp))
     times = [cast("datetime", message.timestamp) for message in ordered]
     session, lines = 0, list[Line]()
+    recorded = datetime.min.replace(tzinfo=UTC)
     for number, message in enumerate(ordered):
         session += number > 0 and times[number] - times[number - 1] > gap
-        # The bank knows a message since it was said, so that `known_at` works for the kept bank.
-        recorded = message.model_copy(update={"recorded_at": times[number]})
-        lines.append(Line(number, session, recorded))
+        # The bank knows a message since it was said, each later than the last: `known_at` separates them.
+        recorded = max(times[number], recorded + timedelta(microseconds=1))
+        lines.append(Line(number, session, message.model_copy(update={"recorded_at": recorded})))
     return Transcript(tuple(lines), tuple(notes))
 
 
@@ -98,7 +105,7 @@ def read_messages(path: Path, format: str | None = None) -> tuple[list[NewMessag
     if (added := next(iter(entry_points(group=IMPORTERS, name=format or "")), None)) is not None:
         collector = _Collector()
         collector.sync(added.load(), path)
-        return collector.messages, 0
+        return collector.found, 0
     _, found = read_foreign(path, cast("ForeignFormat | None", format))
     messages = [*found.verbatim, *found.messages]
     if not messages:
@@ -150,12 +157,12 @@ class _Collector(Verbs):
     """A memory that only collects what an importer of another distribution retains."""
 
     def __init__(self) -> None:
-        self.messages: list[NewMessage] = []
+        self.found: list[NewMessage] = []
 
     async def run(self, request: Any) -> Any:
         if not isinstance(request, RetainRequest):
             raise self._unsupported()
-        self.messages += request.texts
+        self.found += request.texts
         return Retained()
 
     def sync(self, importer: Any, path: Path) -> None:
