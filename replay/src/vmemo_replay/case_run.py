@@ -18,7 +18,7 @@ from vmemo import Hit, Memory, Recalled
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models.recalled import TRUNCATED
 from vmemo.models.records import parse_time, shortened, utc_now
-from vmemo.models.requests import NewMessage
+from vmemo.models.requests import NewMessage, chat_values
 from vmemo.settings import database_url
 from vmemo_replay.cases import PlacedCase, Source
 from vmemo_replay.configuration import Configuration
@@ -87,7 +87,7 @@ def _transcript(placed: PlacedCase, gap: timedelta) -> Transcript:
     messages: list[NewMessage] = []
     for number, values in enumerate(source.messages, start=1):
         try:
-            messages.append(NewMessage.of(values))
+            messages.append(NewMessage.of(chat_values(values) or {}))
         except InvalidInput as error:
             raise placed.error(f"source.messages: message {number}: {error}") from error
     return in_order(with_ids(with_times(messages, utc_now()), placed.file.name), gap)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vmemo import Fact, Hit, Memory, PromptContext, Recalled
+from vmemo.errors import InvalidInput
 from vmemo.models import FactId
 from vmemo.models.prompt_context import SECTIONS
 from vmemo.models.records import Instant, utc_now
+from vmemo.models.requests import MAX_QUERY
 from vmemo.models.results import Usage
 from vmemo.providers import count_tokens
 from vmemo_replay.configuration import Configuration
@@ -155,11 +157,13 @@ async def _play(
 
 
 async def _ask(memory: Memory, line: Line, configuration: Configuration, options: ReplayOptions) -> Given:
-    query, now, most = line.message.content, line.time, configuration.max_tokens
+    query, now, most = query_of(line), line.time, configuration.max_tokens
+    if not query:
+        return Given()
     started = time.perf_counter()
     found = await memory.recall(query, max_tokens=most, now=now, precise=configuration.precise)
     recalled = time.perf_counter()
-    context = await memory.context(query, line.message.speaker, max_tokens=most, now=now)
+    context = await _context(memory, query, line, most)
     done = time.perf_counter()
     given = _given(found, context, line, options.threshold).model_copy(
         update={"milliseconds": _ms(recalled - started), "context_milliseconds": _ms(done - recalled)}
@@ -176,6 +180,19 @@ async def _ask(memory: Memory, line: Line, configuration: Configuration, options
             "cents": cents + _cents(answer.usage, options.prices),
         }
     )
+
+
+def query_of(line: Line) -> str:
+    """Return the words of a message as a question; empty if it has none that can be searched for."""
+    return "".join(c if c.isprintable() else " " for c in line.message.content).strip()[:MAX_QUERY]
+
+
+async def _context(memory: Memory, query: str, line: Line, max_tokens: int) -> PromptContext:
+    try:
+        return await memory.context(query, line.message.speaker, max_tokens=max_tokens, now=line.time)
+    except InvalidInput:
+        # Several people are called like the speaker: the context is for nobody in particular.
+        return await memory.context(query, max_tokens=max_tokens, now=line.time)
 
 
 def _ms(seconds: float) -> float:
