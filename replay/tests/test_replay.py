@@ -88,6 +88,9 @@ def test_only_the_turns_that_are_wanted_are_asked_at(replay_command: Run, tmp_pa
     last = replayed_as(replay_command, tmp_path, ANA, "--last", 1)
     assert asked(last) == ["What is my blood type?"]
     assert len(last["messages"]) == len(json.loads(ANA.read_text()))
+    few = replayed_as(replay_command, tmp_path, ANA, "--most", 4)
+    assert asked(few) == ["Hi there!", "Where do I live?", "Where do I live now?", "What is my blood type?"]
+    assert "Asked at 4 of 7 turns" in few["notes"][0]
 
 
 def test_configurations_are_compared_side_by_side(replay_command: Run, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from vmemo.models.records import counted
 from vmemo_replay.configuration import Configuration, combinations
 from vmemo_replay.dry_run import derive
 from vmemo_replay.page import page
-from vmemo_replay.replay import ReplayOptions, replay as run_replay
+from vmemo_replay.replay import MOST_TURNS, ReplayOptions, replay as run_replay
 from vmemo_replay.report import TURN_FLAGS, Prices, Report, as_json
 from vmemo_replay.transcripts import Transcript, read_transcript
 
@@ -55,6 +55,9 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     turns: Annotated[int | None, typer.Option("--turns", min=1, help="Ask at the first turns only.")] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, help="Ask at the last turns only.")] = None,
+    most: Annotated[
+        int, typer.Option(min=1, help="Ask at no more turns: questions first, others at even distances.")
+    ] = MOST_TURNS,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a recall, and of a context.")] = 1024,
     prices: Annotated[
         str | None, typer.Option("--prices", metavar="IN,OUT", help="Dollars per million tokens of your model.")
@@ -89,6 +92,7 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     options = ReplayOptions(
         first=turns,
         last=last,
+        most=most,
         threshold=threshold,
         reflect=not no_reflect,
         pace=derive,

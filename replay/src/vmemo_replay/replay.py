@@ -35,6 +35,8 @@ from vmemo_replay.transcripts import Line, Transcript
 
 NOISE_SHARE = 0.4
 """A hit with less than this share of the best score is noise; the relevant facts of a context have at least that."""
+MOST_TURNS = 1_000
+"""Turns to ask at by default: 5,000 messages then take less than five minutes on two slow cores."""
 SHOWN = 10
 """Hits of a turn that a report holds."""
 
@@ -47,6 +49,8 @@ class ReplayOptions:
     """Ask at the first turns only; the rest is not retained."""
     last: int | None = None
     """Ask at the last of these turns only; what was said before is retained."""
+    most: int = MOST_TURNS
+    """Ask at no more turns than this: at questions first, and at others at even distances."""
     threshold: float = 0.5
     """Probability below which a question counts as unanswerable."""
     reflect: bool = True
@@ -58,8 +62,21 @@ class ReplayOptions:
     """A new database file for the banks; None keeps nothing."""
 
     def turns(self, transcript: Transcript) -> list[Line]:
+        """Return the turns to ask at, in their order."""
         asked = transcript.turns[: self.first]
-        return asked if self.last is None else asked[-self.last :]
+        asked = asked if self.last is None else asked[-self.last :]
+        if len(asked) <= self.most:
+            return asked
+        questions = [line for line in asked if is_question(line)]
+        others = [line for line in asked if not is_question(line)]
+        chosen = _evenly(questions, min(self.most, len(questions)))
+        chosen += _evenly(others, self.most - len(chosen))
+        return sorted(chosen, key=lambda line: line.number)
+
+
+def _evenly(lines: Sequence[Line], count: int) -> list[Line]:
+    """Return a number of lines at even distances."""
+    return [lines[number * len(lines) // count] for number in range(count)]
 
 
 OnTurn = Callable[[str, int], None]
@@ -97,8 +114,18 @@ async def replay(
         columns=tuple(_with_totals(each, n, turns, options.prices) for n, each in enumerate(columns)),
         prices=options.prices,
         threshold=options.threshold,
-        notes=transcript.notes,
+        notes=(*transcript.notes, *_left_out(len(asked), options, transcript)),
     )
+
+
+def _left_out(asked: int, options: ReplayOptions, transcript: Transcript) -> list[str]:
+    """Return a remark if there were more turns than are asked at."""
+    wanted = len(replace(options, most=len(transcript.lines)).turns(transcript))
+    if wanted == asked:
+        return []
+    return [
+        f"Asked at {asked:,} of {wanted:,} turns: questions first, others at even distances; --most sets the number."
+    ]
 
 
 def said(line: Line) -> Said:
