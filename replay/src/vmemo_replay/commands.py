@@ -85,6 +85,11 @@ def replay(  # noqa: PLR0913 - each is an option of the command
     configurations = combinations(base, compare or [])
     if keep is not None and keep.exists():
         raise InvalidInput(f"{keep} exists, and a replay keeps its banks in a new file. Name another one.")
+    for path in (json, html, keep):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidInput(
+                f"{path} can't be written: there is no folder {path.absolute().parent}. Create it first."
+            )
     gap = timedelta(minutes=base.resolved().episode_gap_minutes)
     transcript = read_transcript(files, origin, gap=gap)
     if dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -168,7 +168,7 @@ async def _play(
             given.append(await _ask(memory, line, configuration, options))
             on_turn(configuration.label, done)
         await player.finish()
-        facts = await known_facts(memory, [hit.fact for each in given for hit in each.hits if hit.status != "current"])
+        facts = await known_facts(memory, {hit.fact for each in given for hit in each.hits})
         embedder = (await memory.status()).embedder
     usage = player.usage
     totals = Totals(
@@ -275,14 +275,14 @@ def is_question(line: Line) -> bool:
     return any(mark in line.message.content for mark in "?？؟")
 
 
-async def known_facts(memory: Memory, marked: Sequence[str] = ()) -> list[KnownFact]:
-    """Return all facts of the bank; of those that were closed or marked, what outdated them."""
+async def known_facts(memory: Memory, given: Collection[str] = ()) -> list[KnownFact]:
+    """Return all facts of the bank; of those that were given and were outdated, or may have been, also by what."""
     facts = await all_facts(memory)
     by_id = {fact.id: fact for fact in facts}
-    asked = {*marked, *(fact.id for fact in facts if fact.expired_at is not None or fact.claims)}
     newer: dict[str, Fact] = {}
     for fact in facts:
-        if fact.id in asked and (found := await _newer(memory, fact, by_id)) is not None:
+        outdated = fact.id in given and (fact.expired_at is not None or fact.invalid_at is not None or fact.claims)
+        if outdated and (found := await _newer(memory, fact, by_id)) is not None:
             newer[fact.id] = found
     return [_known_fact(fact, newer.get(fact.id)) for fact in facts]
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Never, Self, cast
 from uuid import UUID, uuid5
@@ -73,13 +72,22 @@ def read_transcript(paths: Sequence[Path], format: str | None = None, *, gap: ti
     """Return the messages of files, whose formats are detected unless one is given."""
     messages: list[NewMessage] = []
     notes: list[str] = []
-    for path in paths:
+    for path, place in zip(paths, _places(paths), strict=True):
         read, skipped = read_messages(path, format)
         timed, note = _with_times(read, _modified(path))
-        messages += with_ids(timed, path.name)
+        messages += with_ids(timed, place)
         notes += [f"{path.name}: {note}"] if note else []
         notes += [f"{path.name}: {skipped:,} messages without text were skipped."] if skipped else []
+    if repeated := len(messages) - len({message.id for message in messages}):
+        notes.append(f"{repeated:,} messages were read once although their ids occur several times.")
     return in_order(messages, gap, notes)
+
+
+def _places(paths: Sequence[Path]) -> list[str]:
+    """Return the names of files, numbered if several have the same."""
+    names = [path.name for path in paths]
+    earlier = [names[:number].count(name) for number, name in enumerate(names)]
+    return [f"{name}\n{count}" if count else name for name, count in zip(names, earlier, strict=True)]
 
 
 def in_order(messages: Iterable[NewMessage], gap: timedelta, notes: Sequence[str] = ()) -> Transcript:
@@ -192,8 +200,3 @@ class _Collector(Verbs):
 
     async def close(self) -> None:
         """Do nothing: there is no database."""
-
-
-def sessions_of(lines: Sequence[Line]) -> int:
-    """Return the number of sessions."""
-    return 1 + sum(after.session != before.session for before, after in pairwise(lines)) if lines else 0
