@@ -203,6 +203,8 @@ def model(asked: ReceivedRequest) -> JsonValue:
                 "narrative": "They talked.",
                 "facts": [{"what": "Ana lives in Rome.", "lines": [number], "entities": []} for number in found],
             }
+        case "reflect":
+            return {"calls": [], "found": True, "text": "In Rome [F1].", "opinions": []}
         case _:
             raise AssertionError(f"nobody expected {asked.step}: {asked.user[:2000]}")
 
@@ -211,20 +213,34 @@ def test_a_model_derives_facts_when_a_session_ends_and_what_it_costs_is_counted(
     replay_command: Run, tmp_path: Path
 ) -> None:
     with ScriptedServer(model) as server:
-        compared = ("--compare", f"engine=local,llm:{server.url}#scripted")
-        last = replayed_as(
-            replay_command,
-            tmp_path,
-            ANA,
-            *compared,
-            "--no-reflect",
-            "--turns",
-            4,
-            "--prices",
-            "1,2",
-            VMEMO_LLM_KEY="sk",
-        )
-    local, by_model = last["columns"]
+        model_and_none = f"engine=local,llm:{server.url}#scripted"
+        wanted = ("--compare", model_and_none, "--turns", 4, "--last", 1, "--prices", "1,2")
+        report = replayed_as(replay_command, tmp_path, ANA, *wanted, VMEMO_LLM_KEY="sk")
+    local, by_model = report["columns"]
     assert local["totals"].get("retain_cents", 0) == 0
     assert by_model["totals"]["retain_cents"] > 0
     assert [fact["text"] for fact in by_model["facts"]] == ["Ana lives in Rome."]
+    assert asked(report) == ["Where do I live?"]
+    without, answered = report["turns"][0]["given"]
+    assert "answer" not in without
+    assert answered["answer"] == "In Rome."
+    assert answered["cents"] > answered["context_tokens"] / 10_000
+
+
+def test_files_of_one_name_are_read_whole_and_a_repeated_message_once(replay_command: Run, tmp_path: Path) -> None:
+    files: list[Path] = []
+    for folder, content in (("a", "I live in Rome."), ("b", "I work in Leeds.")):
+        files.append(tmp_path / folder / "chat.json")
+        files[-1].parent.mkdir()
+        same = {"id": "same", "role": "user", "content": "Hello there.", "timestamp": "2026-01-01T08:00:00Z"}
+        own = {"role": "user", "content": content, "timestamp": "2026-01-01T09:00:00Z"}
+        files[-1].write_text(json.dumps([same, own]))
+    report = replayed_as(replay_command, tmp_path, *files, "--last", 1)
+    assert [each["text"] for each in report["messages"]] == ["Hello there.", "I live in Rome.", "I work in Leeds."]
+    assert "1 messages were read once" in report["notes"][0]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_replay(replay_command: Run, tmp_path: Path) -> None:
+    result = replay_command(ANA, "--html", tmp_path / "none" / "page.html")
+    assert result.exit_code == 1
+    assert "there is no folder" in result.stderr
