@@ -14,6 +14,7 @@ Run = Callable[..., Result]
 CHROMIUM = shutil.which("chromium")
 FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync""".split()
+CHATGPT = Path(__file__).parents[2] / "tests" / "fixtures" / "imports" / "chatgpt.json"
 VIOLATIONS = "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.blockedURI))"
 LAPTOP, PHONE = 1400, 390
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open the page with")
@@ -29,20 +30,30 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opened(chromium: Browser, replayed: Path) -> Iterator[Page]:
-    """The page of the replay; errors, violations of its policy and requests of any other address fail the test."""
+def open_page(chromium: Browser) -> Iterator[Callable[[Path], Page]]:
+    """Opens a file; errors, violations of its policy and requests of any other address fail the test."""
     complaints: list[str] = []
     context = chromium.new_context(viewport={"width": LAPTOP, "height": 900}, accept_downloads=True)
     context.add_init_script(VIOLATIONS)
-    page = context.new_page()
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    address = (replayed / "replay.html").as_uri()
-    page.on("request", lambda each: None if each.url.startswith((address, "blob:")) else complaints.append(each.url))
-    page.goto(address)
-    yield page
+
+    def open_page(file: Path) -> Page:
+        page, address = context.new_page(), file.as_uri()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        known = (address, "blob:")
+        page.on("request", lambda each: None if each.url.startswith(known) else complaints.append(each.url))
+        page.goto(address)
+        return page
+
+    yield open_page
     context.close()
     assert not complaints
+
+
+@pytest.fixture
+def opened(open_page: Callable[[Path], Page], replayed: Path) -> Page:
+    """The page of the replay."""
+    return open_page(replayed / "replay.html")
 
 
 @needs_chromium
@@ -86,6 +97,26 @@ def test_marked_hits_are_downloaded_as_cases_that_run(
     saved.value.save_as(tmp_path / "marked.json")
     recorded = test_command("--record", tmp_path / "again.yaml", "--report", tmp_path / "marked.json")
     assert "2 cases written" in recorded.output
+
+
+@needs_chromium
+def test_an_export_of_chatgpt_becomes_a_page_and_cases(
+    open_page: Callable[[Path], Page], replay_command: Run, test_command: Run, tmp_path: Path
+) -> None:
+    shutil.copy(CHATGPT, tmp_path)
+    page = tmp_path / "page.html"
+    replayed = replay_command(tmp_path / "chatgpt.json", "--from", "chatgpt", "--html", page)
+    assert replayed.exit_code == 0, replayed.output
+    opened = open_page(page)
+    opened.locator("#list button").last.click()
+    opened.locator(".marks .wrong").first.click()
+    with opened.expect_download() as downloaded:
+        opened.get_by_role("button", name="Download 1 case").click()
+    downloaded.value.save_as(tmp_path / "cases.yaml")
+    assert 'from: "chatgpt"' in (tmp_path / "cases.yaml").read_text("utf-8")
+    result = test_command(tmp_path / "cases.yaml")
+    assert result.exit_code == 1
+    assert "must_not_recall" in result.stdout
 
 
 def test_a_message_cannot_end_the_script_element(replay_command: Run, tmp_path: Path) -> None:
