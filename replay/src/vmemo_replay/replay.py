@@ -36,7 +36,7 @@ from vmemo_replay.transcripts import Line, Transcript
 NOISE_SHARE = 0.4
 """A hit with less than this share of the best score is noise; the relevant facts of a context have at least that."""
 MOST_TURNS = 1_000
-"""Turns to ask at by default: 5,000 messages then take less than five minutes on two slow cores."""
+"""Turns to ask at by default; a replay of 5,000 messages then takes about 260 seconds of CPU time on a slow machine."""
 SHOWN = 10
 """Hits of a turn that a report holds."""
 
