@@ -108,7 +108,7 @@ def test_a_command_of_the_documentation_exists_with_its_options(page: str, line:
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         command = cast("TyperCommand | TyperGroup", command.commands[words.pop(0)])
     for word in words:
-        if word.endswith((".json", ".jsonl", ".zip")):
+        if word.endswith((".json", ".jsonl", ".yaml", ".zip")):
             Path(word).touch()
     command.make_context(line, words)
 

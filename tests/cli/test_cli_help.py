@@ -13,13 +13,15 @@ from typer.testing import CliRunner
 from vmemo.cli.app import COMMANDS as OWN_COMMANDS, app
 from vmemo.cli.command import Command
 from vmemo_bench.command import benchmark
+from vmemo_replay.case_command import run_test
+from vmemo_replay.commands import replay
 from vmemo_server.commands.keys import keys
 from vmemo_server.commands.mcp import mcp
 from vmemo_server.commands.serve import serve
 
-COMMANDS = (*OWN_COMMANDS, serve, mcp, *keys.commands, *benchmark.commands)
+COMMANDS = (*OWN_COMMANDS, serve, mcp, replay, run_test, *keys.commands, *benchmark.commands)
 NAMES = """demo retain process recall context reflect inspect why opinions observations profile forget reprocess reembed
-    maintain worker jobs export import migrate rekey doctor serve mcp""".split()
+    maintain worker jobs export import migrate rekey doctor serve mcp replay test""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 FACT = ("fact get", "fact history", "fact update", "fact delete", "fact pin", "fact unpin")

@@ -27,6 +27,8 @@ OTHERS = {
     "benchmark": ("vmemo-bench", "Measure retrieval quality, question answering, speed and cost."),
     "install": ("vmemo[agents]", "Add memory to a coding agent: hooks and an MCP server in its configuration."),
     "uninstall": ("vmemo[agents]", "Remove what `vmemo install` added to a coding agent."),
+    "replay": ("vmemo[replay]", "Show what a memory would have given at each turn of a conversation."),
+    "test": ("vmemo[replay]", "Run cases: what a memory must and must not recall."),
     "code": ("vmemo[agents]", "Recall what was said about a repository, and run the server of hooks."),
 }
 """Commands of other distributions: what installs each, and its help."""
