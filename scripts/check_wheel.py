@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.integrations import ROOT, run
 
-DISTRIBUTIONS = (".", "server", "hindsight", "agents")
+DISTRIBUTIONS = (".", "server", "hindsight", "agents", "sync")
 SNIPPET = """
 from vmemo import Memory
 with Memory(":memory:") as memory:
@@ -41,6 +41,8 @@ def commands(folder: Path) -> Sequence[list[str]]:
         [python, "-c", CONSOLE],
         [*install, "--find-links", str(folder), "vmemo[agents]"],
         [str(programs / "vmemo"), "install", "opencode", "--dry-run"],
+        [*install, "--find-links", str(folder), "vmemo[sync]"],
+        [str(programs / "vmemo"), "sync", "--help"],
     )
 
 

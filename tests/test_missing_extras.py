@@ -93,6 +93,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "importers": ("vmemo_integrations.importers", import_memories),
     "encryption": ("sqlcipher3.dbapi2", encrypted),
     "agents": ("vmemo_agents", run("install", "claude-code")),
+    "sync": ("vmemo_sync", run("sync", "folder")),
     "adk": ("google.adk", load("adk")),
     "anthropic": ("anthropic", load("anthropic")),
     "crewai": ("crewai", load("crewai")),

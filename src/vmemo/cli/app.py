@@ -28,6 +28,10 @@ OTHERS = {
     "install": ("vmemo[agents]", "Add memory to a coding agent: hooks and an MCP server in its configuration."),
     "uninstall": ("vmemo[agents]", "Remove what `vmemo install` added to a coding agent."),
     "code": ("vmemo[agents]", "Recall what was said about a repository, and run the server of hooks."),
+    "fork": ("vmemo[sync]", "Copy a bank under a new name, as a branch that can be merged."),
+    "diff": ("vmemo[sync]", "Show what only one of two banks holds."),
+    "merge": ("vmemo[sync]", "Add the messages and decisions of one bank to another one."),
+    "sync": ("vmemo[sync]", "Synchronize banks with other machines through a shared folder."),
 }
 """Commands of other distributions: what installs each, and its help."""
 _GROUPS = (bank, entity, fact, webhook)

@@ -30,6 +30,7 @@ from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings
 from vmemo.ports.store import paged
+from vmemo.retain.context import RetainContext
 from vmemo.retain.local_extraction import continued_line
 from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name, folded_names
@@ -38,6 +39,12 @@ from vmemo.text.tokens import terms
 
 PAGE = 1000
 """Records that are read, or messages that are copied, together."""
+
+
+def engine_label(context: RetainContext) -> str:
+    """Return the note of a staging bank: what extracts facts, and how."""
+    parts = (context.engine, context.settings.style, context.llm_extractor.custom.label if context.llm else "")
+    return "/".join(filter(None, parts))
 
 
 async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:

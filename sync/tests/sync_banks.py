@@ -1,0 +1,121 @@
+"""Random writes to banks, and what a bank holds, for the tests of branches and synchronization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from vmemo import Memory
+from vmemo.models import Entity
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+
+START = datetime(2024, 3, 1, 9, tzinfo=UTC)
+LINES = (
+    "I moved to Lisbon last week.",
+    "My sister Ana works at Siemens.",
+    "Tom lives in Berlin with his dog Rex.",
+    "I work at Google now.",
+    "I no longer work at Google, I joined Anthropic.",
+    "Ana left Siemens and joined Bosch.",
+    "Tom Baker moved to Paris.",
+    "I prefer tea over coffee.",
+    "Always answer briefly.",
+    "I moved from Lisbon to Porto yesterday.",
+    "Dr. Ana Silva called me about the test.",
+    "I sold my car.",
+    "My car is a red Toyota.",
+)
+QUESTIONS = ("Where does Ana work?", "Where do I live?", "What does Tom do?", "Which car do I have?")
+Kind = Literal["say", "edit", "pin", "unpin", "forget", "delete", "merge", "split"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One write; `place` selects its target among what the bank holds."""
+
+    kind: Kind
+    place: int = 0
+    minutes: int = 0
+    speaker: str = "Eve"
+
+
+def _sayings(kind: st.SearchStrategy[Kind]) -> st.SearchStrategy[Action]:
+    return st.builds(
+        Action,
+        kind=kind,
+        place=st.integers(0, 100),
+        minutes=st.integers(0, 3000),
+        speaker=st.sampled_from(["Eve", "Max"]),
+    )
+
+
+say = _sayings(st.just("say"))
+actions = st.lists(
+    _sayings(st.sampled_from(["say", "say", "say", "edit", "pin", "unpin", "forget", "delete", "merge", "split"])),
+    max_size=6,
+)
+
+
+async def apply_to(memory: Memory, chosen: Sequence[Action]) -> None:
+    """Apply writes to a bank; one whose target does not exist does nothing."""
+    for action in chosen:
+        facts = await memory.store.facts(memory.name, FactSelect(current=True, networks=("world", "experience")))
+        fact = facts[action.place % len(facts)] if facts else None
+        if action.kind == "say":
+            line, at = LINES[action.place % len(LINES)], START + timedelta(minutes=action.minutes)
+            await memory.retain(line, speaker=action.speaker, timestamp=at)
+        elif action.kind == "forget":
+            messages = await memory.store.messages(memory.name, MessageSelect())
+            if messages:
+                await memory.forget(messages=[messages[action.place % len(messages)].id])
+        elif action.kind == "merge":
+            entities = await _entities(memory)
+            if len(entities) > 1:
+                keep, absorb = entities[action.place % len(entities)], entities[(action.place + 1) % len(entities)]
+                await memory.merge_entities(keep.id, absorb.id)
+        elif action.kind == "split":
+            held = [each for each in await memory.merges() if each.undone_at is None and each.absorbed is not None]
+            kept = {each.id for each in await _entities(memory)}
+            held = [each for each in held if each.entity in kept]
+            if held:
+                await memory.undo_merge(held[action.place % len(held)].id)
+        elif fact is not None and action.kind == "edit":
+            await memory.update(fact.id, f"{action.speaker}: edited {LINES[action.minutes % len(LINES)]}")
+        elif fact is not None and action.kind in ("pin", "unpin"):
+            await memory.pin(fact.id, pinned=action.kind == "pin")
+        elif fact is not None and action.kind == "delete":
+            await memory.delete(fact.id)
+
+
+async def _entities(memory: Memory) -> list[Entity]:
+    return sorted(await memory.store.entities(memory.name, EntitySelect()), key=lambda each: each.name)
+
+
+async def content_of(memory: Memory) -> Mapping[str, object]:
+    """Return what copies of a bank must have in common."""
+    messages = await memory.store.messages(memory.name, MessageSelect())
+    facts = await memory.store.facts(memory.name, FactSelect())
+    recalls = {question: await memory.recall(question) for question in QUESTIONS}
+    return {
+        "messages": sorted((m.id, m.content, m.timestamp, m.state) for m in messages),
+        "facts": sorted(
+            (
+                fact.text,
+                sorted(fact.messages),
+                str(fact.valid_at),
+                str(fact.invalid_at),
+                fact.expired_at is None,
+                sorted((mention.name, mention.name_in_text) for mention in fact.entities),
+                fact.pinned and fact.expired_at is None,
+            )
+            for fact in facts
+        ),
+        "recalls": {
+            question: [(hit.fact.text, hit.status, round(hit.score, 4)) for hit in recalled.hits]
+            for question, recalled in recalls.items()
+        },
+    }
