@@ -30,6 +30,8 @@ LINES = (
     "My car is a red Toyota.",
 )
 QUESTIONS = ("Where does Ana work?", "Where do I live?", "What does Tom do?", "Which car do I have?")
+PAIRS = (("Eve", "Max"), ("Ana", "Rex"), ("Tom", "Anthropic"))
+"""Entities that the user merges: no two merges have a name in common."""
 Kind = Literal["say", "edit", "pin", "unpin", "forget", "delete", "merge", "split"]
 
 
@@ -62,6 +64,7 @@ actions = st.lists(
 
 async def apply_to(memory: Memory, chosen: Sequence[Action]) -> None:
     """Apply writes to a bank; one whose target does not exist does nothing."""
+    await memory.open()
     for action in chosen:
         facts = await memory.store.facts(memory.name, FactSelect(current=True, networks=("world", "experience")))
         fact = facts[action.place % len(facts)] if facts else None
@@ -73,10 +76,10 @@ async def apply_to(memory: Memory, chosen: Sequence[Action]) -> None:
             if messages:
                 await memory.forget(messages=[messages[action.place % len(messages)].id])
         elif action.kind == "merge":
-            entities = await _entities(memory)
-            if len(entities) > 1:
-                keep, absorb = entities[action.place % len(entities)], entities[(action.place + 1) % len(entities)]
-                await memory.merge_entities(keep.id, absorb.id)
+            known = {each.name: each.id for each in await _entities(memory)}
+            keep, absorb = PAIRS[action.place % len(PAIRS)]
+            if keep in known and absorb in known:
+                await memory.merge_entities(known[keep], known[absorb])
         elif action.kind == "split":
             held = [each for each in await memory.merges() if each.undone_at is None and each.absorbed is not None]
             kept = {each.id for each in await _entities(memory)}
@@ -97,6 +100,7 @@ async def _entities(memory: Memory) -> list[Entity]:
 
 async def content_of(memory: Memory) -> Mapping[str, object]:
     """Return what copies of a bank must have in common."""
+    await memory.open()
     messages = await memory.store.messages(memory.name, MessageSelect())
     facts = await memory.store.facts(memory.name, FactSelect())
     recalls = {question: await memory.recall(question) for question in QUESTIONS}
@@ -115,7 +119,7 @@ async def content_of(memory: Memory) -> Mapping[str, object]:
             for fact in facts
         ),
         "recalls": {
-            question: [(hit.fact.text, hit.status, round(hit.score, 4)) for hit in recalled.hits]
+            question: [(hit.fact.text, hit.status) for hit in recalled.hits]
             for question, recalled in recalls.items()
         },
     }

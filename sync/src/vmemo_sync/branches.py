@@ -20,7 +20,7 @@ from vmemo.transfer.incoming import PAGE, IncomingBank, activate, fits, receive,
 from vmemo_sync.data import BankData, EntityDecision, fact_key, union
 from vmemo_sync.read import Observed, observe_all, stored_bank
 from vmemo_sync.state import SharedState, StateStore
-from vmemo_sync.write import derive, write
+from vmemo_sync.write import derive, write, write_pins
 
 TRIES = 3
 """Times that a bank is copied until it does not change meanwhile."""
@@ -224,10 +224,11 @@ async def merge(source: Memory, target: Memory) -> Merged:
     before = {memory: await states[memory].load(stored[memory]) for memory in (source, target)}
     found = {memory: await observe_all(memory, before[memory]) for memory in (source, target)}
     data = without_undone(union(found[source].data, found[target].data), found[source].state, found[target].state)
-    derived = 0
-    if any(_differ(data, each.data) for each in found.values()):
+    derived, now = 0, tuple(await target.store.revision(target.name))
+    if now != before[target].derived or any(_differ(data, each.data) for each in found.values()):
         await write(target, data)
         derived = await derive(target, again=True)
+        await write_pins(target, data)
     await _save(target, states[target], before[target], data, found[source].state)
     await states[source].save(before[source], found[source].state, shared=found[source].data.messages)
     had = found[target].data.messages
@@ -268,7 +269,7 @@ async def _save(
             "forgotten": {**data.forgotten, **observed.state.forgotten},
             "pins": {**data.pins, **observed.state.pins},
             "merges": {**{id: True for id, undone in other.merges.items() if undone}, **observed.state.merges},
-            "profile": observed.state.profile,
+            "derived": tuple(await memory.store.revision(memory.name)),
         }
     )
     await states.save(before, state, shared=observed.data.messages)

@@ -35,6 +35,9 @@ KeyFile = Annotated[
         help="The file with the key of an encrypted folder. Default: the key of the encrypted database.",
     ),
 ]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Derive all facts again whenever a message is new, not only if the order matters.")
+]
 Anew = Annotated[
     bool, typer.Option("--anew", help="Publish everything again, after the files of this machine were lost.")
 ]
@@ -96,6 +99,7 @@ def sync(
     folder: Folder,
     bank: SomeBanks = None,
     key_file: KeyFile = None,
+    exact: Exact = False,
     anew: Anew = False,
     *,
     target: DatabaseWithModels,
@@ -106,7 +110,7 @@ def sync(
     async def exchange(memory: Memory) -> list[Synced]:
         await memory.store.open()
         names: Sequence[str] = bank or [each.id for each in await memory.store.banks()] or [target.bank]
-        return [await synchronize.sync(memory.bank(name), folder, key=key, anew=anew) for name in names]
+        return [await synchronize.sync(memory.bank(name), folder, key=key, exact=exact, anew=anew) for name in names]
 
     with stderr().status("synchronizing"):
         done = run(target, exchange, requires="nothing")

@@ -273,7 +273,6 @@ def _observed(
     facts = {fact.id: fact for held in decisions.curated.values() for fact in held}
     by_user = {id for id, fact in facts.items() if stated_by_user(fact)}
     forgotten |= {id: now for id in set(state.edited) - by_user if id not in forgotten}
-    forgotten |= {id: now for id, undone in state.merges.items() if not undone and id not in decisions.merges}
     pins = {**state.pins, **decisions.unpinned, **decisions.pins}
     changed = {id for id, hashed in hashes.items() if everything or state.curated.get(id) != hashed}
     shown = {id: fact for id, fact in facts.items() if changed.intersection(fact.messages)}

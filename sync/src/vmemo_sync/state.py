@@ -43,6 +43,9 @@ class SharedState(Record):
     latest: tuple[Instant, Instant, MessageId] | None = Field(
         default=None, description="place of the last shared message in the canonical order"
     )
+    derived: tuple[str, int] | None = Field(
+        default=None, description="revision of the bank after all its facts were derived in the canonical order"
+    )
     canonical: bool = Field(default=True, description="facts were derived in the canonical order")
     machine: str | None = Field(default=None, description="the subfolder that this bank writes, in a shared folder")
     folder: str | None = None

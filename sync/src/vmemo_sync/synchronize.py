@@ -16,7 +16,7 @@ from vmemo_sync.data import BankData, canonical_order, union
 from vmemo_sync.folder import BankFolder, Cipher, DamagedFile, LogFile
 from vmemo_sync.read import Observed, observe_decisions, observe_new, stored_bank, with_data
 from vmemo_sync.state import SharedState, StateStore
-from vmemo_sync.write import derive, write
+from vmemo_sync.write import derive, write, write_pins
 
 
 class Synced(Record):
@@ -42,8 +42,13 @@ class Synced(Record):
         return "\n".join([line, *(f"  left for later: {each}" for each in self.waiting)])
 
 
-async def sync(memory: Memory, folder: Path, *, key: str | bytes | None = None, anew: bool = False) -> Synced:
+async def sync(
+    memory: Memory, folder: Path, *, key: str | bytes | None = None, exact: bool = False, anew: bool = False
+) -> Synced:
     """Publish what is new in a bank to a folder, and add what other machines have published there.
+
+    Facts are derived from what is new, and from all messages in the canonical order if other machines have said
+    something in between or the user decided something; with `exact` also if messages were only added at the end.
 
     With a key, files are encrypted, and files that are not are refused. `anew` publishes everything again, after the
     files of this machine were lost.
@@ -53,7 +58,7 @@ async def sync(memory: Memory, folder: Path, *, key: str | bytes | None = None, 
     files = BankFolder.of(folder.resolve(), memory.name, cipher)
     files.require_readable()
     states = await _states(memory, files, anew=anew)
-    session = _Session(memory, files, states)
+    session = _Session(memory, files, states, exact)
     before = await states.load(await stored_bank(memory))
     files.clean(states.machine)
     published, state = await session.publish(before)
@@ -62,17 +67,21 @@ async def sync(memory: Memory, folder: Path, *, key: str | bytes | None = None, 
 
 async def _states(memory: Memory, files: BankFolder, *, anew: bool) -> StateStore:
     """Return the state of this machine in a folder; it is found by its subfolder, wherever the folder is."""
-    states = [] if anew else await StateStore(memory.store, memory.name).machines()
     created = (await stored_bank(memory)).created_at
-    for state in states:
-        if state.created_at == created and (files.path / str(state.machine)).is_dir():
-            return StateStore(memory.store, memory.name, str(state.machine))
-    lost = [state for state in states if state.created_at == created and state.folder == str(files.path)]
-    if any(state.published for state in lost):
-        raise InvalidInput(
-            f"{files.path} lacks the files that this machine wrote there as {lost[0].machine}. Nothing was changed. Mount or "
-            "restore the folder, or pass --anew to publish everything again."
-        )
+    known = [] if anew else await StateStore(memory.store, memory.name).machines()
+    states = [(state, str(state.machine)) for state in known if state.created_at == created]
+    for _, machine in states:
+        if (files.path / machine).is_dir():
+            return StateStore(memory.store, memory.name, machine)
+    for state, machine in states:
+        if state.folder != str(files.path):
+            continue
+        if any(name.startswith(f"{machine}/") for name in state.read):
+            raise InvalidInput(
+                f"{files.path} lacks the files that this machine wrote there as {machine}. Nothing was changed. Mount "
+                "or restore the folder, or pass --anew to publish everything again."
+            )
+        return StateStore(memory.store, memory.name, machine)
     return StateStore(memory.store, memory.name, new_id())
 
 
@@ -90,12 +99,15 @@ class _Session:
     memory: Memory
     files: BankFolder
     states: StateStore
+    exact: bool
 
     async def publish(self, before: SharedState) -> tuple[Observed, SharedState]:
         """Write what is new here to a file of this machine, and note that; return it with the state."""
         machine = self.states.machine
         observed = await observe_new(self.memory, before)
-        written = [self.files.write(machine, observed.data).name] if observed.data else []
+        # The first file, which may be empty, shows the others that there is one more machine.
+        announced = (self.files.path / machine).is_dir()
+        written = [self.files.write(machine, observed.data).name] if observed.data or not announced else []
         added = sorted(observed.data.messages.values(), key=canonical_order)
         first, last = _ends(added)
         in_order = observed.in_order and (first is None or before.latest is None or first > before.latest)
@@ -104,7 +116,7 @@ class _Session:
                 "folder": str(self.files.path),
                 "read": (*before.read, *written),
                 "latest": max((at for at in (before.latest, last) if at is not None), default=None),
-                "canonical": before.canonical and in_order and not observed.data.decides,
+                "canonical": before.canonical and in_order and not (observed.data.decides or (self.exact and added)),
             }
         )
         await self.states.save(before, after, shared=observed.data.messages)
@@ -121,13 +133,17 @@ class _Session:
         data = without_undone(union(present, new), state)
         gone = {id: at for id, at in data.forgotten.items() if id not in state.forgotten}
         others = any(file.path.parent.name != machine for file in self.files.files())
-        canonical = state.canonical and self._in_order(data, state) and not _decided(present, data, gone)
+        in_order = self._in_order(data, state) and not (self.exact and data.messages)
+        canonical = state.canonical and in_order and not _decided(state, present, data, gone)
         derived, missing = 0, set[MessageId]()
         if new:
             data = await self._write(data, gone)
             missing = await self._missing(data)
         if data.messages or not canonical:
             derived = await derive(memory, again=others and not canonical)
+        if new:
+            # A pin may have come before the message of its fact.
+            await write_pins(memory, replace(data, pins={**state.pins, **data.pins}))
         waiting = [name for name, needed in _needs(incoming) if needed & missing]
         listed = {file.name for file in self.files.files()}
         read = {*state.read, *(file.name for file, _ in incoming.files)} - set(waiting)
@@ -212,10 +228,10 @@ def _ends(ordered: Sequence[Message]) -> tuple[tuple[object, ...] | None, tuple[
     return (canonical_order(ordered[0]), canonical_order(ordered[-1])) if ordered else (None, None)
 
 
-def _decided(present: BankData, data: BankData, gone: object) -> bool:
+def _decided(state: SharedState, present: BankData, data: BankData, gone: object) -> bool:
     """Return True if there are decisions that the bank did not hold."""
-    names = ("curated", "derived", "edited", "merges")
-    return bool(gone) or any(getattr(present, name) != getattr(data, name) for name in names)
+    one, other = with_data(state, present), with_data(state, data)
+    return bool(gone) or any(getattr(one, name) != getattr(other, name) for name in ("curated", "edited", "merges"))
 
 
 def _needs(incoming: _Incoming) -> list[tuple[str, set[MessageId]]]:

@@ -54,7 +54,6 @@ async def write(memory: Memory, data: BankData) -> list[Message]:
         known = {message.id for message in stored}
         left += [message for message in page if message.id not in added and message.id not in known]
     await _write_curated(memory, data)
-    await _write_pins(memory, data)
     await _write_merges(store, bank, data.merges.values())
     await _write_profile(store, bank, data)
     return left
@@ -158,7 +157,8 @@ def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
     return {**found, **{fold_name(entity.name): entity for entity in entities}}
 
 
-async def _write_pins(memory: Memory, data: BankData) -> None:
+async def write_pins(memory: Memory, data: BankData) -> None:
+    """Pin and unpin facts, after they were derived."""
     pinned: dict[FactId, bool] = {}
     for pin in sorted(data.pins.values(), key=lambda each: (each.at, each.key)):
         pinned |= dict.fromkeys(await pinned_facts(memory.store, memory.name, pin, versions=True), pin.pinned)
