@@ -10,7 +10,6 @@ from typing import Literal
 from hypothesis import strategies as st
 
 from vmemo import Memory
-from vmemo.models import Entity
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
@@ -66,36 +65,48 @@ async def apply_to(memory: Memory, chosen: Sequence[Action]) -> None:
     """Apply writes to a bank; one whose target does not exist does nothing."""
     await memory.open()
     for action in chosen:
-        facts = await memory.store.facts(memory.name, FactSelect(current=True, networks=("world", "experience")))
-        fact = facts[action.place % len(facts)] if facts else None
-        if action.kind == "say":
-            line, at = LINES[action.place % len(LINES)], START + timedelta(minutes=action.minutes)
-            await memory.retain(line, speaker=action.speaker, timestamp=at)
-        elif action.kind == "forget":
-            messages = await memory.store.messages(memory.name, MessageSelect())
-            if messages:
-                await memory.forget(messages=[messages[action.place % len(messages)].id])
-        elif action.kind == "merge":
-            known = {each.name: each.id for each in await _entities(memory)}
-            keep, absorb = PAIRS[action.place % len(PAIRS)]
-            if keep in known and absorb in known:
-                await memory.merge_entities(known[keep], known[absorb])
-        elif action.kind == "split":
-            held = [each for each in await memory.merges() if each.undone_at is None and each.absorbed is not None]
-            kept = {each.id for each in await _entities(memory)}
-            held = [each for each in held if each.entity in kept]
-            if held:
-                await memory.undo_merge(held[action.place % len(held)].id)
-        elif fact is not None and action.kind == "edit":
-            await memory.update(fact.id, f"{action.speaker}: edited {LINES[action.minutes % len(LINES)]}")
-        elif fact is not None and action.kind in ("pin", "unpin"):
-            await memory.pin(fact.id, pinned=action.kind == "pin")
-        elif fact is not None and action.kind == "delete":
-            await memory.delete(fact.id)
+        await _apply(memory, action)
 
 
-async def _entities(memory: Memory) -> list[Entity]:
-    return sorted(await memory.store.entities(memory.name, EntitySelect()), key=lambda each: each.name)
+async def _apply(memory: Memory, action: Action) -> None:
+    if action.kind == "say":
+        line, at = LINES[action.place % len(LINES)], START + timedelta(minutes=action.minutes)
+        await memory.retain(line, speaker=action.speaker, timestamp=at)
+    elif action.kind == "forget":
+        messages = await memory.store.messages(memory.name, MessageSelect())
+        if messages:
+            await memory.forget(messages=[messages[action.place % len(messages)].id])
+    elif action.kind in ("merge", "split"):
+        await _apply_to_entities(memory, action)
+    else:
+        await _apply_to_fact(memory, action)
+
+
+async def _apply_to_entities(memory: Memory, action: Action) -> None:
+    entities = await memory.store.entities(memory.name, EntitySelect())
+    known = {each.name: each.id for each in entities}
+    if action.kind == "merge":
+        keep, absorb = PAIRS[action.place % len(PAIRS)]
+        if keep in known and absorb in known:
+            await memory.merge_entities(known[keep], known[absorb])
+        return
+    made = [each for each in await memory.merges() if each.undone_at is None and each.absorbed is not None]
+    held = [each for each in made if each.entity in known.values()]
+    if held:
+        await memory.undo_merge(held[action.place % len(held)].id)
+
+
+async def _apply_to_fact(memory: Memory, action: Action) -> None:
+    facts = await memory.store.facts(memory.name, FactSelect(current=True, networks=("world", "experience")))
+    if not facts:
+        return
+    fact = facts[action.place % len(facts)]
+    if action.kind == "edit":
+        await memory.update(fact.id, f"{action.speaker}: edited {LINES[action.minutes % len(LINES)]}")
+    elif action.kind == "delete":
+        await memory.delete(fact.id)
+    else:
+        await memory.pin(fact.id, pinned=action.kind == "pin")
 
 
 async def content_of(memory: Memory) -> Mapping[str, object]:
@@ -119,7 +130,6 @@ async def content_of(memory: Memory) -> Mapping[str, object]:
             for fact in facts
         ),
         "recalls": {
-            question: [(hit.fact.text, hit.status) for hit in recalled.hits]
-            for question, recalled in recalls.items()
+            question: [(hit.fact.text, hit.status) for hit in recalled.hits] for question, recalled in recalls.items()
         },
     }

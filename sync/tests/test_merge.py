@@ -6,12 +6,11 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings, strategies as st
-
 from sync_banks import Action, actions, apply_to, content_of, say
+
 from vmemo import Memory
 from vmemo_sync import diff, fork, merge
 

@@ -139,7 +139,7 @@ class BankDiff(Record):
 
 async def diff(first: Memory, second: Memory) -> BankDiff:
     """Return what only one of two banks holds; nothing is changed."""
-    one, other = await _Held.of(first), await _Held.of(second)
+    one, other = await _Held.read(first), await _Held.read(second)
     return BankDiff(
         first=one.beside(other),
         second=other.beside(one),
@@ -158,7 +158,7 @@ class _Held(Record):
     merges: dict[str, EntityDecision]
 
     @staticmethod
-    async def of(memory: Memory) -> _Held:
+    async def read(memory: Memory) -> _Held:
         stored = await stored_bank(memory)
         nothing = SharedState(bank=stored.id, created_at=stored.created_at)
         data = (await observe_all(memory, nothing)).data
@@ -208,14 +208,16 @@ class Merged(Record):
 
     def __str__(self) -> str:
         added, gone = counted(self.messages, "message"), counted(self.forgotten, "message")
-        return f"{self.source} into {self.bank}: {added} added, {gone} forgotten, {counted(self.derived, 'fact')} derived."
+        return (
+            f"{self.source} into {self.bank}: {added} added, {gone} forgotten, {counted(self.derived, 'fact')} derived."
+        )
 
 
 async def merge(source: Memory, target: Memory) -> Merged:
     """Add the messages and decisions of one bank to another one, and derive facts from all in the canonical order.
 
-    The source is not changed. With a language model only new messages are derived. A later decision wins over an earlier one, and
-    what one of them forgot since they had it in common is in neither.
+    The source is not changed. With a language model only new messages are derived. A later decision wins over an
+    earlier one, and what one of them forgot since they had it in common is in neither.
     """
     stored = {memory: await stored_bank(memory) for memory in (source, target)}
     if source.store is target.store and source.name == target.name:
@@ -259,9 +261,7 @@ def without_undone(data: BankData, *states: SharedState) -> BankData:
     return replace(data, merges=kept)
 
 
-async def _save(
-    memory: Memory, states: StateStore, before: SharedState, data: BankData, other: SharedState
-) -> None:
+async def _save(memory: Memory, states: StateStore, before: SharedState, data: BankData, other: SharedState) -> None:
     """Write the state of a bank that holds the data by now."""
     observed: Observed = await observe_all(memory, before)
     state = observed.state.model_copy(

@@ -36,7 +36,8 @@ KeyFile = Annotated[
     ),
 ]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="Derive all facts again whenever a message is new, not only if the order matters.")
+    bool,
+    typer.Option("--exact", help="Derive all facts again whenever a message is new, not only if the order matters."),
 ]
 Anew = Annotated[
     bool, typer.Option("--anew", help="Publish everything again, after the files of this machine were lost.")

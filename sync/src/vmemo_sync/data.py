@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 
 from vmemo.models import EntityType, Fact, FactId, Message, MessageId, Profile
 from vmemo.models.records import Instant, Record
@@ -107,7 +108,7 @@ def stated_by_user(fact: Fact) -> bool:
 
 
 def union(one: BankData, other: BankData) -> BankData:
-    """Return the data of both. What one of them forgot is in neither; of two edits of a fact the later one is current."""
+    """Return the data of both: what one of them forgot is in neither, and of two edits of a fact the later is current."""
     one, other = _renamed_lines(one, other)
     gone = {**one.forgotten}
     for id, at in other.forgotten.items():
@@ -189,7 +190,7 @@ def _latest_current(edited: Mapping[FactId, Fact], derived: Mapping[str, Fact]) 
     result = {**edited}
     for versions in rivals.values():
         ordered = sorted(versions, key=lambda fact: (fact.recorded_at, fact.id))
-        for older, newer in zip(ordered, ordered[1:], strict=False):
+        for older, newer in pairwise(ordered):
             ends = {"invalid_at": newer.valid_at or newer.recorded_at, "expired_at": newer.recorded_at}
             result[older.id] = older.model_copy(update=ends)
     return result
@@ -198,8 +199,8 @@ def _latest_current(edited: Mapping[FactId, Fact], derived: Mapping[str, Fact]) 
 def _root(fact: Fact, known: Mapping[FactId, Fact]) -> str:
     """Return the key of the fact that the first version replaced; the id of the derived one differs by copy."""
     seen = {fact.id}
-    while fact.supersedes in known and fact.supersedes not in seen:
-        fact = known[fact.supersedes]
+    while (older := fact.supersedes) is not None and older in known and older not in seen:
+        fact = known[older]
         seen.add(fact.id)
     return _digest(sorted(fact.messages)) if stated_by_user(fact) else fact_key(fact)
 
@@ -252,7 +253,7 @@ def parts(data: BankData) -> Iterable[tuple[str, object]]:
     for fact in (*data.derived.values(), *data.edited.values()):
         yield "fact", fact.model_dump(mode="json", exclude={"embedding"})
     for id, keys in data.curated.items():
-        yield "curated", {"message": id, "facts": sorted(keys)}
+        yield "curated", {"message": id, "facts": " ".join(sorted(keys))}
     for pin in data.pins.values():
         yield "pin", pin.model_dump(mode="json")
     for merge in data.merges.values():
@@ -287,9 +288,7 @@ def joined(entries: Iterable[tuple[str, Mapping[str, object]]]) -> BankData:
                 else:
                     derived[fact_key(fact)] = fact
             case "curated":
-                held = value["facts"]
-                assert isinstance(held, Collection)
-                curated[MessageId(str(value["message"]))] = {str(key) for key in held}
+                curated[MessageId(str(value["message"]))] = set(str(value["facts"]).split())
             case "pin":
                 pin = Pin.of(value)
                 pins[pin.key] = pin

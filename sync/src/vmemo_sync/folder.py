@@ -10,63 +10,22 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from hashlib import scrypt, sha256
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from vmemo.errors import InvalidInput, MissingExtra, VmemoError
+from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models import new_id
+from vmemo_sync.cipher import ENCRYPTED, SALT, Cipher
 from vmemo_sync.data import BankData, joined, parts
 
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-except ImportError:  # The extra `encryption` is not installed.
-    AESGCM = InvalidTag = None
-
-PLAIN, ENCRYPTED = b"vmemo-sync 1\n", b"vmemo-sync 1 encrypted\n"
+PLAIN = b"vmemo-sync 1\n"
 SUFFIX = ".log"
 TEMPORARY = ".part"
-SALT, NONCE = 16, 12
-"""Bytes of the salt of a machine's key, and of the number that is used once with it."""
 
 
 class DamagedFile(VmemoError):
     """A file that is not whole, or was changed."""
-
-
-@dataclass(frozen=True)
-class Cipher:
-    """Keys of AES-256-GCM, each derived from the secret with the salt of one machine."""
-
-    secret: bytes
-    keys: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
-
-    def encrypt(self, content: bytes, *, salt: bytes) -> bytes:
-        nonce = os.urandom(NONCE)
-        return ENCRYPTED + salt + nonce + _aes(self._key(salt)).encrypt(nonce, content, ENCRYPTED + salt)
-
-    def decrypt(self, content: bytes, path: Path) -> bytes:
-        body = content.removeprefix(ENCRYPTED)
-        salt, nonce, sealed = body[:SALT], body[SALT : SALT + NONCE], body[SALT + NONCE :]
-        try:
-            return _aes(self._key(salt)).decrypt(nonce, sealed, ENCRYPTED + salt)
-        except InvalidTag as error:
-            raise InvalidInput(
-                f"{path} was encrypted with another key. Nothing was changed. Set VMEMO_ENCRYPTION_KEY_FILE or "
-                "VMEMO_ENCRYPTION_KEY to the key of this folder."
-            ) from error
-
-    def _key(self, salt: bytes) -> bytes:
-        if salt not in self.keys:
-            self.keys[salt] = scrypt(self.secret, salt=salt, n=2**15, r=8, p=1, maxmem=2**26, dklen=32)
-        return self.keys[salt]
-
-
-def _aes(key: bytes):
-    if AESGCM is None:
-        raise MissingExtra("An encrypted folder needs one more package. Install it: pip install 'vmemo-sync[encryption]'")
-    return AESGCM(key)
 
 
 @dataclass(frozen=True)
@@ -95,7 +54,7 @@ class BankFolder:
     @staticmethod
     def of(folder: Path, bank: str, cipher: Cipher | None) -> BankFolder:
         # The name of a bank may hold any character, and may be text that an encrypted folder must not show.
-        return BankFolder(folder / sha256(f"vmemo bank {bank}".encode()).hexdigest()[:32], cipher)
+        return BankFolder(folder.resolve() / sha256(f"vmemo bank {bank}".encode()).hexdigest()[:32], cipher)
 
     def files(self) -> list[LogFile]:
         """Return the files of all machines, those of one machine in the order of their numbers."""
@@ -183,7 +142,7 @@ class BankFolder:
         newest: dict[str, LogFile] = {}
         held = {file.name: (file, self._own_data(file)) for file in self.own(machine)}
         for file, data in held.values():
-            newest |= {id: file for id in data.curated}
+            newest |= dict.fromkeys(data.curated, file)
         for file, data in held.values():
             outdated = {id for id in data.curated if newest[id].name != file.name}
             kept = _without(data, forgotten, outdated)
@@ -215,7 +174,9 @@ def _without(data: BankData, forgotten: Mapping[str, object], outdated: Iterable
         edited={
             id: fact
             for id, fact in data.edited.items()
-            if id not in gone and gone.isdisjoint(fact.messages) and not (fact.messages and old.issuperset(fact.messages))
+            if id not in gone
+            and gone.isdisjoint(fact.messages)
+            and not (fact.messages and old.issuperset(fact.messages))
         },
         pins={key: pin for key, pin in data.pins.items() if gone.isdisjoint(pin.messages)},
         merges={id: merge for id, merge in data.merges.items() if id not in gone},

@@ -122,7 +122,9 @@ async def _decisions(store: Store, bank: BankId, state: SharedState) -> _Decisio
         unpinned=await _unpinned(store, bank, state, pins),
         merges=await _merges(store, bank),
         # A default profile that was never changed is no decision.
-        profile=ProfileDecision(profile=stored.profile, at=changed_at) if former or stored.profile != Profile() else None,
+        profile=ProfileDecision(profile=stored.profile, at=changed_at)
+        if former or stored.profile != Profile()
+        else None,
     )
 
 
@@ -213,9 +215,7 @@ def _entity_decision(merge: MergeRecord, keep: Entity | None) -> EntityDecision 
 
 
 def _named(entity: Entity) -> NamedEntity:
-    return NamedEntity(
-        name=entity.name, type=entity.type, first_seen=entity.first_seen, last_seen=entity.last_seen
-    )
+    return NamedEntity(name=entity.name, type=entity.type, first_seen=entity.first_seen, last_seen=entity.last_seen)
 
 
 def _hash(text: str) -> str:
@@ -262,7 +262,7 @@ def _observed(
 ) -> Observed:
     """Return the data that is new to the state, or with `everything` all data, and the state that knows it."""
     now = utc_now()
-    forgotten: dict[str, datetime] = {**state.forgotten, **{id: now for id in gone}}
+    forgotten: dict[str, datetime] = {**state.forgotten, **dict.fromkeys(gone, now)}
     order = [(message.timestamp, message.recorded_at, message.id) for message in messages.values()]
     in_order = order == sorted(order)
     if decisions is None:

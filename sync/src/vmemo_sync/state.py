@@ -34,11 +34,15 @@ class SharedState(Record):
     origin: str | None = Field(default=None, description="the bank that this one was forked from")
     forked_at: Instant | None = None
     revision: tuple[str, int] | None = Field(default=None, description="of the bank when its decisions were last read")
-    forgotten: dict[str, Instant] = {}
+    forgotten: dict[str, Instant] = Field(default_factory=dict[str, Instant])
     edited: tuple[FactId, ...] = ()
-    curated: dict[MessageId, str] = Field(default={}, description="hash of what each curated message still states")
-    pins: dict[str, Pin] = {}
-    merges: dict[str, bool] = Field(default={}, description="known merges of entities; True if undone")
+    curated: dict[MessageId, str] = Field(
+        default_factory=dict[MessageId, str], description="hash of what each curated message still states"
+    )
+    pins: dict[str, Pin] = Field(default_factory=dict[str, Pin])
+    merges: dict[str, bool] = Field(
+        default_factory=dict[str, bool], description="known merges of entities; True if undone"
+    )
     profile: tuple[str, Instant] | None = Field(default=None, description="hash of the profile, and its time")
     latest: tuple[Instant, Instant, MessageId] | None = Field(
         default=None, description="place of the last shared message in the canonical order"

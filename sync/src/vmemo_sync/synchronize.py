@@ -55,7 +55,7 @@ async def sync(
     """
     await memory.open()
     cipher = None if key is None else Cipher(key.encode() if isinstance(key, str) else key)
-    files = BankFolder.of(folder.resolve(), memory.name, cipher)
+    files = BankFolder.of(folder, memory.name, cipher)
     files.require_readable()
     states = await _states(memory, files, anew=anew)
     session = _Session(memory, files, states, exact)
@@ -169,7 +169,7 @@ class _Session:
             received=len(data.messages),
             forgotten=len(gone),
             derived=derived,
-            waiting=tuple([*incoming.damaged, *late]),
+            waiting=(*incoming.damaged, *late),
         )
 
     async def _read(self, state: SharedState) -> _Incoming:

@@ -87,9 +87,7 @@ async def _write_curated(memory: Memory, data: BankData) -> None:
     ids = {fact.id: same[identity(fact)].id for fact in wanted if identity(fact) in same}
     added = [fact for fact in wanted if fact.id not in ids]
     kept = {identity(fact) for fact in wanted}
-    removed = [
-        fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)
-    ]
+    removed = [fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)]
     # What the user wrote is deleted by a tombstone only.
     removed = [fact for fact in removed if not stated_by_user(fact) or fact.id in data.forgotten]
     closures = [
@@ -137,8 +135,10 @@ async def _with_entities(
             folded = fold_name(mention.name)
             entity = by_name.get(folded) or made.get(folded)
             if entity is None:
-                seen = {"first_seen": fact.mentioned_at, "last_seen": fact.mentioned_at}
-                entity = Entity(id=EntityId(new_id()), name=mention.name, type=mention.type, **seen)
+                seen = fact.mentioned_at
+                entity = Entity(
+                    id=EntityId(new_id()), name=mention.name, type=mention.type, first_seen=seen, last_seen=seen
+                )
                 made[folded] = entity
             mentions[entity.id] = mention.model_copy(update={"id": entity.id, "name": entity.name})
         replaced = None if fact.supersedes is None else ids.get(fact.supersedes, fact.supersedes)
@@ -234,8 +234,13 @@ async def _find(store: Store, bank: BankId, named: NamedEntity) -> MentionedEnti
 
 
 def _new_entity(named: NamedEntity) -> Entity:
-    seen = {"first_seen": named.first_seen, "last_seen": named.last_seen}
-    return Entity(id=EntityId(new_id()), name=named.name, type=named.type, **seen)
+    return Entity(
+        id=EntityId(new_id()),
+        name=named.name,
+        type=named.type,
+        first_seen=named.first_seen,
+        last_seen=named.last_seen,
+    )
 
 
 async def _mentioned(store: Store, bank: BankId, id: EntityId) -> MentionedEntity | None:
