@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from functools import wraps
+from typing import Literal, ParamSpec
 
 from hypothesis import strategies as st
 
 from vmemo import Memory
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+
+P = ParamSpec("P")
+
+
+def run_async(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:
+    """Return a test that runs on an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
 LINES = (

@@ -1,4 +1,4 @@
-"""A program that synchronizes and kills itself before the n-th step that others can see: a commit or a change of a file.
+"""A program that synchronizes and kills itself before its n-th commit or change of a file in the folder.
 
 `prepare` makes two machines that wrote apart, a number runs one of them to that step, and `check` compares both.
 """

@@ -108,7 +108,7 @@ def stated_by_user(fact: Fact) -> bool:
 
 
 def union(one: BankData, other: BankData) -> BankData:
-    """Return the data of both: what one of them forgot is in neither, and of two edits of a fact the later is current."""
+    """Return the data of both: what one of them forgot is in neither, the later of two edits is current."""
     one, other = _renamed_lines(one, other)
     gone = {**one.forgotten}
     for id, at in other.forgotten.items():

@@ -204,9 +204,11 @@ async def _merges(store: Store, bank: BankId) -> dict[str, EntityDecision]:
 def _entity_decision(merge: MergeRecord, keep: Entity | None) -> EntityDecision | None:
     if keep is None or merge.was is None:
         return None
+    # Derivation may have named the entity after the absorbed one since.
+    other = [name for name in (keep.name, *keep.aliases) if name.casefold() != merge.was.name.casefold()]
     return EntityDecision(
         id=merge.id,
-        keep=_named(keep),
+        keep=_named(keep.model_copy(update={"name": (other or [keep.name])[0]})),
         absorb=_named(merge.was),
         reason=merge.reason,
         at=merge.at,

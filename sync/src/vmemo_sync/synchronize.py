@@ -10,7 +10,7 @@ from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import Message, MessageId, new_id
 from vmemo.models.records import Record, counted
-from vmemo.models.select import MessageSelect
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo_sync.branches import without_undone
 from vmemo_sync.data import BankData, canonical_order, union
 from vmemo_sync.folder import BankFolder, Cipher, DamagedFile, LogFile
@@ -139,6 +139,7 @@ class _Session:
         if new:
             data = await self._write(data, gone)
             missing = await self._missing(data)
+            data = await self._applied(data, missing)
         if data.messages or not canonical:
             derived = await derive(memory, again=others and not canonical)
         if new:
@@ -160,7 +161,10 @@ class _Session:
             }
         )
         await self.states.save(state, after, shared=data.messages)
-        await self._clean(after)
+        # A file of this machine that was not read is an old one that has come back.
+        returned = any(file.path.parent.name == machine for file, _ in incoming.files)
+        if returned or len(after.forgotten) != after.cleaned:
+            await self._clean(after)
         late = [f"{name} waits for messages that another file holds" for name in waiting]
         return Synced(
             bank=memory.name,
@@ -208,14 +212,24 @@ class _Session:
         stored = await self.memory.store.messages(self.memory.name, MessageSelect(ids=ids)) if ids else []
         return set(ids) - {message.id for message in stored}
 
+    async def _applied(self, data: BankData, missing: set[MessageId]) -> BankData:
+        """Return the data that the bank holds by now; what waits for messages would count as forgotten otherwise."""
+        ids = sorted(data.edited)
+        stored = await self.memory.store.facts(self.memory.name, FactSelect(ids=ids)) if ids else []
+        held = {fact.id for fact in stored}
+        return replace(
+            data,
+            curated={id: keys for id, keys in data.curated.items() if id not in missing},
+            derived={key: fact for key, fact in data.derived.items() if missing.isdisjoint(fact.messages)},
+            edited={id: fact for id, fact in data.edited.items() if id in held},
+        )
+
     def _in_order(self, data: BankData, state: SharedState) -> bool:
         first, _ = _ends(sorted(data.messages.values(), key=canonical_order))
         return first is None or state.latest is None or first > state.latest
 
     async def _clean(self, state: SharedState) -> None:
         """Remove forgotten text from the files of this machine."""
-        if len(state.forgotten) == state.cleaned:
-            return
         written = self.files.remove_forgotten(self.states.machine, state.forgotten)
         names = {file.name for file in self.files.files()}
         read = {name for name in (*state.read, *(file.name for file in written)) if name in names}
