@@ -16,7 +16,7 @@ BUDGETS = {
     "hindsight/src": 2_050,
     "integrations/src": 2_315,
     "agents/src": 2_100,
-    "sync/src": 1_600,
+    "sync/src": 2_050,
     "bench/src": 10_000,
     "conformance/src": 7_360,
 }
