@@ -64,8 +64,8 @@ def test_machines_that_wrote_apart_and_synchronized_hold_the_same(turns: Sequenc
         asyncio.run(run(Path(folder)))
 
 
-def memory_in(folder: Path, name: str, **more: str) -> Memory:
-    return Memory(folder / f"{name}.db", embedder=HashEmbedder(), **more)
+def memory_in(folder: Path, name: str, bank: str = "default") -> Memory:
+    return Memory(folder / f"{name}.db", bank, embedder=HashEmbedder())
 
 
 @run_async
