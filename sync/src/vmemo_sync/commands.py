@@ -31,7 +31,6 @@ KeyFile = Annotated[
         "--key-file",
         metavar="FILE",
         dir_okay=False,
-        exists=True,
         help="The file with the key of an encrypted folder. Default: the key of the encrypted database.",
     ),
 ]
