@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Literal, ParamSpec
 
-from hypothesis import strategies as st
+from hypothesis import Phase, strategies as st
 
 from vmemo import Memory
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 
 P = ParamSpec("P")
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""An example takes seconds, so that one that fails is not shrunk."""
 
 
 def run_async(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings, strategies as st
-from sync_banks import Action, actions, apply_to, content_of, say
+from sync_banks import PHASES, Action, actions, apply_to, content_of, say
 
 from vmemo import Memory
 from vmemo_sync import diff, fork, merge
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=5, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(before=st.lists(say, min_size=1, max_size=5), left=actions, right=actions)
 def test_copies_written_apart_hold_the_same_after_a_merge_in_either_direction(
     before: Sequence[Action], left: Sequence[Action], right: Sequence[Action]

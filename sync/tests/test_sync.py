@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from sync_banks import Action, actions, apply_to, content_of, run_async
+from sync_banks import PHASES, Action, actions, apply_to, content_of, run_async
 from typer.testing import CliRunner
 
 from vmemo import InvalidInput, Memory
@@ -38,11 +38,11 @@ def contents(folder: Path) -> str:
     return "".join(zlib.decompress(file.read_bytes().partition(b"\n")[2]).decode() for file in files)
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(turns=st.lists(st.tuples(st.integers(0, 2), actions), max_size=6))
+@settings(max_examples=4, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(turns=st.lists(st.tuples(st.integers(0, 2), actions), max_size=4))
 def test_machines_that_wrote_apart_and_synchronized_hold_the_same(turns: Sequence[Turn]) -> None:
     async def run(folder: Path) -> None:
-        machines = [Memory(folder / f"{name}.db") for name in "abc"]
+        machines = [Memory(folder / f"{name}.db", embedder=HashEmbedder()) for name in "abc"]
         for number, chosen in turns:
             await apply_to(machines[number], chosen)
             if len(chosen) % 2:
