@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SATELLITES := agents bench conformance hindsight integrations neo4j replay server
+SATELLITES := agents bench conformance hindsight integrations neo4j replay server sync
 DATA ?= ../shared/data
 
 # The tests start many processes; without bytecode files each would compile all modules again.
@@ -47,6 +47,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/lint-imports --config agents/pyproject.toml
 	$(BIN)/lint-imports --config replay/pyproject.toml
+	$(BIN)/lint-imports --config sync/pyproject.toml
 	$(BIN)/basedpyright
 
 neo4j: $(VENV)/.dev

@@ -17,6 +17,7 @@ BUDGETS = {
     "integrations/src": 2_315,
     "agents/src": 2_125,
     "replay/src": 2_150,
+    "sync/src": 2_050,
     "bench/src": 10_000,
     "conformance/src": 7_360,
 }

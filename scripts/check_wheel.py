@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.integrations import ROOT, run
 
-DISTRIBUTIONS = (".", "server", "hindsight", "agents", "replay")
+DISTRIBUTIONS = (".", "server", "hindsight", "agents", "replay", "sync")
 SNIPPET = """
 from vmemo import Memory
 with Memory(":memory:") as memory:

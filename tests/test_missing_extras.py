@@ -94,6 +94,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "encryption": ("sqlcipher3.dbapi2", encrypted),
     "agents": ("vmemo_agents", run("install", "claude-code")),
     "replay": ("vmemo_replay", run("test")),
+    "sync": ("vmemo_sync", run("sync", "folder")),
     "adk": ("google.adk", load("adk")),
     "anthropic": ("anthropic", load("anthropic")),
     "crewai": ("crewai", load("crewai")),

@@ -30,6 +30,10 @@ OTHERS = {
     "replay": ("vmemo[replay]", "Show what a memory would have given at each turn of a conversation."),
     "test": ("vmemo[replay]", "Run cases: what a memory must and must not recall."),
     "code": ("vmemo[agents]", "Recall what was said about a repository, and run the server of hooks."),
+    "fork": ("vmemo[sync]", "Copy a bank under a new name, as a branch that can be merged."),
+    "diff": ("vmemo[sync]", "Show what only one of two banks holds."),
+    "merge": ("vmemo[sync]", "Add the messages and decisions of one bank to another one."),
+    "sync": ("vmemo[sync]", "Synchronize banks with other machines through a shared folder."),
 }
 """Commands of other distributions: what installs each, and its help."""
 _GROUPS = (bank, entity, fact, webhook)

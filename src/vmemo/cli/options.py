@@ -78,6 +78,7 @@ BankNames = Annotated[
     _common("--bank", "The bank. Repeatable: several are searched together. Default: default.", "NAME"),
 ]
 EmbedderName = Annotated[str | None, _common("--embedder", _EMBEDDER, "NAME", "VMEMO_EMBEDDER")]
+Model = Annotated[str | None, _common("--llm", _LLM, "MODEL", "VMEMO_LLM")]
 AsJson = Annotated[bool, _common("--json", "Print only JSON on stdout.")]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -110,7 +111,7 @@ _TARGET_OPTIONS = {
     ),
     "bank": option("bank", BankName, "default"),
     "banks": option("banks", BankNames),
-    "llm": option("llm", Annotated[str | None, _common("--llm", _LLM, "MODEL", "VMEMO_LLM")]),
+    "llm": option("llm", Model),
     "embedder": option("embedder", EmbedderName),
     "as_json": option("as_json", AsJson, default=False),
 }

@@ -18,6 +18,7 @@ from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, Mes
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings, paged
+from vmemo.retain.context import RetainContext
 from vmemo.retain.local_extraction import continued_line
 from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name, folded_names
@@ -26,6 +27,12 @@ from vmemo.text.tokens import terms
 
 PAGE = 1000
 """Records that are read, or messages that are copied, together."""
+
+
+def derivation_label(context: RetainContext) -> str:
+    """Return the note of a staging bank: what extracts facts, and how."""
+    parts = (context.engine, context.settings.style, context.llm_extractor.custom.label if context.llm else "")
+    return "/".join(filter(None, parts))
 
 
 async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
@@ -38,13 +45,17 @@ async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str
         stored = await store.bank(bank)
         if stored is None:
             raise NotFound(f"There is no bank {bank!r} here.")
-        staging = BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
+        staging = staging_name(bank)
         new = Bank(id=staging, profile=stored.profile, embedder=embedder, dimension=dimension)
         await store.create_bank(new, replaces=bank, note=engine)
     else:
         staging = BankId(found.bank.id)
     await _copy_messages(store, bank, staging)
     return staging
+
+
+def staging_name(bank: BankId) -> BankId:
+    return BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
 
 
 async def _find(store: Store, bank: BankId) -> HiddenBank | None:

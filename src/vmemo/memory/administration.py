@@ -12,7 +12,7 @@ from pathlib import Path
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
 from vmemo.lifecycle.forget import forgotten_by, plan_forget
-from vmemo.lifecycle.reprocess import staging_bank, swap_in
+from vmemo.lifecycle.reprocess import derivation_label, staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
@@ -110,8 +110,7 @@ async def reprocess(session: MemorySession) -> Retained:
     """Derive everything into a staging bank, and swap it in once no message is pending."""
     await session.store.open()
     context, done = session.context, list[Retained]()
-    parts = (context.engine, context.settings.style, context.llm_extractor.custom.label if context.llm else "")
-    engine = "/".join(filter(None, parts))
+    engine = derivation_label(context)
     while True:
         try:
             staging = await staging_bank(

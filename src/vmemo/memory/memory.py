@@ -20,6 +20,7 @@ from vmemo.models import BankId, requests as r
 from vmemo.models.results import Event, Retained
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Embedder, Store
+from vmemo.retain.context import RetainContext
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.foreign import ForeignFormat
@@ -167,6 +168,11 @@ class Memory(Verbs):
     def store(self) -> Store:
         """The database, for programs that read records directly."""
         return self._session.store
+
+    @property
+    def providers(self) -> RetainContext:
+        """The database, the models and the settings, for distributions that add verbs."""
+        return self._session.context
 
     async def schedule_maintenance(self, hours: float | None = None, *, banks: Sequence[str] = ()) -> list[str]:
         """Queue the maintenance of all banks, or of some, that have none queued, and return their names.

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from vmemo.models import BankId, FactId, Message
-from vmemo.models.changes import ExtractionResult, FactDraft, AddedSource
+from vmemo.models.changes import AddedSource, ExtractionResult, FactDraft
 from vmemo.models.records import IS_PROCEDURE
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.ports import BankReader, Store

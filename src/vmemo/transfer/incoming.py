@@ -57,7 +57,8 @@ def hidden_name(bank: BankId) -> BankId:
 
 async def incoming_banks(store: Store) -> list[IncomingBank]:
     """Return the banks whose migration has begun, by name."""
-    found = [IncomingBank.of(hidden) for hidden in await store.hidden_banks() if hidden.replaces is None]
+    hidden = [each for each in await store.hidden_banks() if each.bank.id.startswith(f"{HIDDEN}arriving ")]
+    found = [IncomingBank.of(each) for each in hidden]
     return sorted((bank for bank in found if bank.hidden == hidden_name(bank.bank)), key=lambda bank: bank.bank)
 
 

@@ -1,0 +1,310 @@
+"""Reading the data of a bank: all of it, or what changed since it was last shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from vmemo import Memory
+from vmemo.lifecycle.reprocess import is_formed
+from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Message, MessageId, Profile, utc_now
+from vmemo.models.changes import MergeRecord
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+from vmemo.ports import BankNotFound, Store, paged
+from vmemo_sync.data import (
+    BankData,
+    EntityDecision,
+    NamedEntity,
+    Pin,
+    ProfileDecision,
+    fact_key,
+    stated_by_user,
+    text_digest,
+)
+from vmemo_sync.state import PAGE, SharedState, StateStore
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a bank was found to hold: its data, or the part that is not shared yet, and the state that knows it all."""
+
+    data: BankData
+    state: SharedState
+    in_order: bool = True
+    """True if the messages were stored in the canonical order."""
+
+
+async def stored_bank(memory: Memory) -> Bank:
+    await memory.store.open()
+    bank = await memory.store.bank(memory.name)
+    if bank is None:
+        raise BankNotFound(memory.name)
+    return bank
+
+
+async def observe_all(memory: Memory, state: SharedState) -> Observed:
+    """Return all data of a bank; what it shared and no longer holds is forgotten."""
+    store, bank = memory.store, memory.name
+    messages = await all_messages(store, bank)
+    gone = await StateStore(store, bank).all_shared() - messages.keys()
+    decisions = await _decisions(store, bank, state)
+    return _observed(state, messages, gone, decisions, everything=True)
+
+
+async def observe_new(memory: Memory, state: SharedState) -> Observed:
+    """Return what was not shared yet.
+
+    It reads the messages after the last one that is known to be shared, and all only if others are missing.
+    """
+    store, bank = memory.store, memory.name
+    shared = StateStore(store, bank, state.machine or "")
+    found = await all_messages(store, bank, after=state.published)
+    known = await shared.shared(found.keys())
+    new = {id: message for id, message in found.items() if id not in known}
+    gone: set[MessageId] = set()
+    if (await store.status(bank)).messages != await shared.count() + len(new):
+        found = await all_messages(store, bank)
+        every = await shared.all_shared()
+        new = {id: message for id, message in found.items() if id not in every}
+        gone = every - found.keys()
+    revision = await store.revision(bank)
+    decisions = None if state.is_read(revision) and not gone else await _decisions(store, bank, state)
+    observed = _observed(state, new, gone, decisions, everything=False)
+    last = next(reversed(found), state.published)
+    read = observed.state.model_copy(update={"revision": tuple(revision), "published": last})
+    return Observed(observed.data, read, observed.in_order)
+
+
+async def observe_decisions(memory: Memory, state: SharedState) -> BankData:
+    """Return all decisions that a bank holds."""
+    decisions = await _decisions(memory.store, memory.name, state)
+    return _observed(state, {}, (), decisions, everything=True).data
+
+
+async def all_messages(store: Store, bank: BankId, *, after: MessageId | None = None) -> dict[MessageId, Message]:
+    """Return messages with everything that is not data taken out of their state."""
+    found: dict[MessageId, Message] = {}
+    while page := await store.messages(bank, MessageSelect(after=after, limit=PAGE)):
+        for message in page:
+            state = "raw" if message.state == "raw" else "pending"
+            found[message.id] = message.model_copy(update={"state": state, "error": None})
+        after = page[-1].id
+    return found
+
+
+@dataclass(frozen=True)
+class _Decisions:
+    """The decisions that a bank holds now."""
+
+    curated: Mapping[MessageId, Sequence[Fact]]
+    pins: Mapping[str, Pin]
+    unpinned: Mapping[str, Pin]
+    merges: Mapping[str, EntityDecision]
+    profile: ProfileDecision | None
+
+
+async def _decisions(store: Store, bank: BankId, state: SharedState) -> _Decisions:
+    stored = await store.bank(bank)
+    if stored is None:
+        raise BankNotFound(bank)
+    former = await store.former_profiles(bank)
+    changed_at = former[-1].until if former else stored.created_at
+    hashed = _hash(stored.profile.model_dump_json())
+    if state.profile is not None and state.profile[0] == hashed:
+        changed_at = state.profile[1]
+    pins = await _pins(store, bank, state)
+    return _Decisions(
+        curated=await curated_facts(store, bank),
+        pins=pins,
+        unpinned=await _unpinned(store, bank, state, pins),
+        merges=await _merges(store, bank),
+        # A default profile that was never changed is no decision.
+        profile=ProfileDecision(profile=stored.profile, at=changed_at)
+        if former or stored.profile != Profile()
+        else None,
+    )
+
+
+async def curated_facts(store: Store, bank: BankId) -> dict[MessageId, list[Fact]]:
+    """Return the facts that curated messages alone state, by message."""
+    pages = paged(lambda after: store.messages(bank, MessageSelect(state="curated", after=after, limit=PAGE)))
+    curated: dict[MessageId, list[Fact]] = {message.id: [] async for message in pages}
+    stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
+    for fact in stated:
+        if not is_formed(fact) and curated.keys() >= set(fact.messages):
+            for message in fact.messages:
+                curated[message].append(plain_fact(fact))
+    return curated
+
+
+def plain_fact(fact: Fact) -> Fact:
+    """Return a fact without what differs by copy: its bank, what it was derived with, and counts."""
+    return fact.model_copy(
+        update={
+            "bank": BankId("-"),
+            "access_count": 0,
+            "episodes": (),
+            "basis": (),
+            "context": "",
+            "context_from": None,
+            "claims": (),
+            "pinned": False,
+            "embedding": None,
+            "entities": tuple(each.model_copy(update={"id": EntityId(each.name)}) for each in fact.entities),
+        }
+    )
+
+
+async def _pins(store: Store, bank: BankId, state: SharedState) -> dict[str, Pin]:
+    now, pins = utc_now(), dict[str, Pin]()
+    for fact in await store.facts(bank, FactSelect(pinned=True)):
+        if is_formed(fact) or fact.expired_at is not None:
+            continue
+        pin = Pin(messages=tuple(sorted(fact.messages)), text=text_digest(fact.text), pinned=True, at=now)
+        known = state.pins.get(pin.key)
+        pins[pin.key] = known if known is not None and known.pinned else pin
+    return pins
+
+
+async def _unpinned(store: Store, bank: BankId, state: SharedState, pins: Mapping[str, Pin]) -> dict[str, Pin]:
+    """Return the decisions that facts are not pinned; the pin of a fact that is gone is no decision any more."""
+    now, found = utc_now(), {key: pin for key, pin in state.pins.items() if not pin.pinned and key not in pins}
+    for key, pin in state.pins.items():
+        if pin.pinned and key not in pins and await pinned_facts(store, bank, pin):
+            found[key] = pin.model_copy(update={"pinned": False, "at": now})
+    return found
+
+
+async def pinned_facts(store: Store, bank: BankId, pin: Pin, *, versions: bool = False) -> list[FactId]:
+    """Return the current facts that a decision on a pin is about, with `versions` also the user's edits of them."""
+    stated = await store.facts(bank, FactSelect(messages=pin.messages)) if pin.messages else []
+    wanted = set(pin.messages)
+    found = {fact.id: fact for fact in stated if text_digest(fact.text) == pin.text and wanted <= set(fact.messages)}
+    edge = set(found) if versions else set[FactId]()
+    while edge:
+        newer = {fact.id: fact for fact in stated if fact.supersedes in edge and fact.id not in found}
+        found |= newer
+        edge = set(newer)
+    return [fact.id for fact in found.values() if fact.expired_at is None]
+
+
+async def _merges(store: Store, bank: BankId) -> dict[str, EntityDecision]:
+    """Return the merges of entities; those of bare names are made by derivation."""
+    made = [merge for merge in await store.merges(bank) if merge.was is not None]
+    ids = sorted({merge.entity for merge in made})
+    known = {each.id: each for each in await store.entities(bank, EntitySelect(ids=ids, counted=False))} if ids else {}
+    absorbed = {merge.was.id: merge.was for merge in made if merge.was is not None}
+    decisions = [_entity_decision(merge, known.get(merge.entity) or absorbed.get(merge.entity)) for merge in made]
+    return {each.id: each for each in decisions if each is not None}
+
+
+def _entity_decision(merge: MergeRecord, keep: Entity | None) -> EntityDecision | None:
+    if keep is None or merge.was is None:
+        return None
+    # Derivation may have named the entity after the absorbed one since.
+    other = [name for name in (keep.name, *keep.aliases) if name.casefold() != merge.was.name.casefold()]
+    return EntityDecision(
+        id=merge.id,
+        keep=_named(keep.model_copy(update={"name": (other or [keep.name])[0]})),
+        absorb=_named(merge.was),
+        reason=merge.reason,
+        at=merge.at,
+        undone_at=merge.undone_at,
+    )
+
+
+def _named(entity: Entity) -> NamedEntity:
+    return NamedEntity(name=entity.name, type=entity.type, first_seen=entity.first_seen, last_seen=entity.last_seen)
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def identity(fact: Fact) -> str:
+    """Return what a fact of a curated message has in common with its copies."""
+    return fact.id if stated_by_user(fact) else fact_key(fact)
+
+
+def curated_hash(facts: Iterable[Fact]) -> str:
+    """Return the hash of what a curated message states."""
+    return _hash("\n".join(sorted(f"{identity(fact)} {fact.invalid_at} {fact.expired_at}" for fact in facts)))
+
+
+def with_data(state: SharedState, data: BankData) -> SharedState:
+    """Return the state of a bank whose decisions are those of the data."""
+    facts = [*data.derived.values(), *data.edited.values()]
+    stated: dict[MessageId, list[Fact]] = {id: [] for id in data.curated}
+    for fact in facts:
+        for message in fact.messages:
+            stated.setdefault(message, []).append(fact)
+    profile = data.profile
+    return state.model_copy(
+        update={
+            "forgotten": {**state.forgotten, **data.forgotten},
+            "edited": tuple(sorted(data.edited)),
+            "curated": {id: curated_hash(held) for id, held in stated.items()},
+            "pins": {**state.pins, **data.pins},
+            "merges": {**state.merges, **{id: each.undone_at is not None for id, each in data.merges.items()}},
+            "profile": state.profile if profile is None else (_hash(profile.profile.model_dump_json()), profile.at),
+        }
+    )
+
+
+def _observed(
+    state: SharedState,
+    messages: Mapping[MessageId, Message],
+    gone: Iterable[MessageId],
+    decisions: _Decisions | None,
+    *,
+    everything: bool,
+) -> Observed:
+    """Return the data that is new to the state, or with `everything` all data, and the state that knows it."""
+    now = utc_now()
+    forgotten: dict[str, datetime] = {**state.forgotten, **dict.fromkeys(gone, now)}
+    order = [(message.timestamp, message.recorded_at, message.id) for message in messages.values()]
+    in_order = order == sorted(order)
+    if decisions is None:
+        fresh = {id: at for id, at in forgotten.items() if id not in state.forgotten}
+        data = BankData(messages=messages, forgotten=forgotten if everything else fresh)
+        return Observed(data, state.model_copy(update={"forgotten": forgotten}), in_order)
+    hashes = {id: curated_hash(facts) for id, facts in decisions.curated.items()}
+    facts = {fact.id: fact for held in decisions.curated.values() for fact in held}
+    by_user = {id for id, fact in facts.items() if stated_by_user(fact)}
+    forgotten |= {id: now for id in set(state.edited) - by_user if id not in forgotten}
+    pins = {**state.pins, **decisions.unpinned, **decisions.pins}
+    changed = {id for id, hashed in hashes.items() if everything or state.curated.get(id) != hashed}
+    shown = {id: fact for id, fact in facts.items() if changed.intersection(fact.messages)}
+    # A fact of several messages is complete only with all of them.
+    changed |= {message for fact in shown.values() for message in fact.messages}
+    merges = {id: merge for id, merge in decisions.merges.items() if everything or _is_new(merge, state)}
+    profile = None
+    if decisions.profile is not None:
+        profile = (_hash(decisions.profile.profile.model_dump_json()), decisions.profile.at)
+    data = BankData(
+        messages=messages,
+        forgotten=forgotten if everything else {id: at for id, at in forgotten.items() if id not in state.forgotten},
+        curated={id: {fact_key(f) for f in decisions.curated[id] if not stated_by_user(f)} for id in changed},
+        derived={fact_key(fact): fact for fact in shown.values() if not stated_by_user(fact)},
+        edited={id: fact for id, fact in shown.items() if stated_by_user(fact)},
+        pins={key: pin for key, pin in pins.items() if everything or state.pins.get(key) != pin},
+        merges=merges,
+        profile=decisions.profile if everything or state.profile != profile else None,
+    )
+    after = state.model_copy(
+        update={
+            "forgotten": forgotten,
+            "edited": tuple(sorted(FactId(id) for id in by_user)),
+            "curated": hashes,
+            "pins": pins,
+            "merges": {**state.merges, **{id: merge.undone_at is not None for id, merge in decisions.merges.items()}},
+            "profile": profile,
+        }
+    )
+    return Observed(data, after, in_order)
+
+
+def _is_new(merge: EntityDecision, state: SharedState) -> bool:
+    return state.merges.get(merge.id) not in (True, merge.undone_at is not None)

@@ -1,0 +1,315 @@
+"""Writing data into a bank, and deriving what rests on it in the order that is the same for every copy.
+
+Each step changes nothing if it was done before, so that an interrupted one is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from vmemo import Memory
+from vmemo.lifecycle.entity_merges import MentionedEntity, plan_merge, plan_undo
+from vmemo.lifecycle.forget import clear_cache, forget
+from vmemo.lifecycle.reprocess import (
+    derivation_label,
+    pending_copy,
+    seed_entities,
+    seed_merges,
+    staging_name,
+)
+from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Link, Mention, Message, MessageId, new_id
+from vmemo.models.changes import (
+    Changes,
+    Deletions,
+    FactClosure,
+    ForgetTarget,
+    MergeRecord,
+    ProfileChange,
+)
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+from vmemo.ports import Store, paged
+from vmemo.retain.revise import embed_facts
+from vmemo.text.names.compare import fold_name
+from vmemo_sync.data import BankData, EntityDecision, NamedEntity, canonical_order, stated_by_user
+from vmemo_sync.read import all_messages, curated_facts, identity, pinned_facts
+from vmemo_sync.state import PAGE
+
+
+async def write(memory: Memory, data: BankData) -> list[Message]:
+    """Write data into a bank, without deriving anything from new messages.
+
+    Return the messages that were left out, because the bank holds the same lines of their documents.
+    """
+    await _forget(memory, data)
+    store, bank = memory.store, memory.name
+    ordered = sorted(data.messages.values(), key=canonical_order)
+    left: list[Message] = []
+    for start in range(0, len(ordered), PAGE):
+        page = ordered[start : start + PAGE]
+        added = await store.append(bank, page)
+        missing = [message.id for message in page if message.id not in added]
+        stored = await store.messages(bank, MessageSelect(ids=missing)) if missing else []
+        known = {message.id for message in stored}
+        left += [message for message in page if message.id not in added and message.id not in known]
+    await _write_curated(memory, data)
+    await _write_merges(store, bank, data.merges.values())
+    await _write_profile(store, bank, data)
+    return left
+
+
+async def _forget(memory: Memory, data: BankData) -> None:
+    ids = [MessageId(id) for id in data.forgotten]
+    stored = await memory.store.messages(memory.name, MessageSelect(ids=ids)) if ids else []
+    if stored:
+        clear_cache(memory.providers.embedder)
+        await forget(memory.store, memory.name, ForgetTarget(messages=[message.id for message in stored]))
+    facts = await memory.store.facts(memory.name, FactSelect(ids=[FactId(id) for id in ids])) if ids else []
+    for fact in facts:
+        if await memory.store.facts(memory.name, FactSelect(ids=[fact.id])):
+            clear_cache(memory.providers.embedder)
+            await forget(memory.store, memory.name, ForgetTarget(fact=fact.id))
+
+
+async def _write_curated(memory: Memory, data: BankData) -> None:
+    """Give curated messages the facts that the user left them; what was derived from them otherwise is deleted."""
+    if not data.curated:
+        return
+    store, bank = memory.store, memory.name
+    known = await store.messages(bank, MessageSelect(ids=sorted(data.curated)))
+    curated = {message.id for message in known}
+    held = await curated_facts(store, bank)
+    stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
+    present = [fact for fact in stated if (curated | held.keys()).issuperset(fact.messages)]
+    wanted = [fact for fact in (*data.derived.values(), *data.edited.values()) if curated.issuperset(fact.messages)]
+    same = {identity(fact): fact for fact in present}
+    ids = {fact.id: same[identity(fact)].id for fact in wanted if identity(fact) in same}
+    added = [fact for fact in wanted if fact.id not in ids]
+    kept = {identity(fact) for fact in wanted}
+    removed = [fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)]
+    # What the user wrote is deleted by a tombstone only.
+    removed = [fact for fact in removed if not stated_by_user(fact) or fact.id in data.forgotten]
+    closures = [
+        FactClosure(fact=fact.id, invalid_at=found.invalid_at, expired_at=found.expired_at)
+        for found in wanted
+        if (fact := same.get(identity(found))) is not None
+        and (fact.invalid_at, fact.expired_at) != (found.invalid_at, found.expired_at)
+    ]
+    fresh = {message.id for message in known if message.state != "curated"}
+    if not (added or removed or closures or fresh):
+        return
+    entities, facts = await _with_entities(store, bank, added, ids)
+    new = await embed_facts(facts, memory.providers.embedder)
+    ends = {item.fact.id for item in new} | {fact.id for fact in present}
+    links = [
+        Link(source=fact.id, target=fact.supersedes, kind="replaces", weight=1.0)
+        for fact in facts
+        if fact.supersedes in ends and fact.supersedes is not None
+    ]
+    changes = Changes(
+        bank=bank,
+        embedder=memory.providers.embedder.name,
+        entities=entities,
+        facts=new,
+        links=links,
+        closures=closures,
+        curated=sorted(curated),
+        deleted=Deletions(facts=[fact.id for fact in removed]),
+    )
+    await store.commit(changes)
+
+
+async def _with_entities(
+    store: Store, bank: BankId, facts: Sequence[Fact], ids: Mapping[FactId, FactId]
+) -> tuple[list[Entity], list[Fact]]:
+    """Return facts of another copy as facts of this bank, and the entities that it lacks."""
+    names = sorted({mention.name for fact in facts for mention in fact.entities})
+    stored = await store.entities(bank, EntitySelect(names=names, counted=False)) if names else []
+    by_name = _by_name(stored)
+    made: dict[str, Entity] = {}
+    moved: list[Fact] = []
+    for fact in facts:
+        mentions: dict[EntityId, Mention] = {}
+        for mention in fact.entities:
+            folded = fold_name(mention.name)
+            entity = by_name.get(folded) or made.get(folded)
+            if entity is None:
+                seen = fact.mentioned_at
+                entity = Entity(
+                    id=EntityId(new_id()), name=mention.name, type=mention.type, first_seen=seen, last_seen=seen
+                )
+                made[folded] = entity
+            mentions[entity.id] = mention.model_copy(update={"id": entity.id, "name": entity.name})
+        replaced = None if fact.supersedes is None else ids.get(fact.supersedes, fact.supersedes)
+        moved.append(
+            fact.model_copy(update={"bank": bank, "entities": tuple(mentions.values()), "supersedes": replaced})
+        )
+    return list(made.values()), moved
+
+
+def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
+    """Return entities by folded name; an own name comes before an alias."""
+    found: dict[str, Entity] = {}
+    for entity in entities:
+        for alias in entity.aliases:
+            found.setdefault(fold_name(alias), entity)
+    return {**found, **{fold_name(entity.name): entity for entity in entities}}
+
+
+async def write_pins(memory: Memory, data: BankData) -> None:
+    """Pin and unpin facts, after they were derived."""
+    pinned: dict[FactId, bool] = {}
+    for pin in sorted(data.pins.values(), key=lambda each: (each.at, each.key)):
+        pinned |= dict.fromkeys(await pinned_facts(memory.store, memory.name, pin, versions=True), pin.pinned)
+    stored = await memory.store.facts(memory.name, FactSelect(ids=sorted(pinned))) if pinned else []
+    changed = {fact.id: pinned[fact.id] for fact in stored if fact.pinned != pinned[fact.id]}
+    if changed:
+        await memory.store.commit(Changes(bank=memory.name, pinned=changed))
+
+
+async def _write_merges(store: Store, bank: BankId, decisions: Iterable[EntityDecision]) -> None:
+    for decision in sorted(decisions, key=lambda each: (each.at, each.id)):
+        while not await _write_merge(store, bank, decision):
+            pass
+
+
+async def _write_merge(store: Store, bank: BankId, decision: EntityDecision) -> bool:
+    """Make or undo one merge; return False if another writer was faster."""
+    revision = await store.revision(bank)
+    merges = await store.merges(bank)
+    made = next((merge for merge in merges if merge.id == decision.id), None)
+    if made is not None and (decision.undone_at is None or made.undone_at is not None):
+        return True
+    if decision.undone_at is None:
+        changes = await _merge_changes(store, bank, decision, merges)
+    elif made is not None and (keeper := await _mentioned(store, bank, made.entity)) is not None:
+        changes, _ = plan_undo(bank, made, keeper, merges, now=decision.undone_at)
+    else:
+        changes = await _separation(store, bank, decision)
+    return await store.commit(replace(changes, revision=revision))
+
+
+async def _merge_changes(
+    store: Store, bank: BankId, decision: EntityDecision, merges: Sequence[MergeRecord]
+) -> Changes:
+    kept, absorbed = [await _find(store, bank, each) for each in (decision.keep, decision.absorb)]
+    if absorbed.id == kept.id:
+        # Derivation joined the names already; the decision is recorded all the same.
+        absorbed = MentionedEntity(entity=_new_entity(decision.absorb))
+    changes, merge = plan_merge(bank, kept, absorbed, merges, reason=decision.reason, now=decision.at)
+    later = any(each.entity == kept.id and each.undone_at is None and each.at > decision.at for each in merges)
+    entities = changes.entities if later else [_named(each, decision.keep.name) for each in changes.entities]
+    return replace(changes, merges=[merge.model_copy(update={"id": decision.id})], entities=entities)
+
+
+def _named(entity: Entity, name: str) -> Entity:
+    """Return an entity that goes by one of its names from now on."""
+    others = [each for each in (entity.name, *entity.aliases) if each.casefold() != name.casefold()]
+    return entity.model_copy(update={"name": name, "aliases": tuple(others)})
+
+
+async def _separation(store: Store, bank: BankId, decision: EntityDecision) -> Changes:
+    """Return the changes by which two names are two entities."""
+    kept, absorbed = [await _find(store, bank, each) for each in (decision.keep, decision.absorb)]
+    names = decision.keep.name, decision.absorb.name
+    if absorbed.id == kept.id:
+        absorbed = MentionedEntity(entity=_new_entity(decision.absorb))
+    return Changes(bank=bank, entities=[_not(kept.entity, names[1]), _not(absorbed.entity, names[0])])
+
+
+def _not(entity: Entity, other: str) -> Entity:
+    aliases = tuple(name for name in entity.aliases if name.casefold() != other.casefold())
+    return entity.model_copy(
+        update={"aliases": aliases, "not_aliases": tuple(dict.fromkeys((*entity.not_aliases, other)))}
+    )
+
+
+async def _find(store: Store, bank: BankId, named: NamedEntity) -> MentionedEntity:
+    """Return the entity that goes by a name, or a new one that no fact mentions."""
+    stored = await store.entities(bank, EntitySelect(names=[named.name], counted=False))
+    entity = _by_name(stored).get(fold_name(named.name))
+    found = None if entity is None else await _mentioned(store, bank, entity.id)
+    return found or MentionedEntity(entity=_new_entity(named))
+
+
+def _new_entity(named: NamedEntity) -> Entity:
+    return Entity(
+        id=EntityId(new_id()),
+        name=named.name,
+        type=named.type,
+        first_seen=named.first_seen,
+        last_seen=named.last_seen,
+    )
+
+
+async def _mentioned(store: Store, bank: BankId, id: EntityId) -> MentionedEntity | None:
+    found = await store.entities(bank, EntitySelect(ids=[id]))
+    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id])) if found else None
+
+
+async def _write_profile(store: Store, bank: BankId, data: BankData) -> None:
+    if data.profile is not None:
+        change = ProfileChange(profile=data.profile.profile, reason="changed in another copy of the bank")
+        await store.commit(Changes(bank=bank, profile=change))
+
+
+async def derive(memory: Memory, *, again: bool) -> int:
+    """Derive facts of pending messages, or with `again` of all messages in the canonical order; return their number.
+
+    A language model does not repeat its answers, and is paid for each, so that it reads only what is new.
+    """
+    if again and memory.providers.llm is None:
+        await _stage(memory)
+        return len((await memory.reprocess()).derived)
+    return len((await memory.process()).derived)
+
+
+async def _stage(memory: Memory) -> None:
+    """Begin the staging bank of a reprocess with all messages in the canonical order.
+
+    Names that the user joined or separated are known in it, and none that only some copies derived.
+    """
+    store, bank, staging = memory.store, memory.name, staging_name(memory.name)
+    await store.drop_bank(staging)
+    stored = await store.bank(bank)
+    assert stored is not None
+    hidden = stored.model_copy(update={"id": staging})
+    await store.create_bank(hidden, replaces=bank, note=derivation_label(memory.providers))
+    merges = await store.merges(bank)
+    entities = [entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after)))]
+    seeds = _canonical_seeds(seed_entities(entities, merges), merges)
+    await store.commit(Changes(bank=staging, entities=seeds, merges=seed_merges(merges)))
+    messages = sorted((await _stored_messages(store, bank)).values(), key=canonical_order)
+    for start in range(0, len(messages), PAGE):
+        await store.append(staging, [pending_copy(message) for message in messages[start : start + PAGE]])
+
+
+async def _stored_messages(store: Store, bank: BankId) -> dict[MessageId, Message]:
+    curated = await curated_facts(store, bank)
+    found = await all_messages(store, bank)
+    return {
+        id: message.model_copy(update={"state": "curated"}) if id in curated else message
+        for id, message in found.items()
+    }
+
+
+def _canonical_seeds(entities: Sequence[Entity], merges: Iterable[MergeRecord]) -> list[Entity]:
+    """Return entities with the names that the user joined; other aliases are derived again."""
+    into: dict[EntityId, list[str]] = {}
+    for merge in sorted(seed_merges(merges), key=lambda each: (each.at, each.id)):
+        if merge.was is not None:
+            joined = into.pop(merge.was.id, [])
+            into.setdefault(merge.entity, []).extend([merge.was.name, *joined])
+    seeds: list[Entity] = []
+    for entity in entities:
+        own = entity.name.casefold()
+        others = {name.casefold(): name for name in into.get(entity.id, ()) if name.casefold() != own}
+        seeds.append(
+            entity.model_copy(
+                update={
+                    "aliases": tuple(others[name] for name in sorted(others)),
+                    "not_aliases": tuple(sorted(entity.not_aliases)),
+                }
+            )
+        )
+    return sorted(seeds, key=lambda entity: (entity.name, entity.aliases))

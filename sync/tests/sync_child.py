@@ -1,0 +1,85 @@
+"""A program that synchronizes and kills itself before its n-th commit or change of a file in the folder.
+
+`prepare` makes two machines that wrote apart, a number runs one of them to that step, and `check` compares both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+
+from sqlalchemy import Engine, event
+from sync_banks import content_of
+
+from vmemo import Memory
+from vmemo.models.select import MessageSelect
+from vmemo.testing import HashEmbedder
+from vmemo_sync import sync
+
+
+def machine(folder: Path, name: str) -> Memory:
+    return Memory(folder / f"{name}.db", embedder=HashEmbedder())
+
+
+async def prepare(folder: Path) -> None:
+    one, two = machine(folder, "one"), machine(folder, "two")
+    await one.retain(["I live in Porto.", "My code is 7031."], speaker="Eve")
+    await sync(one, folder / "shared")
+    await sync(two, folder / "shared")
+    [code] = await two.store.messages(two.name, MessageSelect(containing=["7031"]))
+    await two.forget(messages=[code.id])
+    await two.retain("I prefer tea.", speaker="Eve")
+    [fact] = [each for each in await two.facts() if "Porto" in each.text]
+    await two.update(fact.id, "Eve: I live in Braga.")
+    await sync(two, folder / "shared")
+    await one.retain("I sold my car.", speaker="Eve")
+    await one.close()
+    await two.close()
+
+
+async def check(folder: Path) -> None:
+    one, two = machine(folder, "one"), machine(folder, "two")
+    for memory in (two, one, two):
+        await sync(memory, folder / "shared")
+    first, second = await content_of(one), await content_of(two)
+    assert first == second, (first, second)
+    messages = await one.store.messages(one.name, MessageSelect())
+    assert sorted(message.content for message in messages) == ["I live in Porto.", "I prefer tea.", "I sold my car."]
+    await one.close()
+    await two.close()
+
+
+async def run(folder: Path) -> None:
+    memory = machine(folder, "one")
+    await sync(memory, folder / "shared")
+    await memory.close()
+
+
+def kill_before(step: int, shared: str) -> None:
+    """Have this process kill itself before its n-th commit or change of a file in the folder."""
+    steps = count(1)
+
+    def on_step(*_: object) -> None:
+        if next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_audit(name: str, arguments: tuple[object, ...]) -> None:
+        if name in ("os.rename", "os.remove") and str(arguments[0]).startswith(shared):
+            on_step()
+
+    event.listen(Engine, "commit", on_step)
+    sys.addaudithook(on_audit)
+
+
+folder, order = Path(sys.argv[1]), sys.argv[2]
+if order == "prepare":
+    asyncio.run(prepare(folder))
+elif order == "check":
+    asyncio.run(check(folder))
+else:
+    kill_before(int(order), str(folder / "shared"))
+    asyncio.run(run(folder))

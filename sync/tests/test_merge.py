@@ -1,0 +1,45 @@
+"""Two copies of a bank that were written apart hold the same after a merge, in either direction."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings, strategies as st
+from sync_banks import PHASES, Action, actions, apply_to, content_of, say
+
+from vmemo import Memory
+from vmemo_sync import diff, fork, merge
+
+
+@settings(max_examples=5, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(before=st.lists(say, min_size=1, max_size=5), left=actions, right=actions)
+def test_copies_written_apart_hold_the_same_after_a_merge_in_either_direction(
+    before: Sequence[Action], left: Sequence[Action], right: Sequence[Action]
+) -> None:
+    async def run(folder: Path) -> None:
+        one = Memory(folder / "memory.db", bank="one")
+        await apply_to(one, before)
+        await fork(one, "two")
+        two = one.bank("two")
+        await apply_to(one, left)
+        await apply_to(two, right)
+        await one.close()
+        # The same banks again, to merge them in the other direction.
+        shutil.copytree(folder, folder / "other")
+        other = Memory(folder / "other" / "memory.db", bank="one")
+        await merge(two, one)
+        await merge(other, other.bank("two"))
+        merged, expected = await content_of(one), await content_of(other.bank("two"))
+        assert merged == expected
+        await merge(one, two)
+        assert await content_of(two) == merged
+        assert not await diff(one, two)
+        await one.close()
+        await other.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder)))
