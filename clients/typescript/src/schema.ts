@@ -342,6 +342,8 @@ export interface Hit {
   verbatim: boolean;
   status: "current" | "maybe_outdated" | "former";
   truncated: boolean;
+  /** what was last said of the outcome of a procedure: "3 May 2026: that worked" */
+  outcomes: string[];
   path: GraphStep[];
   reranking: Reranking | null;
   newer: NewerFact[];

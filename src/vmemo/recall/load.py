@@ -229,7 +229,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Fou
         # It reads facts that are loaded by now.
         evidence = answer_evidence(run.question, candidates, reader, run.context.embedder)
         judgement = judge(run.question, run.text, evidence, run.context.embedder)
-    with run.timer.stage("hits"):
+    with run.timer.stage("load"):
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
         found = weighed[:count]
         hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
