@@ -258,7 +258,7 @@ RECALL_OPTIONS: list[tuple[str, object, str]] = [
     ("importance_weight", float("nan"), "importance_weight: must be a finite number, not nan"),
     ("importance_weight", True, "importance_weight: must be a valid number, not True"),
     ("importance_weight", "x", "importance_weight: must be a valid number, not 'x'"),
-    ("network", ["world"], "There is no option 'network'; there are banks, networks"),
+    ("network", ["world"], "There is no option 'network'; there are (?:banks, )?networks"),
 ]
 
 

@@ -42,6 +42,8 @@ MAX_NOISE = 200
 """Characters of a message that may be noise."""
 INSTRUCTION, END = 0.4, 0.4
 """Score from which a sentence is a standing instruction (found .80, taken for one .05) or ends one."""
+LEAST_WORDS = 4
+"""Words of a sentence that says something without the instruction before it."""
 CUED_END = 0.1
 """Score from which a sentence with a word such as "again" ends an instruction."""
 PERSON = 0.5
@@ -307,14 +309,17 @@ def _instructions(source: DraftSource, score: Callable[[int, int], tuple[float, 
 
 
 def _joined(words: str, score: Callable[[int, int], tuple[float, float]]) -> Iterator[tuple[int, int]]:
-    """Yield the sentences; two parts of one, divided by a semicolon, are joined if both are instructions."""
+    """Yield the sentences; of two instructions, the parts of one sentence and a few words after it ("From now on.") are
+    joined."""
     before: tuple[int, int] | None = None
     for start, end in sentence_spans(words):
-        if not words[start:end].strip():
+        if not (sentence := words[start:end].strip()):
             continue
         if before is None:
             before = start, end
-        elif words[before[1] - 1] == ";" and min(score(*before)[0], score(start, end)[0]) >= INSTRUCTION:
+        elif (words[before[1] - 1] == ";" or len(sentence.split()) < LEAST_WORDS) and min(
+            score(*before)[0], score(start, end)[0]
+        ) >= INSTRUCTION:
             before = before[0], end
         else:
             yield before
