@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -39,6 +39,7 @@ from vmemo.text.temporal.tense import (
     is_modifier,
     is_question,
     leading_word,
+    opens_clause,
     precedes_noun,
     tense_of,
 )
@@ -320,7 +321,24 @@ _LEADING = tuple(
 """Words before an expression that point forward or back."""
 _VERBS = frozenset("was were had did went came met got is are".split())
 _CHANGED = re.compile(r"\b(?:now|instead|forward|expected|new)\b", re.IGNORECASE)
-"""Words before a past weekday in a sentence about the present: "I'm still laughing about Friday"."""
+"""Words of a sentence about a plan that changed."""
+_DAY_WORDS = frozenset(("on", "in", "at", "by"))
+_GOVERNED: Mapping[Tense, AbstractSet[str]] = {
+    "past": _DAY_WORDS | {"until", "till", "from"},
+    "reported": _DAY_WORDS,
+    "arranged": frozenset(),
+    "future": _DAY_WORDS,
+}
+"""Words before a time that a verb governs, by tense: "I worked there until March", but "they gave me until March"."""
+_INTERRUPTION = re.compile(
+    r"[,;:.!?\n()\[\]\"“”|]|\s[-–—]\s|(?:and|so)\b(?! (?:in|on|at)\b)|\w['’](?:d|ll|m|re)\b"
+    r"|\bto (?!(?:the|an?|my|our|his|her|their|this|that)\b|(?-i:[A-Z]))"
+    r"|\b(?:would|will|won't|can|is|are|be|am|for|wants?|about|with|who|that|which|of)\b",
+    re.IGNORECASE,
+)
+"""A sign between a verb and a time that another word governs the time."""
+_OPENED = re.compile(r",?(?: \w{1,20}){0,3} ")
+"""The text between a time that opens a clause and its verb: "In May, we drove"."""
 
 
 class AnnotatedText(NamedTuple):
@@ -475,16 +493,17 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> _Reading | 
     lead = leading_word(text, time.start, time.end)
     if _first_bound(past) in (None, _first_bound(future)) or _first_bound(future) is None or lead == "since":
         return _Reading(time, future, tense, ambiguous=True, clause=position.clause)
-    probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
-    is_future = probability >= 0.5 and not _is_told_as_past(statement, tense, lead)
-    chosen, other = (future, past) if is_future else (past, future)
+    probability = _governed_side(statement, tense, lead)
+    if probability is None:
+        probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
+    chosen, other = (future, past) if probability >= 0.5 else (past, future)
     return _Reading(
         time._replace(days=chosen),
         other,
         tense,
         ambiguous=True,
         clause=position.clause,
-        probability=probability if is_future else 1 - probability,
+        probability=max(probability, 1 - probability),
     )
 
 
@@ -500,13 +519,27 @@ def side_examples(text: str, reference: datetime) -> Iterator[tuple[int, int, li
             yield time.start, time.end, inputs, _first_day(time.days), _first_day(later.days)
 
 
-def _is_told_as_past(statement: _Statement, tense: Tense | None, lead: str) -> bool:
-    """Return True for a past verb before the expression in its clause, if nothing in it is a plan: "We met in May"."""
-    text, (start, _, _), position, cues = statement
-    if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) is not None:
-        return False
-    told = tense == "past" or (tense == "reported" and lead in ("in", "on"))
-    return lead == "about" or (told and tense in (cues.last(position.clause[0], start), cues.first(*position.clause)))
+def _governed_side(statement: _Statement, tense: Tense | None, lead: str) -> float | None:
+    """Return 1 if a verb in the future governs the time, 0 for one in the past: "He said so in May"; else None."""
+    text, (start, end, past), position, cues = statement
+    if lead == "about" and past.kind == "weekday" and tense != "future":
+        return 0.0
+    if tense is None or (lead == "from" and (past.kind != "span" or past.end is None)):
+        return None
+    place = bisect_left(cues.offsets, start) - 1
+    if place >= 0 and cues.offsets[place] >= position.part[0]:
+        between = text[cues.offsets[place] : start]
+        is_direct = tense == "past" and len(between.split()) == 1
+        governs = (is_direct or lead in _GOVERNED[tense]) and _INTERRUPTION.search(between) is None
+    else:
+        place += 1
+        opens = lead in _DAY_WORDS and opens_clause(text, start, position)
+        governs = opens and _OPENED.fullmatch(text, end, cues.offsets[place]) is not None
+    if not governs or cues.tenses[place] != tense:
+        return None
+    if tense == "future":
+        return None if cues.mention_past(*position.clause) else 1.0
+    return None if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) else 0.0
 
 
 def _side_inputs(statement: _Statement, future: DayRange, tense: Tense | None, today: date) -> list[float]:
