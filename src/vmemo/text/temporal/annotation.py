@@ -46,8 +46,8 @@ from vmemo.text.temporal.tense import (
 
 # Certainty: which readings are beyond doubt.
 
-CERTAIN = 0.7
-"""Probability of the chosen side from which a date may be written: of judged ones .99 are right."""
+CERTAIN = 0.8
+"""Probability of the chosen side from which a date may be written."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
 """People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
@@ -68,8 +68,12 @@ _SHORT = 300
 _PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|you|your)\b", re.IGNORECASE)
 _PROSE_LINES = 3
 """A text of more lines may be a timetable or a form that was pasted."""
-_GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies))\b", re.IGNORECASE)
-"""Words of a sentence about any year."""
+_GENERIC = re.compile(
+    r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies)|dates? (?:like|such as))\b", re.IGNORECASE
+)
+"""Words of a clause about any year."""
+_UNREAL = re.compile(r"(?<!\w )\bif [^.!?\n]{1,80}?(?:\b(?:would|could|should|might)|['’]d)\b", re.IGNORECASE)
+"""Words of a sentence about what is not so."""
 
 _CODE = re.compile(
     r"```|^\||^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
@@ -99,6 +103,7 @@ class _Reading(NamedTuple):
     tense: Tense | None
     ambiguous: bool = False
     """The words may mean a past or a future time."""
+    sentence: Span = (0, 0)
     clause: Span = (0, 0)
     probability: float = 1.0
     """That the chosen side of the reference is right."""
@@ -178,9 +183,19 @@ def _is_certain(place: int, whole: _TextCertainty) -> bool:
         return False
     if not reading.ambiguous:
         return True
-    if _is_joined(place, whole) or not whole.is_talk(reading.clause) or _GENERIC.search(whole.text, *reading.clause):
+    if _is_joined(place, whole) or not whole.is_talk(reading.clause) or _names_no_day(whole.text, reading):
+        return False
+    if days.either_direction and reading.tense not in ("past", "future"):
+        return False
+    chosen, other = (abs((first - whole.today).days) for first in map(_first_day, (days, reading.other)) if first)
+    if other <= _NEAR.days < chosen:
         return False
     return reading.probability >= CERTAIN and (days.kind != "weekday" or _is_plain_weekday(reading, whole))
+
+
+def _names_no_day(text: str, reading: _Reading) -> bool:
+    """Return True for a clause about any year, and for a condition that is not so: "If I had until July, I would"."""
+    return bool(_GENERIC.search(text, *reading.clause) or _UNREAL.search(text, *reading.sentence))
 
 
 def _is_plain_weekday(reading: _Reading, whole: _TextCertainty) -> bool:
@@ -237,7 +252,7 @@ def _is_long(days: DayRange) -> bool:
 _TENSES: tuple[Tense | None, ...] = ("past", "future", "arranged", "reported", None)
 _LEADS = ("on", "in", "by", "for", "since", "from")
 _LIKELY_TAG = 0.8
-DATE = 0.9
+DATE = 0.95
 """Probability from which a doubtful date is written: of held-out authors as many are right as of those of the rules."""
 
 
@@ -289,6 +304,8 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
         _is_long(days),
         days.kind == "weekday",
         days.kind == "day",
+        days.either_direction,
+        _names_no_day(whole.text, reading),
         *(open_ and reading.tense == tense and ahead == way for tense in _TENSES for way in (True, False)),
         *(lead == word and ahead == way for word in _LEADS for way in (True, False)),
         far > _NEAR.days,
@@ -333,7 +350,7 @@ _GOVERNED: Mapping[Tense, AbstractSet[str]] = {
 _INTERRUPTION = re.compile(
     r"[,;:.!?\n()\[\]\"“”|]|\s[-–—]\s|(?:and|so)\b(?! (?:in|on|at)\b)|\w['’](?:d|ll|m|re)\b"
     r"|\bto (?!(?:the|an?|my|our|his|her|their|this|that)\b|(?-i:[A-Z]))"
-    r"|\b(?:would|will|won't|can|is|are|be|am|for|wants?|about|with|who|that|which|of)\b",
+    r"|\b(?:would|will|won't|can|is|are|be|am|for|wants?|about|with|who|that|which|of|after|when|since)\b",
     re.IGNORECASE,
 )
 """A sign between a verb and a time that another word governs the time."""
@@ -492,7 +509,7 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> _Reading | 
         return None
     lead = leading_word(text, time.start, time.end)
     if _first_bound(past) in (None, _first_bound(future)) or _first_bound(future) is None or lead == "since":
-        return _Reading(time, future, tense, ambiguous=True, clause=position.clause)
+        return _Reading(time, future, tense, ambiguous=True, sentence=position.sentence, clause=position.clause)
     probability = _governed_side(statement, tense, lead)
     if probability is None:
         probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
@@ -502,6 +519,7 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> _Reading | 
         other,
         tense,
         ambiguous=True,
+        sentence=position.sentence,
         clause=position.clause,
         probability=max(probability, 1 - probability),
     )
