@@ -34,7 +34,7 @@ COMBINATION_STAGES = (
     Stage(*combined.YEAR_RULES),
     Stage(*combined.YEAR_RULES, *combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
     Stage(*combined.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *combined.PART_RULES, *combined.SHARED_YEAR_RULES),
-    Stage(*combined.SHARED_YEAR_RULES),
+    Stage(*combined.SHARED_YEAR_RULES, *relative.OFFSET_WEEKDAY_RULES),
     Stage(*combined.RANGE_RULES),
     Stage(*combined.OPEN_RANGE_RULES),
 )
