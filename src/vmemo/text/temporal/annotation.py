@@ -556,7 +556,7 @@ def _governed_side(statement: _Statement, tense: Tense | None, lead: str) -> flo
     if not governs or cues.tenses[place] != tense:
         return None
     if tense == "future":
-        return None if cues.mention_past(*position.clause) else 1.0
+        return None if cues.mention(position.clause, "past", "reported") else 1.0
     return None if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) else 0.0
 
 
@@ -574,8 +574,8 @@ def _side_inputs(statement: _Statement, future: DayRange, tense: Tense | None, t
         *(lead in each for each in _LEADING),
         describes_present(text, end),
         is_question(text, position),
-        cues.mention_past(*position.sentence),
-        cues.mention_future(*position.sentence),
+        cues.mention(position.sentence, "past", "reported"),
+        cues.mention(position.sentence, "future"),
         concerns_plan(text, lead, position),
         is_modifier(text, start, end),
         is_determined(text, start),

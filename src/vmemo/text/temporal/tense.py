@@ -123,15 +123,10 @@ class TenseCues(NamedTuple):
         place = bisect_left(self.offsets, begin)
         return self.tenses[place] if place < len(self.offsets) and self.offsets[place] < end else None
 
-    def mention_future(self, begin: int, end: int) -> bool:
-        """Return True if a cue between the offsets is in the future."""
-        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
-        return "future" in self.tenses[first:last]
-
-    def mention_past(self, begin: int, end: int) -> bool:
-        """Return True if a cue between the offsets is in a past tense."""
-        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
-        return any(tense in ("past", "reported") for tense in self.tenses[first:last])
+    def mention(self, span: Span, *tenses: Tense) -> bool:
+        """Return True if a cue within the span has one of the tenses."""
+        first, last = bisect_left(self.offsets, span[0]), bisect_left(self.offsets, span[1])
+        return not set(tenses).isdisjoint(self.tenses[first:last])
 
 
 def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
