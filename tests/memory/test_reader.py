@@ -102,7 +102,8 @@ def test_reprocess_gives_the_same_facts_and_a_cache_on_disk_too(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "date"),
     [
-        ("I'm back at my parents' house since last Saturday, to save.", "last Saturday (= 11 October 2025)"),
+        # On a Sunday the day before may be meant, or the one of the week before.
+        ("I'm back at my parents' house since last Saturday, to save.", None),
         ("I'm 70 in December and I'm handing over as captain.", "in December (= December 2025)"),
         ("We hired April from the shop, and she plays June in the musical.", None),
     ],

@@ -135,6 +135,7 @@ RULES: dict[str, Rule] = {
     "text.temporal.annotation.with_doubtful": lambda text: annotation.with_doubtful(text, NOW, {0}),
     "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
     "text.temporal.annotation.find_statement_times": lambda text: annotation.find_statement_times(text, NOW),
+    "text.temporal.tense.opens_clause": lambda text: tense.opens_clause(text, len(text) // 2, _position(text)),
     "text.temporal.tense.is_determined": lambda text: tense.is_determined(text, len(text) // 2),
     "text.temporal.tense.is_modifier": lambda text: tense.is_modifier(text, len(text) // 2, len(text) // 2 + 1),
     "text.temporal.tense.is_question": lambda text: tense.is_question(text, _position(text)),

@@ -56,6 +56,12 @@ def test_annotate_leaves_other_expressions_unchanged(text: str) -> None:
         ("My sponsor wanted the slides by August 20.", "by August 20 (= 20 August 2023)."),
         ("I need to have the draft done by October 15.", "by October 15 (= 15 October 2023)."),
         ("We want the wall painted by July 1 and the roof fixed by October 2.", "by October 2 (= 2 October 2023)."),
+        ("I want to know if the wall was painted by October 2.", "by October 2 (= 2 October 2022)."),
+        ("I missed my target by October 15.", "by October 15 (= 15 October 2022)."),
+        ("I made the plan on October 12.", "on October 12 (= 12 October 2022)."),
+        ("I told Ana about the meeting on October 12.", "on October 12."),
+        ("We agreed on October 12 for the handover.", "on October 12 (= 12 October 2023) for the handover."),
+        ("We agreed on October 12 that it is over.", "on October 12 (= 12 October 2022) that it is over."),
     ],
 )
 def test_a_plan_that_was_made_or_changed_has_a_date_ahead(text: str, annotated: str) -> None:

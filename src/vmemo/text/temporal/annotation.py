@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -39,14 +39,15 @@ from vmemo.text.temporal.tense import (
     is_modifier,
     is_question,
     leading_word,
+    opens_clause,
     precedes_noun,
     tense_of,
 )
 
 # Certainty: which readings are beyond doubt.
 
-CERTAIN = 0.7
-"""Probability of the chosen side from which a date may be written: of judged ones .99 are right."""
+CERTAIN = 0.8
+"""Probability of the chosen side from which a date may be written."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
 """People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
@@ -67,8 +68,12 @@ _SHORT = 300
 _PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|you|your)\b", re.IGNORECASE)
 _PROSE_LINES = 3
 """A text of more lines may be a timetable or a form that was pasted."""
-_GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies))\b", re.IGNORECASE)
-"""Words of a sentence about any year."""
+_GENERIC = re.compile(
+    r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies)|dates? (?:like|such as))\b", re.IGNORECASE
+)
+"""Words of a clause about any year."""
+_UNREAL = re.compile(r"(?<!\w )\bif [^.!?\n]{1,80}?(?:\b(?:would|could|should|might)|['’]d)\b", re.IGNORECASE)
+"""Words of a sentence about what is not so."""
 
 _CODE = re.compile(
     r"```|^\||^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
@@ -98,6 +103,7 @@ class _Reading(NamedTuple):
     tense: Tense | None
     ambiguous: bool = False
     """The words may mean a past or a future time."""
+    sentence: Span = (0, 0)
     clause: Span = (0, 0)
     probability: float = 1.0
     """That the chosen side of the reference is right."""
@@ -177,9 +183,19 @@ def _is_certain(place: int, whole: _TextCertainty) -> bool:
         return False
     if not reading.ambiguous:
         return True
-    if _is_joined(place, whole) or not whole.is_talk(reading.clause) or _GENERIC.search(whole.text, *reading.clause):
+    if _is_joined(place, whole) or not whole.is_talk(reading.clause) or _names_no_day(whole.text, reading):
+        return False
+    if days.either_direction and reading.tense not in ("past", "future"):
+        return False
+    chosen, other = (abs((first - whole.today).days) for first in map(_first_day, (days, reading.other)) if first)
+    if other <= _NEAR.days < chosen:
         return False
     return reading.probability >= CERTAIN and (days.kind != "weekday" or _is_plain_weekday(reading, whole))
+
+
+def _names_no_day(text: str, reading: _Reading) -> bool:
+    """Return True for a clause about any year, and for a condition that is not so: "If I had until July, I would"."""
+    return bool(_GENERIC.search(text, *reading.clause) or _UNREAL.search(text, *reading.sentence))
 
 
 def _is_plain_weekday(reading: _Reading, whole: _TextCertainty) -> bool:
@@ -237,7 +253,7 @@ _TENSES: tuple[Tense | None, ...] = ("past", "future", "arranged", "reported", N
 _LEADS = ("on", "in", "by", "for", "since", "from")
 _LIKELY_TAG = 0.8
 DATE = 0.9
-"""Probability from which a doubtful date is written: of held-out authors as many are right as of those of the rules."""
+"""Probability from which a doubtful date is written: of those of a held-out author five of six are right."""
 
 
 class DoubtfulDate(NamedTuple):
@@ -288,6 +304,8 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
         _is_long(days),
         days.kind == "weekday",
         days.kind == "day",
+        days.either_direction,
+        _names_no_day(whole.text, reading),
         *(open_ and reading.tense == tense and ahead == way for tense in _TENSES for way in (True, False)),
         *(lead == word and ahead == way for word in _LEADS for way in (True, False)),
         far > _NEAR.days,
@@ -320,7 +338,24 @@ _LEADING = tuple(
 """Words before an expression that point forward or back."""
 _VERBS = frozenset("was were had did went came met got is are".split())
 _CHANGED = re.compile(r"\b(?:now|instead|forward|expected|new)\b", re.IGNORECASE)
-"""Words before a past weekday in a sentence about the present: "I'm still laughing about Friday"."""
+"""Words of a sentence about a plan that changed."""
+_DAY_WORDS = frozenset(("on", "in", "at", "by"))
+_GOVERNED: Mapping[Tense, AbstractSet[str]] = {
+    "past": _DAY_WORDS | {"until", "till", "from"},
+    "reported": _DAY_WORDS,
+    "arranged": frozenset(),
+    "future": _DAY_WORDS,
+}
+"""Words before a time that a verb governs, by tense: "I worked there until March", but "they gave me until March"."""
+_INTERRUPTION = re.compile(
+    r"[,;:.!?\n()\[\]\"“”|]|\s[-–—]\s|(?:and|so)\b(?! (?:in|on|at)\b)|\w['’](?:d|ll|m|re)\b"
+    r"|\bto (?!(?:the|an?|my|our|his|her|their|this|that)\b|(?-i:[A-Z]))"
+    r"|\b(?:would|will|won't|can|is|are|be|am|for|wants?|about|with|who|that|which|of|after|when|since)\b",
+    re.IGNORECASE,
+)
+"""A sign between a verb and a time that another word governs the time."""
+_OPENED = re.compile(r",?(?: \w{1,20}){0,3} ")
+"""The text between a time that opens a clause and its verb: "In May, we drove"."""
 
 
 class AnnotatedText(NamedTuple):
@@ -474,17 +509,19 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> _Reading | 
         return None
     lead = leading_word(text, time.start, time.end)
     if _first_bound(past) in (None, _first_bound(future)) or _first_bound(future) is None or lead == "since":
-        return _Reading(time, future, tense, ambiguous=True, clause=position.clause)
-    probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
-    is_future = probability >= 0.5 and not _is_told_as_past(statement, tense, lead)
-    chosen, other = (future, past) if is_future else (past, future)
+        return _Reading(time, future, tense, ambiguous=True, sentence=position.sentence, clause=position.clause)
+    probability = _governed_side(statement, tense, lead)
+    if probability is None:
+        probability = _probability("future", [*_side_inputs(statement, future, tense, today), 1.0])
+    chosen, other = (future, past) if probability >= 0.5 else (past, future)
     return _Reading(
         time._replace(days=chosen),
         other,
         tense,
         ambiguous=True,
+        sentence=position.sentence,
         clause=position.clause,
-        probability=probability if is_future else 1 - probability,
+        probability=max(probability, 1 - probability),
     )
 
 
@@ -500,13 +537,27 @@ def side_examples(text: str, reference: datetime) -> Iterator[tuple[int, int, li
             yield time.start, time.end, inputs, _first_day(time.days), _first_day(later.days)
 
 
-def _is_told_as_past(statement: _Statement, tense: Tense | None, lead: str) -> bool:
-    """Return True for a past verb before the expression in its clause, if nothing in it is a plan: "We met in May"."""
-    text, (start, _, _), position, cues = statement
-    if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) is not None:
-        return False
-    told = tense == "past" or (tense == "reported" and lead in ("in", "on"))
-    return lead == "about" or (told and tense in (cues.last(position.clause[0], start), cues.first(*position.clause)))
+def _governed_side(statement: _Statement, tense: Tense | None, lead: str) -> float | None:
+    """Return 1 if a verb in the future governs the time, 0 for one in the past: "He said so in May"; else None."""
+    text, (start, end, past), position, cues = statement
+    if lead == "about" and past.kind == "weekday" and tense != "future":
+        return 0.0
+    if tense is None or (lead == "from" and (past.kind != "span" or past.end is None)):
+        return None
+    place = bisect_left(cues.offsets, start) - 1
+    if place >= 0 and cues.offsets[place] >= position.part[0]:
+        between = text[cues.offsets[place] : start]
+        is_direct = tense == "past" and len(between.split()) == 1
+        governs = (is_direct or lead in _GOVERNED[tense]) and _INTERRUPTION.search(between) is None
+    else:
+        place += 1
+        opens = lead in _DAY_WORDS and opens_clause(text, start, position)
+        governs = opens and _OPENED.fullmatch(text, end, cues.offsets[place]) is not None
+    if not governs or cues.tenses[place] != tense:
+        return None
+    if tense == "future":
+        return None if cues.mention(position.clause, "past", "reported") else 1.0
+    return None if concerns_plan(text, lead, position) or _CHANGED.search(text, *position.clause) else 0.0
 
 
 def _side_inputs(statement: _Statement, future: DayRange, tense: Tense | None, today: date) -> list[float]:
@@ -523,8 +574,8 @@ def _side_inputs(statement: _Statement, future: DayRange, tense: Tense | None, t
         *(lead in each for each in _LEADING),
         describes_present(text, end),
         is_question(text, position),
-        cues.mention_past(*position.sentence),
-        cues.mention_future(*position.sentence),
+        cues.mention(position.sentence, "past", "reported"),
+        cues.mention(position.sentence, "future"),
         concerns_plan(text, lead, position),
         is_modifier(text, start, end),
         is_determined(text, start),

@@ -177,7 +177,7 @@ YEAR_RULES = (
 )
 SHARED_YEAR_RULES = (
     Rule("(?<=from|between) now (?=(and|TO) ANY)", lambda match: single_day(match.today)),
-    Rule("(?<=ANY TO) now", lambda match: single_day(match.today)),
+    Rule("((?<=ANY TO)|(?<=between ANY and)) now", lambda match: single_day(match.today)),
     Rule(f"base=FLOATING (?=({_AND} FLOATING){{0,8}} {_AND} other=(DAYX|SPANX))", _with_shared_year),
 )
 DATED_WEEKDAY_RULES = (

@@ -58,9 +58,14 @@ def _year_in_words(match: RuleMatch) -> PlainToken | None:
     return PlainToken("Y4", year) if 1500 <= year < 2100 else None
 
 
+def _year_from_2000(match: RuleMatch) -> PlainToken | None:
+    return PlainToken("Y4", 2000 + match.value("tens") + match.value("ones")) if match.value("thousands") == 2 else None
+
+
 NUMBER_RULES = (
     Rule("century=(TEEN|TENS) DASH? ones=TEEN", _year_in_words),
     Rule("century=(TEEN|TENS) DASH? tens=TENS DASH? ones=ONES?", _year_in_words),
+    Rule("thousands=ONES thousand (and? tens=TENS? DASH? ones=(ONES|TEEN))?", _year_from_2000),
     Rule("tens=TENS DASH? ones=ONES", _number("NUMBER")),
     Rule("tens=TENS DASH? ones=ORDONE", _number("ORDINAL")),
     Rule("count=(ONES|A) hundred", lambda match: PlainToken("NUMBER", match.value("count") * 100)),
@@ -244,7 +249,7 @@ DATE_RULES = (
         _nearest_ordinal,
     ),
     Rule(f"(?<=on the ORDNUM (and|or)) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
-    Rule(f"(?<!between) the ordinal=(ORDNUM|ORDTEEN|ORDINAL) {_NO_NOUN_FOLLOWS}", _bare_ordinal),
+    Rule(f"(?<!between|up) the ordinal=(ORDNUM|ORDTEEN|ORDINAL) {_NO_NOUN_FOLLOWS}", _bare_ordinal),
     Rule("(?<=on|until|till) the ordinal=ORDONE (?=$|COMMA|STOP|and|with|we|i)", _bare_ordinal),
     Rule("(?<=between) the ordinal=ORDNUM (?=and the ORDNUM)", _nearest_ordinal),
     Rule(f"(?<=on) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
@@ -333,6 +338,12 @@ def _decade(match: RuleMatch) -> DayRange | None:
     return whole_period(_period_of_year(value, 1, DECADE), DECADE, relative=False)
 
 
+def _century(match: RuleMatch) -> DayRange | None:
+    number = match.value("ordinal")
+    start, end = make_date(number * 100 - 100, 1, 1), make_date(number * 100, 1, 1)
+    return DayRange(start, end, relative=False) if start and end else None
+
+
 def _quarter(match: RuleMatch) -> DayRange | None:
     number = match.value("number")
     if number > 4:
@@ -365,6 +376,7 @@ PERIOD_RULES = (
     Rule("month=MNAME (?=$|STOP|COMMA|and|or)", _month),
     Rule("month=MABBR", lambda match: _month(match) if match.source_text("month").lower() in _CLEAR_MONTHS else None),
     Rule("the? calendar? year of? year=Y4", _year),
+    Rule("the? ordinal=ORD century", _century),
     Rule(f"(?<={_PREPOSITIONS}|than|APOSTROPHE) year=Y4 {_NO_NUMBER_FOLLOWS}", _recent_year),
     Rule(f"(?<=in|since|until|during) year=Y4 {_NO_NUMBER_FOLLOWS}", _year),
     Rule("(?<=PART DASH) year=Y4", _year),
@@ -375,6 +387,7 @@ PERIOD_RULES = (
         "(the|(?<=in|EARLY|MID|LATE|DASH|of|since|APOSTROPHE)) APOSTROPHE? decade=(DECADENUM|DECADEWORD)",
         _decade,
     ),
+    Rule("decade=Y4 s", _decade),
     Rule("decade=DECADENUM", lambda match: _decade(match) if match.value("decade") >= 1000 else None),
     Rule("q number=D12 ((of|SEP|COMMA)? year=Y4)?", _quarter),
 )

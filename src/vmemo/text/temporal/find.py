@@ -14,7 +14,7 @@ from vmemo.models import Interval
 from vmemo.text.temporal import combination_rules as combined, date_rules as dates, relative_rules as relative
 from vmemo.text.temporal.calendar_days import DAY, MONTH, WEEK, YEAR, DayRange, Preference, offset_from_anchor
 from vmemo.text.temporal.grammar import ParseContext, Stage, TokenLine, compile_pattern, tags_of
-from vmemo.text.temporal.tense import PARTICIPLE, sentence_bounds
+from vmemo.text.temporal.tense import find_cues, leading_word, sentence_bounds
 from vmemo.text.temporal.vocabulary import FAMILIES, TAGS, UNITS, Token, tokenize
 
 # Parser: applies the stages to a text.
@@ -34,7 +34,7 @@ COMBINATION_STAGES = (
     Stage(*combined.YEAR_RULES),
     Stage(*combined.YEAR_RULES, *combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
     Stage(*combined.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *combined.PART_RULES, *combined.SHARED_YEAR_RULES),
-    Stage(*combined.SHARED_YEAR_RULES),
+    Stage(*combined.SHARED_YEAR_RULES, *relative.OFFSET_WEEKDAY_RULES),
     Stage(*combined.RANGE_RULES),
     Stage(*combined.OPEN_RANGE_RULES),
 )
@@ -161,23 +161,6 @@ def _relative_to(anchor: DayRange | None, days: DayRange) -> DayRange:
 
 # Time expressions of questions.
 
-_FUTURE = re.compile(
-    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
-    r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|plans? for|looking forward)\b|['’]ll\b"
-    r"|\b(?:should|must|might)\b(?! (?:have|of) (?:\w+ly )?(?:" + PARTICIPLE + r")\b)"
-    r"|['’]m (?:leaving|flying|starting)\b",
-    re.IGNORECASE,
-)
-_PRESENT_PROGRESSIVE = re.compile(
-    r"(?:\b(?:is|are|am)|['’](?:s|re|m)) (?:(?!(?:the|an?|my|our|your|his|her|their|this|that|there)\b)\w+ ){0,2}"
-    r"(?!\w*thing\b|(?:wedding|evening|morning|during|spring|thanksgiving)\b)"
-    r"\w+ing\b",
-    re.IGNORECASE,
-)
-"""With a date it means a plan: "are we meeting on Sunday". Nouns in -ing and those with a determiner are excluded."""
-_PLANS = re.compile(r"\b(?:planned|booked|calendar|agenda|diary)\b", re.IGNORECASE)
-_PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
-
 
 @dataclass(frozen=True, slots=True)
 class TimeExpression:
@@ -247,13 +230,11 @@ def _may_be_future(time: ResolvedTime, today: date) -> bool:
 
 
 def _is_about_future(text: str, time: ResolvedTime) -> bool:
-    begin, end = sentence_bounds(text, time.start, time.end)
-    if _PAST.search(text, begin, end):
+    if leading_word(text, time.start, time.end) == "since":
         return False
-    if _FUTURE.search(text, begin, time.start) or _PLANS.search(text, begin, time.start):
-        return True
-    # "How is it going since March" is about the past: its range has no end.
-    return time.days.end is not None and _PRESENT_PROGRESSIVE.search(text, begin, end) is not None
+    sentence = sentence_bounds(text, time.start, time.end)
+    cues = find_cues(lower_same_length(text), [sentence])
+    return cues.mention(sentence, "future", "arranged") and not cues.mention(sentence, "past", "reported")
 
 
 def _require_time_zone(reference: datetime) -> tzinfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import date
+from itertools import islice
 
 from vmemo.text.temporal.calendar_days import (
     DAY,
@@ -79,6 +80,14 @@ def _within(match: RuleMatch) -> DayRange | None:
     return DayRange(match.today, end, certain=False) if end and end != match.today else None
 
 
+def _business_days(match: RuleMatch) -> DayRange | None:
+    """Resolve "the next 4 business days" and "the last working day"."""
+    step = 1 if match.value("modifier") > 0 else -1
+    days = (add_days(match.today, step * away) for away in range(1, 1000))
+    found = list(islice((day for day in days if day.weekday() <= FRIDAY), match.value("count", 1)))
+    return DayRange(min(found), add_days(max(found), 1), certain=False) if found else None
+
+
 def _offset(match: RuleMatch) -> DayRange | None:
     """Return the day at a distance from the reference, the weekend, or a range if the length is vague or compared."""
     length, sign = match.length("length"), match.step()
@@ -133,6 +142,7 @@ COUNTED_RULES = (
         _window,
     ),
     Rule("(the|these) count=(COUNT|SOME) modifier=(previous|past|next|coming) unit=UNIT", _window),
+    Rule("the? modifier=MOD count=COUNT? (business|working) day (?!of)", _business_days),
     Rule("within the? modifier=MOD? length=LENGTH (?!of)", _within),
     Rule("(comparison=(more|less) than)? length=LENGTH (ago|back|forward=(from now|hence))", _offset),
     Rule("(?<!time) forward=in length=LENGTH (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_length),
@@ -223,6 +233,12 @@ def _earlier_or_later(match: RuleMatch) -> DayRange | None:
     return DayRange(start, end, certain=certain) if start < end else None
 
 
+def _so_far(match: RuleMatch) -> DayRange | None:
+    """Resolve "this year so far"; on its first day that is the day itself."""
+    bounds, today = period_bounds(match.today, match.value("unit")), match.today
+    return bounds and (DayRange(bounds[0], today) if bounds[0] < today else single_day(today))
+
+
 def _current_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the month" in "the second week of the month"."""
     return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"), certain=False)
@@ -261,6 +277,8 @@ RELATIVE_RULES = (
     Rule("the unit=(UNIT|weekend) (before|forward=after) (?=$|STOP|COMMA)", _adjacent_period),
     Rule("(earlier|forward=later) in? (this|article=the) unit=UNIT", _earlier_or_later),
     Rule("the? rest of (the|this) unit=UNIT", _rest_of_period),
+    Rule("so far this unit=UNIT", _so_far),
+    Rule("this unit=UNIT so far", _so_far),
 )
 
 
@@ -346,6 +364,16 @@ def _week_after_weekday(match: RuleMatch) -> DayRange | None:
     return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
 
 
+def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
+    """Resolve "two weeks ago on Monday" to the Monday of that week; in the future to the first one from then."""
+    offset, named = match.days("base").start, match.days("weekday").start
+    if offset is None or named is None:
+        return None
+    if offset < match.today:
+        return single_day(add_days(offset, named.weekday() - offset.weekday()), certain=False)
+    return single_day(weekday_on_or_after(offset, named.weekday()), certain=False)
+
+
 _DIRECTION = "(before|previous to|forward=(after|following))"
 
 OFFSET_RULES = (
@@ -359,4 +387,8 @@ OFFSET_RULES = (
     Rule("for length=LENGTH COMMA? (from|starting) (on|from)? base=DAY", _duration_from),
     Rule("length=LENGTH on weekday=WEEKDAY", _week_after_weekday),
     Rule("weekday=WEEKDAY week (?=$|STOP|COMMA)", _week_after_weekday),
+)
+OFFSET_WEEKDAY_RULES = (
+    Rule("base=OFFSET (on|COMMA) weekday=WEEKDAY", _weekday_at_offset),
+    Rule("weekday=WEEKDAY COMMA? base=OFFSET", _weekday_at_offset),
 )

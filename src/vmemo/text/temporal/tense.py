@@ -74,7 +74,8 @@ _REPORTED = (
 )
 _PAST = (
     r"(?:was|were|had|did|didn['’]t|wasn['’]t|been|went|came|ago|recently|back in|remember(?! to\b)|recall"
-    r"|since (?:the|that|then|my|our|his|her|their)|(?:thanks|thank you|sorry) (?:for|about))\b",
+    r"|since (?:the|that|then|my|our|his|her|their)"
+    r"|still (?:talking|laughing|smiling|crying|raving) about|(?:thanks|thank you|sorry) (?:for|about))\b",
     r"(?<!['’]ve )(?<!['’]s )(?<!has )(?<!have )got\b",
 )
 _PAST_VERBS = (
@@ -122,15 +123,10 @@ class TenseCues(NamedTuple):
         place = bisect_left(self.offsets, begin)
         return self.tenses[place] if place < len(self.offsets) and self.offsets[place] < end else None
 
-    def mention_future(self, begin: int, end: int) -> bool:
-        """Return True if a cue between the offsets is in the future."""
-        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
-        return "future" in self.tenses[first:last]
-
-    def mention_past(self, begin: int, end: int) -> bool:
-        """Return True if a cue between the offsets is in a past tense."""
-        first, last = bisect_left(self.offsets, begin), bisect_left(self.offsets, end)
-        return any(tense in ("past", "reported") for tense in self.tenses[first:last])
+    def mention(self, span: Span, *tenses: Tense) -> bool:
+        """Return True if a cue within the span has one of the tenses."""
+        first, last = bisect_left(self.offsets, span[0]), bisect_left(self.offsets, span[1])
+        return not set(tenses).isdisjoint(self.tenses[first:last])
 
 
 def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
@@ -235,9 +231,15 @@ def clause_position(text: str, start: int, end: int) -> ClausePosition:
     sentence = sentence_bounds(text, start, end)
     part = _narrow(text, (start, end), _SENTENCE_BREAK, sentence)
     clause_start, clause_end = _narrow(text, (start, end), _CLAUSE, part)
-    if _OPENING.fullmatch(text, clause_start, start):
-        clause_end = _end_of_opened_clause(text, end, part[1])
-    return ClausePosition(sentence, part, (clause_start, clause_end))
+    position = ClausePosition(sentence, part, (clause_start, clause_end))
+    if not opens_clause(text, start, position):
+        return position
+    return position._replace(clause=(clause_start, _end_of_opened_clause(text, end, part[1])))
+
+
+def opens_clause(text: str, start: int, position: ClausePosition) -> bool:
+    """Return True if nothing but a conjunction and a preposition precedes the expression in its clause."""
+    return _OPENING.fullmatch(text, position.clause[0], start) is not None
 
 
 def _narrow(text: str, expression: Span, border: re.Pattern[str], limits: Span) -> Span:

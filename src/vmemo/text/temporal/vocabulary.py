@@ -111,7 +111,7 @@ the of in on at by to for from and or but with is was are be will if as than the
 till til through thru between during within over around up ago back now hence time earlier later onward
 onwards forward more less no not q rest half couple hundred night new eve black good easter thanksgiving
 other memorial independence boxing canada pentecost we i they it that very these sooner beyond am m re so s w c
-greater earth international
+greater earth international business working thousand century far
 """.split()
 
 SYMBOLS = ("DASH", "HYPHEN", "SLASH", "DOT", "TILDE", "COMMA", "STOP", "APOSTROPHE")
