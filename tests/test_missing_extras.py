@@ -17,7 +17,7 @@ from vmemo import Memory
 from vmemo.cli.app import app
 from vmemo.errors import MissingExtra
 from vmemo.settings import Settings
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_integrations.litellm import LiteLLM
 
 ROOT = Path(__file__).parent.parent
