@@ -10,16 +10,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 42_000,
+    "src": 41_210,
     "server/src": 7_050,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,
-    "integrations/src": 2_315,
+    "integrations/src": 2_660,
     "agents/src": 2_125,
     "replay/src": 2_150,
     "sync/src": 2_050,
     "bench/src": 10_000,
-    "conformance/src": 7_360,
+    "conformance/src": 7_430,
 }
 """The greatest number of lines by folder. The goals are 40,000, 7,000 and 3,500 for the first three."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
 from vmemo_server.auth import Limits
 from vmemo_server.dependencies import AppState

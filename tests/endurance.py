@@ -25,7 +25,7 @@ from max_wait import MAX_WAIT
 from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.worker import RunResult
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 R = TypeVar("R")

@@ -18,7 +18,7 @@ from vmemo import Memory
 from vmemo.models.records import Permission
 from vmemo.ports import Embedder
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
 from vmemo_server.auth import Limits
 from vmemo_server.dependencies import AppState

@@ -18,7 +18,7 @@ from databases import NewDatabase
 from neo4j_server import Unavailable, namespace, shared_server
 from shared_statements import share_statements
 
-# The suite is rewritten as it is imported, and `vmemo.testing` imports it.
+# The suite is rewritten as it is imported.
 pytest.register_assert_rewrite("vmemo_conformance")
 
 from vmemo.errors import VmemoError  # noqa: E402

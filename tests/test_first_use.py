@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from vmemo import InvalidInput, Memory, Settings
 from vmemo.cli.app import app
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
 EXISTING_TESTS = {

@@ -16,9 +16,8 @@ from live_server import live_server
 from vmemo import Memory
 from vmemo.cli.app import app
 from vmemo.errors import MissingExtra
-from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.settings import Settings
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_integrations.litellm import LiteLLM
 
 ROOT = Path(__file__).parent.parent
@@ -83,7 +82,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "languages": ("dateparser", with_settings(languages=("de",))),
     "fastembed": ("fastembed", lambda url: Memory(url, embedder="fastembed:BAAI/bge-small-en-v1.5")),
     "cross-encoder": ("tokenizers", lambda url: Memory(url, embedder=HashEmbedder(), reranker="model.onnx")),
-    "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
+    "pydantic-ai": ("pydantic_ai", load("pydantic_ai")),
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
     "neo4j": ("vmemo_neo4j", lambda url: Memory("neo4j://h")),
@@ -109,12 +108,6 @@ USES: Mapping[str, tuple[str, Use]] = {
 def test_every_extra_is_tried() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert {*USES, *NEVER_REQUIRED} == set(extras)
-
-
-def test_the_toolset_without_pydantic_ai_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide("pydantic_ai", monkeypatch)
-    with pytest.raises(MissingExtra, match=r"pip install 'vmemo\[pydantic-ai\]'"):
-        load("pydantic_ai")("")
 
 
 @pytest.mark.parametrize("extra", USES)

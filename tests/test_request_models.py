@@ -19,7 +19,7 @@ from vmemo import Memory
 from vmemo.client import Client
 from vmemo.models import requests as r
 from vmemo.models.requests import IGNORED_KEYS, Request
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.app import create_app
 from vmemo_server.auth import Principal
 from vmemo_server.dependencies import AppState

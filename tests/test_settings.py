@@ -16,7 +16,7 @@ from vmemo import InvalidInput, Memory, Settings
 from vmemo.models.settings import CHANNEL_WEIGHTS
 from vmemo.recall import fuse, rank
 from vmemo.retain import revise, write_plan
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 ROOT = Path(__file__).parents[1]
 SECRETS = ("url", "read_url", "encryption_key", "llm_key", "embedder_key", "reranker_key")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vmemo.testing import HashEmbedder
 from vmemo_bench import BenchOptions, QaOptions
 from vmemo_bench.options import DatasetName
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import ReceivedRequest, Refusal
 
 TURNS = {

@@ -14,11 +14,11 @@ from pydantic import JsonValue
 from small_data import CountingEmbedder, run
 
 from vmemo.errors import InvalidInput
-from vmemo.testing import HashEmbedder
 from vmemo_bench import BenchOptions, QaOptions, dump_prompts
 from vmemo_bench.datasets import load
 from vmemo_bench.pages.report_page import render
 from vmemo_bench.qa.judging import judge_request
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, RawText, ReceivedRequest
 
 CHAT = [

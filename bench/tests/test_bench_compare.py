@@ -12,10 +12,10 @@ import pytest
 from small_data import measure
 
 from vmemo.errors import VmemoError
-from vmemo.testing import HashEmbedder
 from vmemo_bench.compare import product
 from vmemo_bench.compare.endpoint import serve_embeddings
 from vmemo_bench.compare.systems import HybridSearch, KeywordSearch, TurnSearch, VectorSearch
+from vmemo_conformance.embedders import HashEmbedder
 
 TURNS = {
     "1": "Ada: I adopted a dog called Rex.",

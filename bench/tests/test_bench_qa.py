@@ -13,9 +13,9 @@ from small_data import reproducible, run
 
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.providers import LocalExtractor
-from vmemo.testing import HashEmbedder
 from vmemo_bench import BenchOptions, Progress, Report, run_benchmark
 from vmemo_bench.qa.run import MAX_CONSECUTIVE_FAILURES
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM
 from vmemo_conformance.llm_server import ScriptedServer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 collect_ignore_glob = [] if "VMEMO_INTEGRATIONS" in os.environ else ["test_*.py"]
 """The frameworks are not installed beside one another, so `make test` collects none of these files."""

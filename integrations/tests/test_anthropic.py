@@ -16,7 +16,7 @@ from anthropic.lib.tools import ToolError
 from pydantic import JsonValue
 
 from vmemo import Memory
-from vmemo.testing import FailingEmbedder, HashEmbedder
+from vmemo_conformance.embedders import FailingEmbedder, HashEmbedder
 from vmemo_integrations.anthropic import VmemoAsyncMemoryTool, VmemoMemoryTool
 
 Block = dict[str, JsonValue]

@@ -15,7 +15,7 @@ from crewai.memory.storage.backend import StorageBackend
 from pydantic import JsonValue
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, Refusal, Script
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.crewai import VmemoStorage, crew_memory

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.prompts import ChatPromptTemplate
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, Refusal, ToolCall
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.langchain import VmemoRetriever, memory_tools

@@ -11,7 +11,7 @@ import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, Refusal
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.langgraph import VmemoStore

@@ -11,7 +11,7 @@ from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.memory import Memory as ChatMemory
 
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, Refusal
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.llamaindex import VmemoMemoryBlock

@@ -22,7 +22,7 @@ from agents import (
 from openai import AsyncOpenAI
 
 from vmemo import Memory
-from vmemo.testing import FailingEmbedder, HashEmbedder
+from vmemo_conformance.embedders import FailingEmbedder, HashEmbedder
 from vmemo_conformance.fake_llm import ToolCall
 from vmemo_conformance.llm_server import ScriptedServer
 from vmemo_integrations.openai_agents import VmemoSession, memory_tools

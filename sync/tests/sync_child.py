@@ -17,7 +17,7 @@ from sync_banks import content_of
 
 from vmemo import Memory
 from vmemo.models.select import MessageSelect
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_sync import sync
 
 

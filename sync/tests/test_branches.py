@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from vmemo import InvalidInput, Memory, Profile
 from vmemo.cli.app import load_extension
 from vmemo.models.select import FactSelect
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_sync import diff, fork, merge
 
 

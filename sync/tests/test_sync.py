@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from vmemo import InvalidInput, Memory
 from vmemo.cli.app import load_extension
 from vmemo.models.select import FactSelect, MessageSelect
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_sync import sync
 
 Turn = tuple[int, Sequence[Action]]

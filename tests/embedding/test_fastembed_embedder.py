@@ -15,7 +15,7 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vector
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_integrations.fastembed import FastEmbedEmbedder
 
 

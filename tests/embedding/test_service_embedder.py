@@ -24,7 +24,7 @@ from vmemo.embedding.named_embedders import (
 from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import (
     ConnectionDropped,
     ConnectionReset,

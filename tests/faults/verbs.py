@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from vmemo import Memory, Profile, migrate
 from vmemo.models.requests import CreateBankRequest, RetainRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM
 
 BANK = "main"

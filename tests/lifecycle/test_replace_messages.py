@@ -10,7 +10,7 @@ from vmemo import Memory, StoreBusy
 from vmemo.models import BankId
 from vmemo.models.changes import Lease
 from vmemo.models.requests import RetainRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 LINE = "The safe's code is 4711."
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from vmemo import Memory, Message, Settings
 from vmemo.models import Role
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import Script
 from vmemo_conformance.llm_server import ScriptedServer
 

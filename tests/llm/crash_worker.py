@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from vmemo import Memory
 from vmemo.ports import LLM, Completion, LLMRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 SOON, LATE = 0.2, 480.0

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo import Memory, Settings
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, RawText, ReceivedRequest
 
 LINES = ["I run ten kilometres every morning.", "My sister Ines starts at the harbour clinic in May."]

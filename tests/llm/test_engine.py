@@ -17,7 +17,7 @@ from scripted_model import ScriptedModel
 from max_wait import MAX_WAIT
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 

@@ -18,7 +18,7 @@ from vmemo.models import BankId, JobKind
 from vmemo.models.changes import Changes
 from vmemo.models.results import Job
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import (
     ConnectionReset,
     CutOff,

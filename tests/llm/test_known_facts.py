@@ -12,7 +12,7 @@ from scripted_model import ScriptedModel
 from vmemo import Memory
 from vmemo.models.search import ClaimPair, StatementPair
 from vmemo.retain import llm_pipeline
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM
 
 STORES = ("sqlite",)

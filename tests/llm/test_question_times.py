@@ -25,7 +25,7 @@ from vmemo.models.search import Vectors
 from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.recall.llm_time_resolver import CACHE_SIZE, PAUSE_SECONDS, LLMTimeResolver
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import (
     ConnectionReset,
     CutOff,

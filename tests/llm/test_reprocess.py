@@ -10,7 +10,7 @@ from scripted_model import ScriptedModel
 
 from vmemo import LLMUnavailable, Memory
 from vmemo.errors import EmbedderMismatch
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 

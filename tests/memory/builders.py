@@ -15,7 +15,7 @@ from vmemo.models import Bank, BankId, Fact, Role
 from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import a_fact
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)

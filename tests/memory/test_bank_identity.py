@@ -10,7 +10,7 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import NotFound
 from vmemo.models.requests import StatusRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 
 def memory_at(url: str) -> Memory:

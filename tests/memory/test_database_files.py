@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from vmemo import Memory
 from vmemo.errors import DatabaseReplaced, ProcessingDelayed, StoreError, VmemoError
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 Verb = Callable[[Memory], Awaitable[object]]
 VERBS: Mapping[str, Verb] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from vmemo.testing import HashEmbedder
 from vmemo_bench.retain.drain import drain, metrics, queued_messages
+from vmemo_conformance.embedders import HashEmbedder
 
 QUEUED = 250
 FLAT = 20.0

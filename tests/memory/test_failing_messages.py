@@ -12,8 +12,8 @@ from vmemo.models import Message
 from vmemo.models.changes import ExtractionResult
 from vmemo.providers import LocalExtractor
 from vmemo.retain.local_extraction import SLICE_CHARACTERS
-from vmemo.testing import HashEmbedder
 from vmemo.text.split import split_text
+from vmemo_conformance.embedders import HashEmbedder
 
 STORES = ("sqlite",)
 

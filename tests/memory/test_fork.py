@@ -13,7 +13,7 @@ import pytest
 
 from vmemo import Memory
 from vmemo.errors import StoreError
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() on this system")
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo import Memory, Settings
 from vmemo.errors import EmbedderMismatch, EmbeddingFailed, InvalidInput
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import Fault, ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 

@@ -13,7 +13,7 @@ from builders import NOON, TopicEmbedder, exported, open_memory, said
 from vmemo import Memory, Message
 from vmemo.models import Fact
 from vmemo.recall import load
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 STORES = ("sqlite",)
 

@@ -9,7 +9,7 @@ import pytest
 from vmemo import Answer, Citation, Fact, Hit, Memory, PromptContext, Recalled, Retained
 from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.results import DerivationProblem
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 STORES = ("sqlite",)
 

@@ -9,7 +9,7 @@ from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.memory import administration
 from vmemo.memory.session import MemoryRuntime
 from vmemo.models import BankId
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 
 @pytest.mark.parametrize("recreated", [False, True], ids=["dropped", "dropped and created by another process"])

@@ -15,7 +15,7 @@ from vmemo import Fact, Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import MessageId, Role
 from vmemo.models.search import ClaimPair, StatementPair
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import a_batch, a_fact
 
 STORES = ("sqlite",)

@@ -11,7 +11,7 @@ from vmemo import Memory
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 PEOPLE = ["Ana", "Ben", "Carla", "Dario", "Emil", "Fatima", "Goran", "Hanna", "Ivo", "Jana"]
 PLACES = ["harbour", "market", "station", "museum", "library", "castle", "garden", "bakery", "school", "theatre"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from vmemo import Memory, Message, Retained
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 PLACES = ("harbour", "station", "library", "orchard", "bakery", "lighthouse", "theatre", "market")
 PEOPLE = (

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from vmemo import Disposition, Memory, Message, Profile
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest, StepScript
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 from reflect_fixtures import answers_in_turn, citing, memory_with_model, retain_lines, says
 
 from vmemo import LLMUnusable, Memory, Unsupported
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 JSON: dict[str, JsonValue] = {
     "type": "object",

@@ -35,7 +35,7 @@ from vmemo.models.results import MemoryLookup, TextDelta, Usage
 from vmemo.models.search import Vectors
 from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 STORES = ("sqlite",)

@@ -14,7 +14,7 @@ from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Completion, LLMRequest
 from vmemo.reflect.streaming import AnswerStreamer
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import ConnectionDropped, FakeLLM, RawText
 from vmemo_conformance.llm_server import ScriptedServer
 

@@ -28,7 +28,7 @@ from vmemo.retain.context import RetainContext
 from vmemo.retain.llm_pipeline import LeaseLost
 from vmemo.retain.local_extraction import LocalExtractor
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import CutOff, FakeLLM, RawText
 from vmemo_conformance.samples import (
     BANK,

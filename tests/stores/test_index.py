@@ -45,7 +45,7 @@ def indexed(data: Matrix) -> Vectors:
 
 
 def found(vectors: Vectors, query: Matrix, limit: int, exact: int = EXACT) -> set[int]:
-    rows, _ = vectors.nearest(query, np.ones(vectors.count, np.bool_), limit, exact)
+    rows, _ = ComparedVectors(vectors, query).nearest(np.ones(vectors.count, np.bool_), limit, exact)
     return set(rows.tolist())
 
 
@@ -70,7 +70,7 @@ def test_near_duplicates_swap_ranks_only_at_about_the_same_cosine(clusters: int)
     vectors = indexed(data[:20_000])
     for query in data[20_000:]:
         exact = data[:20_000] @ query
-        rows, _ = vectors.nearest(query, np.ones(20_000, np.bool_), 50)
+        rows, _ = ComparedVectors(vectors, query).nearest(np.ones(20_000, np.bool_), 50)
         assert np.abs(np.sort(exact[rows]) - np.sort(exact)[-50:]).max() < 0.005
 
 
@@ -91,7 +91,7 @@ def test_a_small_bank_is_searched_exactly(dimension: int) -> None:
     data = clustered(EXACT, dimension)
     vectors = indexed(data)
     query = clustered(1, dimension, seed=9)[0]
-    rows, cosines = vectors.nearest(query, np.ones(EXACT, np.bool_), 20)
+    rows, cosines = ComparedVectors(vectors, query).nearest(np.ones(EXACT, np.bool_), 20)
     exact = data @ query
     assert np.abs(cosines - exact[rows]).max() < 0.01
     assert np.abs(np.sort(exact)[::-1][:20] - exact[rows]).max() < 0.02
@@ -103,11 +103,11 @@ def test_only_allowed_rows_are_found_however_few_they_are() -> None:
     vectors = indexed(data)
     for share in (2, 7, 1000):
         allowed = np.arange(6_000) % share == 0
-        rows, _ = vectors.nearest(data[1], allowed, 5)
+        rows, _ = ComparedVectors(vectors, data[1]).nearest(allowed, 5)
         exact = np.flatnonzero(allowed)[np.argsort(-(data[allowed] @ data[1]))[:5]]
         assert allowed[rows].all()
         assert len(set(rows.tolist()) & set(exact.tolist())) >= 4
-    nothing, _ = vectors.nearest(data[1], np.zeros(6_000, np.bool_), 5)
+    nothing, _ = ComparedVectors(vectors, data[1]).nearest(np.zeros(6_000, np.bool_), 5)
     assert len(nothing) == 0
 
 
@@ -123,13 +123,17 @@ def test_of_very_many_equal_rows_no_more_are_scored_than_are_wanted() -> None:
 def test_extending_an_index_leaves_the_older_view_unchanged() -> None:
     data = clustered(5_000, 64)
     old = indexed(data[:3_000])
-    before = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
+    before = ComparedVectors(old, data[0]).nearest(np.ones(3_000, np.bool_), 10)
     new = old.extended(quantised(data[3_000:3_001])).extended(quantised(data[3_001:]))
-    after = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
+    after = ComparedVectors(old, data[0]).nearest(np.ones(3_000, np.bool_), 10)
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
     whole = indexed(data)
     everything = np.ones(5_000, np.bool_)
-    pairs = zip(new.nearest(data[0], everything, 10), whole.nearest(data[0], everything, 10), strict=True)
+    pairs = zip(
+        ComparedVectors(new, data[0]).nearest(everything, 10),
+        ComparedVectors(whole, data[0]).nearest(everything, 10),
+        strict=True,
+    )
     assert all(np.array_equal(one, other) for one, other in pairs)
 
 

@@ -19,8 +19,8 @@ from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import TextKind
 from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, a_message
 
 R = TypeVar("R")

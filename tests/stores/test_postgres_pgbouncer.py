@@ -16,8 +16,8 @@ from vmemo.ports import Store
 from vmemo.stores.postgres.connection import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
-from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.jobs import JobConformance
 from vmemo_conformance.messages import MessageConformance
 from vmemo_conformance.queue import QueueConformance

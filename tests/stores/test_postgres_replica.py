@@ -12,8 +12,8 @@ from max_wait import MAX_WAIT
 from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.memory import session
-from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import REPLICATED, EmbeddedPostgres
+from vmemo_conformance.embedders import HashEmbedder
 
 Servers = tuple[EmbeddedPostgres, EmbeddedPostgres]
 

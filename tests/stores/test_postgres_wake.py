@@ -21,8 +21,8 @@ from vmemo.models import utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing import HashEmbedder
 from vmemo_bench.embedded_postgres import EmbeddedPostgres
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import BANK, a_bank
 
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from vmemo.settings import EncryptionKey
 from vmemo.stores.sql.statements import fetch
 from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey
 from vmemo.stores.sqlite.store import SqliteFile, SqliteStore
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.two_stores import TwoStoreConformance
 
 KEY = bytes(range(32))

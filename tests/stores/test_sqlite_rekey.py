@@ -10,7 +10,7 @@ import pytest
 
 from vmemo import InvalidInput, Memory, MissingExtra, NotFound, StoreBusy, StoreError, Unsupported, rekey_sync
 from vmemo.stores.sqlite.connection import leftovers
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 KEY, NEW = bytes(range(32)), bytes(range(32, 64))
 SECRET = "Quetzalcoatl hid the xylophone under the veranda."

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from vmemo.errors import EmbeddingFailed
 from vmemo.ports import Embedder, TextKind
-from vmemo.testing import FailingEmbedder, HashEmbedder
+from vmemo_conformance.embedders import FailingEmbedder, HashEmbedder
 
 EMBEDDER = HashEmbedder()
 PLACES = [0, 27]

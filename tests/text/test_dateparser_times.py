@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, Message, Settings
-from vmemo.testing import HashEmbedder
 from vmemo.text.temporal.foreign import DateparserTimes
+from vmemo_conformance.embedders import HashEmbedder
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 """A Wednesday."""

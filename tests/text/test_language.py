@@ -10,9 +10,9 @@ from typing import TypedDict
 import pytest
 
 from vmemo import Memory, Message
-from vmemo.testing import HashEmbedder
 from vmemo.text.names import find_names
 from vmemo.text.names.lexicon import MAX_CHARACTERS, is_foreign
+from vmemo_conformance.embedders import HashEmbedder
 
 
 class Line(TypedDict):

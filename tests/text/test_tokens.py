@@ -6,7 +6,7 @@ import pytest
 
 from vmemo import Memory
 from vmemo.models.settings import Settings
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 # The first line has a word of the question in another form; the other lines share only function words with it.
 LANGUAGES = {

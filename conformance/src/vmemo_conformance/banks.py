@@ -16,8 +16,8 @@ from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, Scope, SearchRequest
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.testing import HashEmbedder
 from vmemo.transfer.incoming import load_bank
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,

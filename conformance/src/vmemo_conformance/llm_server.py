@@ -18,7 +18,7 @@ from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import (
     EMBED_STEP,
     ConnectionDropped,

@@ -17,8 +17,8 @@ from vmemo.models.results import Spending
 from vmemo.models.search import SearchRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
-from vmemo.testing import HashEmbedder
 from vmemo.text.temporal.annotation import embedded_text
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,

@@ -40,8 +40,8 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import BankReader, Store, TextKind
-from vmemo.testing import HashEmbedder
 from vmemo.text.tokens import terms
+from vmemo_conformance.embedders import HashEmbedder
 
 
 class TokenHashEmbedder(HashEmbedder):

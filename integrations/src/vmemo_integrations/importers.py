@@ -11,25 +11,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeVar
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+from uuid import UUID, uuid5
 
-from pydantic import AliasChoices, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from vmemo.models.records import Instant
+from vmemo.errors import InvalidInput
+from vmemo.models.records import Instant, in_words
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Skipped
 from vmemo.transfer.foreign import (
+    NOTHING_IMPORTED,
     ForeignFile,
     ForeignFormat,
-    ForeignModel,
     ForeignRecords,
     Place,
     StatedFact,
-    derived_id,
+    decoded,
+    parsed,
     without_none,
 )
+
+_IDS = UUID("6f1b9f0e-3c58-5d0b-9a54-2f0a7c1d8e43")
+"""The namespace of the ids of imported messages."""
+
+
+class ForeignModel(BaseModel):
+    """A part of a foreign file; fields that are not needed are ignored."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True, defer_build=True)
+
+
+M = TypeVar("M", bound=ForeignModel)
+
+
+def parse(kind: type[M], value: object, place: Place) -> M:
+    """Return a part of a file as a model; raise InvalidInput that names the first field that does not fit."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        for part in first["loc"]:
+            place = place[part] if isinstance(part, int) else place / part
+        raise place.error(in_words(first["type"], first["msg"])) from error
+
+
+def derived_id(format: ForeignFormat, *parts: object) -> str:
+    """Return the id of a record, which is the same whenever it is imported."""
+    return str(uuid5(_IDS, "\n".join(map(str, (format, *parts)))))
 
 
 class Mem0Memory(ForeignModel):
@@ -48,7 +85,7 @@ class Mem0Memory(ForeignModel):
 
 
 def read_mem0(file: ForeignFile) -> ForeignRecords:
-    found = [_mem0_fact(place, place.parse(Mem0Memory, value)) for place, value in _mem0_memories(file)]
+    found = [_mem0_fact(place, parse(Mem0Memory, value, place)) for place, value in _mem0_memories(file)]
     return ForeignRecords(facts=sorted(found, key=lambda fact: str(fact.message.timestamp)))
 
 
@@ -135,10 +172,10 @@ def read_zep(file: ForeignFile) -> ForeignRecords:
     parts = _ZepParts()
     for place, value in file.values:
         parts.add(place, value)
-    names = {node.uuid: node.name for node in (place.parse(ZepNode, each) for place, each in parts.nodes)}
-    facts = [_zep_fact(place, place.parse(ZepEdge, each), names) for place, each in parts.edges]
+    names = {node.uuid: node.name for node in (parse(ZepNode, each, place) for place, each in parts.nodes)}
+    facts = [_zep_fact(place, parse(ZepEdge, each, place), names) for place, each in parts.edges]
     facts.sort(key=lambda fact: str(fact.message.timestamp))
-    messages = [_zep_message(place, place.parse(ZepMessage, each), thread) for place, each, thread in parts.messages]
+    messages = [_zep_message(place, parse(ZepMessage, each, place), thread) for place, each, thread in parts.messages]
     messages.sort(key=lambda message: str(message.timestamp))
     return ForeignRecords(facts=facts, verbatim=messages) if facts else ForeignRecords(messages=messages)
 
@@ -164,7 +201,7 @@ class _ZepParts:
         elif "content" in value:
             self.messages.append((place, value, thread))
         elif "messages" in value and ("thread_id" in value or "session_id" in value):
-            found = place.parse(ZepThread, value)
+            found = parse(ZepThread, value, place)
             self.add(place / "messages", value["messages"], found)
         elif found := [name for name in _ZEP_LISTS if name in value]:
             for name in found:
@@ -264,12 +301,12 @@ def read_hindsight(file: ForeignFile) -> ForeignRecords:
     if HINDSIGHT_MANIFEST not in file.members:
         raise file.place.error(f"has no {HINDSIGHT_MANIFEST}: it is no archive of Hindsight's document transfer")
     head = Place(f"{file.path.name}/{HINDSIGHT_MANIFEST}")
-    manifest = head.parse(HindsightManifest, file.members[HINDSIGHT_MANIFEST])
+    manifest = parse(HindsightManifest, file.members[HINDSIGHT_MANIFEST], head)
     if manifest.schema_version != HINDSIGHT_VERSION:
         raise (head / "schema_version").error(f"must be {HINDSIGHT_VERSION}, not {manifest.schema_version}")
     documents = [name for name in sorted(file.members) if name.startswith("documents/")]
     places = [(Place(f"{file.path.name}/{name}"), file.members[name]) for name in documents]
-    found = [(place, place.parse(HindsightDocument, value)) for place, value in places]
+    found = [(place, parse(HindsightDocument, value, place)) for place, value in places]
     facts = [fact for place, document in found for fact in _hindsight_facts(place, document)]
     return ForeignRecords(
         messages=[
@@ -438,7 +475,7 @@ class ChatGPTConversation(ForeignModel):
 
 def read_chatgpt(file: ForeignFile) -> ForeignRecords:
     """Return what the user and the assistant said in all conversations."""
-    found = [(place, place.parse(ChatGPTConversation, value)) for place, value in conversations(file)]
+    found = [(place, parse(ChatGPTConversation, value, place)) for place, value in conversations(file)]
     spoken = [
         (_from_epoch(conversation.create_time), _chatgpt_messages(place, conversation)) for place, conversation in found
     ]
@@ -505,7 +542,7 @@ class ClaudeConversation(ForeignModel):
 
 
 def read_claude(file: ForeignFile) -> ForeignRecords:
-    found = [(place, place.parse(ClaudeConversation, value)) for place, value in conversations(file)]
+    found = [(place, parse(ClaudeConversation, value, place)) for place, value in conversations(file)]
     return ForeignRecords(messages=in_order((each.created_at, _claude_messages(place, each)) for place, each in found))
 
 
@@ -541,4 +578,93 @@ IMPORTERS: Mapping[ForeignFormat, Callable[[ForeignFile], ForeignRecords]] = {
     "chatgpt": read_chatgpt,
     "claude": read_claude,
 }
-"""The importers by format; `vmemo.transfer.foreign` calls them."""
+"""The importers by format."""
+MAX_UNPACKED = 4 << 30
+"""Bytes of one file in an archive, at most: a small archive may unpack to more than a machine has."""
+
+
+def read_export(file: ForeignFile, format: ForeignFormat | None) -> tuple[ForeignFormat, ForeignRecords]:
+    """Return the format of an export, which is detected unless it is given, and its validated records."""
+    if zipfile.is_zipfile(file.path):
+        file = read_archive(file.path)
+    chosen = format or detect(file)
+    if chosen is None:
+        known = ", ".join(get_args(ForeignFormat))
+        raise InvalidInput(f"{file.path} is of no format that can be recognised. {NOTHING_IMPORTED} Name one: {known}.")
+    return chosen, IMPORTERS[chosen](file)
+
+
+def read_archive(path: Path) -> ForeignFile:
+    """Return the content of an archive of JSON files."""
+    with _readable(path):
+        members = dict(_members(path))
+    if not members:
+        raise InvalidInput(f"{path} holds no .json file. {NOTHING_IMPORTED}")
+    return ForeignFile(path, members=members)
+
+
+@contextmanager
+def _readable(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be read: {error.strerror}. {NOTHING_IMPORTED}") from error
+    except InvalidInput:
+        raise
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"{path} is encrypted, or compressed by a method that is not supported here. {NOTHING_IMPORTED} Unpack it, "
+            "and import the files in it or an archive of them without a password."
+        ) from error
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError) as error:
+        raise InvalidInput(f"{path} is a damaged archive. {NOTHING_IMPORTED}") from error
+
+
+def _members(path: Path) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the JSON files of an archive by name; pictures and other files are not read."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.filename.endswith(".json"):
+                place = Place(f"{path.name}/{info.filename}")
+                if info.file_size > MAX_UNPACKED:
+                    raise place.error(f"unpacks to {info.file_size:,} bytes; at most {MAX_UNPACKED:,} are read")
+                with archive.open(info) as file:
+                    # The size in the directory may be a lie.
+                    content = file.read(info.file_size)
+                yield info.filename, parsed(decoded(content, place), place)
+
+
+def detect(file: ForeignFile) -> ForeignFormat | None:
+    """Return the format of a file, by the keys of its first records; None if they fit none."""
+    if "manifest.json" in file.members:
+        return "hindsight"
+    value = next((each for name, each in file.members.items() if "conversations" in name), None)
+    return _of(value if file.members else file.values[0][1])
+
+
+def _of(value: JsonValue) -> ForeignFormat | None:
+    if isinstance(value, list):
+        return _of(value[0]) if value and isinstance(value[0], dict) else None
+    if not isinstance(value, dict):
+        return None
+    if "mapping" in value:
+        return "chatgpt"
+    if "chat_messages" in value:
+        return "claude"
+    if "memory" in value:
+        return "mem0"
+    if "results" in value:
+        return _of(value["results"])
+    return _conversation(value)
+
+
+def _conversation(value: Mapping[str, JsonValue]) -> ForeignFormat | None:
+    """Return the format of messages, which Zep's have ids, or of what else Zep stores."""
+    if "fact" in value or "thread_id" in value or "session_id" in value:
+        return "zep"
+    if any(name in value for name in ("threads", "edges", "facts", "episodes")):
+        return "zep"
+    if "role" in value and "content" in value:
+        return "zep" if "uuid" in value or "role_type" in value else None
+    messages = value.get("messages")
+    return None if messages is None else _of(messages)

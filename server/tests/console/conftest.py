@@ -13,7 +13,7 @@ from live_server import LiveServer, live_server
 from vmemo import Memory
 from vmemo.cli.demo import conversation
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.app import ServerOptions
 from vmemo_server.commands.demo_console import fill
 

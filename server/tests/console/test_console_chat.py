@@ -10,7 +10,7 @@ from console_client import signed_in
 from live_server import live_server
 from vmemo import Memory
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 QUESTION = "What pet has Ana, and is it a good one?"

@@ -18,7 +18,7 @@ from vmemo import Memory, StoreBusy
 from vmemo.models.records import Permission
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, Refusal
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.server import make_server

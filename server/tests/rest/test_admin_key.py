@@ -9,7 +9,7 @@ import pytest
 
 from vmemo import InvalidInput, Memory
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.state import ServerState
 
 FIRST, SECOND = "first-" + "a" * 32, "second-" + "b" * 32

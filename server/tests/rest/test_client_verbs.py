@@ -15,7 +15,7 @@ from vmemo import Disposition, Interval, InvalidInput, LLMFailed, Memory, Messag
 from vmemo.client import Client
 from vmemo.errors import VmemoError
 from vmemo.models import FactId, MessageId
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 LOCAL_ONLY = {

@@ -16,7 +16,7 @@ from vmemo import InvalidInput, Memory, NotFound
 from vmemo.models import Profile, requests as r
 from vmemo.models.requests import Returns
 from vmemo.models.results import Retained
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 from vmemo_server.errors import RequestInProgress
 from vmemo_server.idempotency import StoredResponse, retain_once, run_once

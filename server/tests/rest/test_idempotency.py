@@ -14,7 +14,7 @@ from live_server import LiveServer, live_server
 from max_wait import MAX_WAIT
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 RETAIN = {"messages": [{"content": "I have a grey cat."}]}

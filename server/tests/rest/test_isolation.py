@@ -27,7 +27,7 @@ from vmemo.client import Client
 from vmemo.errors import VmemoError, public_name
 from vmemo.models import Profile
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.auth import Limits
 
 OWN, OTHER = "own", "other-7f3a"

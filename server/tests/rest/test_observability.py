@@ -19,7 +19,7 @@ from vmemo import Memory
 from vmemo.errors import StoreBusy
 from vmemo.models.results import Job
 from vmemo.sync import portal
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.app import ServerOptions, create_app
 from vmemo_server.dependencies import AppState
 from vmemo_server.logs import LogFormat, ServerLog

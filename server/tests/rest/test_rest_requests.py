@@ -8,7 +8,7 @@ import pytest
 
 from live_server import LiveServer, live_server
 from vmemo import Memory
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.auth import Limits
 
 SECRET = "the-secret-of-ana"

@@ -9,7 +9,7 @@ import pytest
 from live_server import LiveServer, live_server
 from vmemo.client import Client
 from vmemo.errors import NotFound
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 
 QUESTION = "Who hid the map, and who the compass?"
 VERBS = ("recall", "retrieve", "context")

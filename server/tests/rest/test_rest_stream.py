@@ -15,7 +15,7 @@ from max_wait import MAX_WAIT
 from vmemo import Answer, LLMFailed, Memory, TextDelta
 from vmemo.client import Client
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 
 ANSWER: dict[str, JsonValue] = {

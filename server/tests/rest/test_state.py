@@ -11,7 +11,7 @@ import pytest
 
 from vmemo import Memory, SchemaTooNew
 from vmemo.ports import Store
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server.state import AuditEntry, IdempotentRequest, ServerState
 
 NO_SQL = cast("Store", object())

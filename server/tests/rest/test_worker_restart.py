@@ -13,7 +13,7 @@ import pytest
 from live_server import HOST, LiveServer, run_app
 from vmemo import Memory
 from vmemo.jobs.worker import RunResult
-from vmemo.testing import HashEmbedder
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_server import background
 from vmemo_server.app import ServerOptions, create_app
 from vmemo_server.background import STUCK_SECONDS, BackgroundWorker

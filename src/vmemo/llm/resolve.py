@@ -8,7 +8,6 @@ from typing import TypedDict
 from vmemo.extras import load_integration
 from vmemo.llm.connections import SERVICES, ServiceEndpoint, find_access, split_model_url, unknown_name
 from vmemo.llm.openai import OpenAICompatible, Prices
-from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.llm.resilient import ResilientLLM
 from vmemo.models.settings import Settings
 from vmemo.ports import LLM
@@ -56,9 +55,9 @@ def _create(text: str, keys: Mapping[str, str], settings: Settings) -> LLM:
     match prefix:
         case "anthropic":
             _, key = find_access(_ANTHROPIC, what, keys, url=None, key=key, setting="llm_key")
-            return PydanticAI(text, api_key=key, **common)
+            return load_integration("pydantic_ai", what).PydanticAI(text, api_key=key, **common)
         case "pydantic-ai":
-            return PydanticAI(model, api_key=key, **common)
+            return load_integration("pydantic_ai", what).PydanticAI(model, api_key=key, **common)
         case "litellm":
             adapter = load_integration("litellm", what).LiteLLM
             return adapter(model, api_key=key, base_url=settings.llm_url, **common)

@@ -65,7 +65,6 @@ class Procedure(NamedTuple):
 
     start: int
     end: int
-    is_list: bool
 
 
 def find_procedure(text: str, *, before: str = "", by_agent: bool = False) -> Procedure | None:
@@ -81,7 +80,7 @@ def find_procedure(text: str, *, before: str = "", by_agent: bool = False) -> Pr
 
     found = next(iter((*_lists(text, has_title), *_inline(text, has_title))), None)
     if found is None and not by_agent and len(text) <= MAX_SEQUENCE and _is_sequence(text, asked=asked):
-        return Procedure(0, len(text), False)
+        return Procedure(0, len(text))
     return found
 
 
@@ -117,7 +116,7 @@ def _lists(text: str, has_title: Callable[[str], bool]) -> Iterator[Procedure]:
             end = offset + len(line)
         elif line.strip():
             if _are_steps(items, numbers) and end - start <= MAX_PROCEDURE and has_title(title):
-                yield Procedure(start, end, True)
+                yield Procedure(start, end)
             items, numbers = [], []
             title, title_at = line.strip(), offset
         offset += len(line)
@@ -134,7 +133,7 @@ def _inline(text: str, has_title: Callable[[str], bool]) -> Iterator[Procedure]:
     ends = [*(match.start() for match in marks[1:]), len(text)]
     items = [text[match.end() : end] for match, end in zip(marks, ends, strict=True)]
     if len(items) >= INLINE_STEPS and _are_steps(items, numbers) and has_title(text[: marks[0].start()].strip()):
-        yield Procedure(0, len(text), True)
+        yield Procedure(0, len(text))
 
 
 def _are_steps(items: list[str], numbers: list[int]) -> bool:

@@ -1,46 +1,29 @@
-"""Files of other products: their JSON, JSON Lines or archives, their format, and the records that an importer returns.
+"""Files of other products: their JSON or JSON Lines, and the records that an importer returns.
 
 Chat files are read here: messages in the form of chat APIs, as a JSON list, an object with a list `messages`, or JSON
-Lines. The importers of other formats are in `vmemo_integrations.importers`.
+Lines. Archives and other formats are for `vmemo_integrations.importers`.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import lzma
-import struct
 import zipfile
-import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
-from uuid import UUID, uuid5
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.extras import load_integration
-from vmemo.models.records import in_words
 from vmemo.models.requests import NewMessage, chat_values
 from vmemo.models.results import Skipped
 
 ForeignFormat = Literal["mem0", "zep", "hindsight", "chatgpt", "claude", "chat"]
 NOTHING_IMPORTED = "Nothing was imported."
-_IDS = UUID("6f1b9f0e-3c58-5d0b-9a54-2f0a7c1d8e43")
-"""The namespace of the ids of imported messages."""
-
-
-class ForeignModel(BaseModel):
-    """A part of a foreign file; fields that are not needed are ignored."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True, defer_build=True)
-
-
-M = TypeVar("M", bound=ForeignModel)
 
 
 @dataclass(frozen=True)
@@ -58,16 +41,6 @@ class Place:
 
     def error(self, problem: str) -> InvalidInput:
         return InvalidInput(f"{self.file}: {f'{self.path}: ' if self.path else ''}{problem}. {NOTHING_IMPORTED}")
-
-    def parse(self, kind: type[M], value: object) -> M:
-        """Return a part of the file as a model; raise InvalidInput that names the first field that does not fit."""
-        try:
-            return kind.model_validate(value)
-        except ValidationError as error:
-            first, place = error.errors()[0], self
-            for part in first["loc"]:
-                place = place[part] if isinstance(part, int) else place / part
-            raise place.error(in_words(first["type"], first["msg"])) from error
 
     def message(self, values: Mapping[str, object]) -> NewMessage:
         """Return a message to store; raise InvalidInput if one of its values can't be stored."""
@@ -105,17 +78,8 @@ class ForeignRecords:
     skipped: Sequence[Skipped] = ()
 
 
-def derived_id(format: ForeignFormat, *parts: object) -> str:
-    """Return the id of a record, which is the same whenever it is imported."""
-    return str(uuid5(_IDS, "\n".join(map(str, (format, *parts)))))
-
-
 def without_none(values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}
-
-
-MAX_UNPACKED = 4 << 30
-"""Bytes of one file in an archive, at most: a small archive may unpack to more than a machine has."""
 
 
 @dataclass(frozen=True)
@@ -137,49 +101,14 @@ class ForeignFile:
 
 
 def read_file(path: Path) -> ForeignFile:
-    """Return the content of a JSON file, a JSON Lines file or an archive of JSON files."""
-    with _readable(path):
-        if zipfile.is_zipfile(path):
-            members = dict(_members(path))
-            if not members:
-                raise InvalidInput(f"{path} holds no .json file. {NOTHING_IMPORTED}")
-            return ForeignFile(path, members=members)
-        content = path.read_bytes()
-    place = Place(path.name)
-    text = _decoded(content, place)
-    values = _value_or_lines(text, place)
-    return ForeignFile(path, values=tuple(values), lines=len(values) != 1 or values[0][0] != place)
-
-
-@contextmanager
-def _readable(path: Path) -> Generator[None]:
+    """Return the content of a JSON file or a JSON Lines file."""
     try:
-        yield
+        content = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path} can't be read: {error.strerror}. {NOTHING_IMPORTED}") from error
-    except InvalidInput:
-        raise
-    except RuntimeError as error:
-        raise InvalidInput(
-            f"{path} is encrypted, or compressed by a method that is not supported here. {NOTHING_IMPORTED} Unpack it, "
-            "and import the files in it or an archive of them without a password."
-        ) from error
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError) as error:
-        raise InvalidInput(f"{path} is a damaged archive. {NOTHING_IMPORTED}") from error
-
-
-def _members(path: Path) -> Iterator[tuple[str, JsonValue]]:
-    """Yield the JSON files of an archive by name; pictures and other files are not read."""
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            if info.filename.endswith(".json"):
-                place = Place(f"{path.name}/{info.filename}")
-                if info.file_size > MAX_UNPACKED:
-                    raise place.error(f"unpacks to {info.file_size:,} bytes; at most {MAX_UNPACKED:,} are read")
-                with archive.open(info) as file:
-                    # The size in the directory may be a lie.
-                    content = file.read(info.file_size)
-                yield info.filename, _parsed(_decoded(content, place), place)
+    place = Place(path.name)
+    values = _value_or_lines(decoded(content, place), place)
+    return ForeignFile(path, values=tuple(values), lines=len(values) != 1 or values[0][0] != place)
 
 
 def _value_or_lines(text: str, place: Place) -> list[tuple[Place, JsonValue]]:
@@ -190,19 +119,19 @@ def _value_or_lines(text: str, place: Place) -> list[tuple[Place, JsonValue]]:
     except ValueError:
         rest = ""
     if not rest.strip():
-        return [(place, _parsed(text, place))]
+        return [(place, parsed(text, place))]
     numbered = [(Place(f"{place.file}: line {n}"), line) for n, line in enumerate(io.StringIO(text), start=1)]
-    return [(location, _parsed(line, location)) for location, line in numbered if line.strip()]
+    return [(location, parsed(line, location)) for location, line in numbered if line.strip()]
 
 
-def _decoded(content: bytes, place: Place) -> str:
+def decoded(content: bytes, place: Place) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise place.error("is not UTF-8 text") from error
 
 
-def _parsed(text: str, place: Place) -> JsonValue:
+def parsed(text: str, place: Place) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
     except json.JSONDecodeError as error:
@@ -213,58 +142,37 @@ def _parsed(text: str, place: Place) -> JsonValue:
     return value
 
 
-_CHAT_KEYS = ("role", "content")
+_OF_PRODUCTS = frozenset(
+    "mapping chat_messages memory results fact thread_id session_id threads edges facts episodes uuid role_type".split()
+)
+"""Keys of what other products export, and messages in the form of chat APIs do not have."""
 
 
 def read_foreign(path: Path, format: ForeignFormat | None = None) -> tuple[ForeignFormat, ForeignRecords]:
     """Return the format of a foreign export, which is detected unless it is given, and its validated records."""
-    file, formats = read_file(path), get_args(ForeignFormat)
-    chosen = format or detect(file)
-    if chosen is None:
-        known = ", ".join(formats)
-        raise InvalidInput(f"{path} is of no format that can be recognised. {NOTHING_IMPORTED} Name one: {known}.")
-    if chosen not in formats:
-        known = f"{', '.join(formats)}, or with vmemo[agents] a coding agent"
-        raise InvalidInput(f"format must be one of {known}, not {chosen!r:.40}. {NOTHING_IMPORTED}")
-    if chosen == "chat":
-        return chosen, read_chat(file)
-    return chosen, load_integration("importers", f"Importing from {chosen}").IMPORTERS[chosen](file)
+    if format is not None and format not in get_args(ForeignFormat):
+        known = f"{', '.join(get_args(ForeignFormat))}, or with vmemo[agents] a coding agent"
+        raise InvalidInput(f"format must be one of {known}, not {format!r:.40}. {NOTHING_IMPORTED}")
+    file = ForeignFile(path) if zipfile.is_zipfile(path) else read_file(path)
+    if format == "chat" or (format is None and is_chat(file)):
+        return "chat", read_chat(file)
+    what = f"{path} is no chat file, and another format" if format is None else f"Importing from {format}"
+    return load_integration("importers", what).read_export(file, format)
 
 
-def detect(file: ForeignFile) -> ForeignFormat | None:
-    """Return the format of a file, by the keys of its first records; None if they fit none."""
-    if "manifest.json" in file.members:
-        return "hindsight"
-    value = next((each for name, each in file.members.items() if "conversations" in name), None)
-    return _of(value if file.members else file.values[0][1])
-
-
-def _of(value: JsonValue) -> ForeignFormat | None:
-    if isinstance(value, list):
-        return _of(value[0]) if value and isinstance(value[0], dict) else None
-    if not isinstance(value, dict):
-        return None
-    if "mapping" in value:
-        return "chatgpt"
-    if "chat_messages" in value:
-        return "claude"
-    if "memory" in value:
-        return "mem0"
-    if "results" in value:
-        return _of(value["results"])
-    return _conversation(value)
-
-
-def _conversation(value: Mapping[str, JsonValue]) -> ForeignFormat | None:
-    """Return the format of messages, which Zep's have ids, or of what else Zep stores."""
-    if "fact" in value or "thread_id" in value or "session_id" in value:
-        return "zep"
-    if any(name in value for name in ("threads", "edges", "facts", "episodes")):
-        return "zep"
-    if all(name in value for name in _CHAT_KEYS):
-        return "zep" if "uuid" in value or "role_type" in value else "chat"
-    messages = value.get("messages")
-    return None if messages is None else _of(messages)
+def is_chat(file: ForeignFile) -> bool:
+    """Return True if the first record of a file is a message in the form of chat APIs."""
+    value = file.values[0][1] if file.values else None
+    while isinstance(value, list | dict) and value:
+        if isinstance(value, list):
+            value = value[0]
+        elif not _OF_PRODUCTS.isdisjoint(value):
+            return False
+        elif "role" in value and "content" in value:
+            return True
+        else:
+            value = value.get("messages")
+    return False
 
 
 def read_chat(file: ForeignFile) -> ForeignRecords:

@@ -83,20 +83,6 @@ class Vectors:
         dots = np.einsum("ij,j->i", self.components.take(rows, axis=0), query, dtype=np.float32, casting="unsafe")
         return dots * self.scales[rows]
 
-    def nearest(
-        self, query: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
-    ) -> tuple[Rows, NDArray[np.float32]]:
-        """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
-        return ComparedVectors(self, query).nearest(allowed, limit, exact)
-
-    def distances(self, query: NDArray[np.float32]) -> Distances:
-        """Return the number of signs by which each row differs from the query."""
-        signs = _sign_bits(query[None, :], len(self.bits))[0]
-        total = np.zeros(self.count, np.uint16)
-        for word, sign in zip(self.bits, signs, strict=True):
-            total += np.bitwise_count(word[: self.count] ^ sign)
-        return total
-
 
 class ComparedVectors:
     """One query and the vectors of a bank. Searches of a recall share it, so that each row is compared once."""
@@ -117,8 +103,12 @@ class ComparedVectors:
 
     @cached_property
     def distances(self) -> Distances:
-        """Signs by which each row differs from the query."""
-        return self._vectors.distances(self._query)
+        """The number of signs by which each row differs from the query."""
+        bits, count = self._vectors.bits, self._vectors.count
+        total = np.zeros(count, np.uint16)
+        for word, sign in zip(bits, _sign_bits(self._query[None, :], len(bits))[0], strict=True):
+            total += np.bitwise_count(word[:count] ^ sign)
+        return total
 
     def nearest(self, allowed: Mask, limit: int, exact: int = EXACT) -> tuple[Rows, NDArray[np.float32]]:
         """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
@@ -433,7 +423,7 @@ class BankIndex:
         """Return the numbers and cosines of the few nearest facts of each query, with a cosine of at least `floor`."""
         found: list[tuple[list[int], list[float]]] = []
         for query in queries:
-            rows, cosines = self.vectors.nearest(query, allowed, limit, LEAST_SCORED)
+            rows, cosines = ComparedVectors(self.vectors, query).nearest(allowed, limit, LEAST_SCORED)
             kept = cosines >= floor
             found.append((self.column("seq")[rows[kept]].tolist(), cosines[kept].tolist()))
         return found
