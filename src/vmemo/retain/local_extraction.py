@@ -105,7 +105,7 @@ def _chunks(message: Message, before: Message | None) -> list[tuple[str, bool]]:
     found = find_procedure(message.content, before=question, by_agent=by_agent)
     if found is None:
         return [(chunk, False) for chunk in split_text(message.content)]
-    start, end, _ = found
+    start, end = found
     before_it, after_it = message.content[:start], message.content[end:]
     steps = message.content[start:end].strip()
     return [
