@@ -107,16 +107,6 @@ class DateSpan:
         return self.months == 12 and self.first.month == 1
 
 
-def month_span(day: date) -> DateSpan:
-    """Return the calendar month that contains the day."""
-    return DateSpan(day.replace(day=1), day.replace(day=calendar.monthrange(day.year, day.month)[1]))
-
-
-def year_span(year: int) -> DateSpan:
-    """Return the calendar year."""
-    return DateSpan(date(year, 1, 1), date(year, 12, 31))
-
-
 def format_weekday_date(day: date) -> str:
     """Return a date such as "Sunday, 7 May 2023"."""
     return f"{day:%A}, {format_date(day)}"
