@@ -175,12 +175,9 @@ class DayRange:
         """The date that this marks as the end of another range: "until the end of May" is until May ends."""
         if self.part is None or self.whole is None or self.annotated_as is not None:
             return self.start
-        return {"early": self.whole.start, "mid": _midpoint(self.whole)}.get(self.part, self.whole.end)
-
-
-def _midpoint(days: DayRange) -> date | None:
-    bounds = days.bounds
-    return bounds and add_days(bounds[0], (bounds[1] - bounds[0]).days // 2)
+        bounds = self.whole.bounds
+        middle = bounds and add_days(bounds[0], (bounds[1] - bounds[0]).days // 2)
+        return {"early": self.whole.start, "mid": middle}.get(self.part, self.whole.end)
 
 
 def single_day(
@@ -196,19 +193,10 @@ def whole_period(bounds: Bounds | None, unit: int, *, relative: bool = True, cer
     return bounds and DayRange(*bounds, kind=kinds.get(unit, "span"), relative=relative, certain=certain)
 
 
-def _offset_day(day: date, count: int, unit: int) -> DayRange | None:
-    """Return the day `count` units later, displayed no more precisely than its unit."""
-    moved = add_units(day, count, unit)
-    if moved is None:
-        return None
-    displayed = period_bounds(moved, unit) if unit in MONTHS_IN_UNIT else None
-    return DayRange(moved, add_days(moved, 1), kind="offset", displayed=displayed)
-
-
 def offset_from_anchor(anchor: date, offset: AnchorOffset) -> DayRange | None:
     """Return the day or the calendar period at the offset from the anchor."""
     if offset.to_the_day:
-        day = _offset_day(anchor, offset.amount, offset.unit)
+        day = CalendarLength(abs(offset.amount), offset.unit).offset_from(anchor, 1 if offset.amount > 0 else -1)
         return day and replace(day, certain=False)
     return whole_period(period_bounds(anchor, offset.unit, offset.amount), offset.unit, certain=False)
 
@@ -273,78 +261,44 @@ def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
     return replace(whole, start=start, end=end, kind="span", displayed=None, part=part, whole=whole)
 
 
-# Lengths of time: "two weeks and three days", "a year and a half", "a few months".
+# Lengths of time: "two weeks", "a year and a half", "a few months".
 
-_UnitCounts = tuple[tuple[int, int], ...]
-"""Counts and units, the longest unit first."""
-_HALF_UNIT = {WEEK: (3, DAY), MONTH: (15, DAY), YEAR: (6, MONTH), DECADE: (5, YEAR)}
-"""Half of each unit, as a number of smaller units."""
+_SMALLER = {WEEK: (7, DAY), MONTH: (30, DAY), YEAR: (12, MONTH), DECADE: (10, YEAR)}
+"""The smaller units that a unit consists of."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarLength:
-    """A length of time. Vague words mean anything from the shortest to the longest one."""
+class CalendarLength(NamedTuple):
+    """A length of time. A vague one is at least `low` and at most `high` units, and usually `count`."""
 
-    counts: _UnitCounts
-    shortest: _UnitCounts = ()
-    longest: _UnitCounts = ()
+    count: int
+    unit: int
     exact: bool = True
     """The words name one length, unlike "a couple of weeks" and "two or three weeks"."""
+    low: int = 0
+    high: int = 0
 
-    @classmethod
-    def of(cls, count: int, unit: int, *, exact: bool = True) -> CalendarLength:
-        """Return that many units."""
-        return cls(((count, unit),), exact=exact)
-
-    @classmethod
-    def between(cls, low: int, high: int, unit: int, *, usual: int) -> CalendarLength:
-        """Return a vague length of at least `low` and at most `high` units."""
-        return cls(((usual, unit),), ((low, unit),), ((high, unit),), exact=False)
-
-    @property
-    def unit(self) -> int:
-        """The smallest unit, which is the precision of the length."""
-        return min((unit for _, unit in self.counts), key=_days_in_unit)
-
-    @property
-    def single(self) -> tuple[int, int] | None:
-        """The count and unit if there is only one unit."""
-        return self.counts[0] if len(self.counts) == 1 else None
-
-    def plus(self, other: CalendarLength) -> CalendarLength:
-        """Return the sum of both."""
-        return CalendarLength(self.counts + other.counts, exact=self.exact and other.exact)
+    def plus(self, other: CalendarLength) -> CalendarLength | None:
+        """Return the sum with a length in the next smaller unit, such as weeks and days; None for other units."""
+        number, unit = _SMALLER.get(self.unit, (0, None))
+        exact = self.exact and other.exact and self.unit != MONTH
+        return CalendarLength(self.count * number + other.count, other.unit, exact) if other.unit == unit else None
 
     def move(self, day: date, sign: int) -> date | None:
         """Return the day that much later, or earlier if the sign is negative."""
-        return _move(day, self.counts, sign)
+        return add_units(day, sign * self.count, self.unit)
 
     def offset_from(self, day: date, sign: int) -> DayRange | None:
         """Return the day at this distance, displayed no more precisely than its unit, or the range of a vague one."""
-        if not self.longest:
-            moved = self.move(day, sign)
-            return moved and _offset_day(moved, 0, self.unit)
-        near, far = _move(day, self.shortest, sign), _move(day, self.longest, sign)
+        near, far = (add_units(day, sign * (count or self.count), self.unit) for count in (self.low, self.high))
         if near is None or far is None:
             return None
         start, end = min(near, far), max(near, far)
         first, last = period_bounds(start, self.unit), period_bounds(end, self.unit)
         displayed = (first[0], last[1]) if first and last and self.unit in MONTHS_IN_UNIT else None
-        return DayRange(start, add_days(end, 1), displayed=displayed)
+        return DayRange(start, add_days(end, 1), kind="span" if self.high else "offset", displayed=displayed)
 
 
 def half_of(unit: int) -> CalendarLength | None:
     """Return half of a unit."""
-    half = _HALF_UNIT.get(unit)
-    return half and CalendarLength.of(*half)
-
-
-def _days_in_unit(unit: int) -> int:
-    return 30 * MONTHS_IN_UNIT[unit] if unit in MONTHS_IN_UNIT else 1 if unit == DAY else 7
-
-
-def _move(day: date, counts: _UnitCounts, sign: int) -> date | None:
-    moved: date | None = day
-    for count, unit in counts:
-        moved = moved and add_units(moved, sign * count, unit)
-    return moved
+    number, smaller = _SMALLER.get(unit, (0, 0))
+    return CalendarLength(number // 2, smaller) if number else None

@@ -93,24 +93,19 @@ def _counted(match: RuleMatch) -> CalendarLength | None:
         return None
     if tag in _VAGUE_COUNTS:
         low, high = _VAGUE_COUNTS[tag]
-        return CalendarLength.between(low, high, unit, usual=count)
-    return CalendarLength.of(count, unit, exact="couple" not in match.source_text("count").lower())
+        return CalendarLength(count, unit, exact=False, low=low, high=high)
+    return CalendarLength(count, unit, exact="couple" not in match.source_text("count").lower())
 
 
 def _and_a_half(match: RuleMatch) -> CalendarLength | None:
     half = half_of(match.value("unit"))
-    return half and CalendarLength.of(match.value("count"), match.value("unit")).plus(half)
+    return half and CalendarLength(match.value("count"), match.value("unit")).plus(half)
 
 
 def _alternative_counts(match: RuleMatch) -> CalendarLength | None:
     """Merge "2 or 3 weeks" and "a day or two"."""
     low, high, unit = match.value("low"), match.value("count"), match.value("unit")
-    return CalendarLength.between(low, high, unit, usual=high) if low < high else None
-
-
-def _sum(match: RuleMatch) -> CalendarLength | None:
-    found = match.length("first").plus(match.length("last"))
-    return found if found.counts[0][1] != found.counts[-1][1] else None
+    return CalendarLength(high, unit, exact=False, low=low, high=high) if low < high else None
 
 
 LENGTH_RULES = (
@@ -121,7 +116,12 @@ LENGTH_RULES = (
     Rule("low=COUNT (or|to|DASH|HYPHEN) count=COUNT unit=UNIT", _alternative_counts),
     Rule("low=A unit=UNIT or count=COUNT (?!UNIT)", _alternative_counts),
 )
-LENGTH_SUM_RULES = (Rule("(?<!for|MOD) first=LENGTH COMMA? and last=LENGTH", _sum),)
+LENGTH_SUM_RULES = (
+    Rule(
+        "(?<!for|MOD) first=LENGTH COMMA? and last=LENGTH",
+        lambda match: match.length("first").plus(match.length("last")),
+    ),
+)
 
 
 # Dates with a day of the month, in numbers or words, with or without the year and month.

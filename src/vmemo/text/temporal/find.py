@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
-from vmemo.text.temporal import combination_rules as combined, date_rules as dates, relative_rules as relative
+from vmemo.text.temporal import date_rules as dates, relative_rules as relative
 from vmemo.text.temporal.calendar_days import DAY, MONTH, WEEK, YEAR, DayRange, Preference, offset_from_anchor
 from vmemo.text.temporal.grammar import ParseContext, Stage, TokenLine, compile_pattern, tags_of
 from vmemo.text.temporal.tense import find_cues, leading_word, sentence_bounds
@@ -31,12 +31,12 @@ DATE_STAGE = Stage(
     *dates.WEEKDAY_RULES,
 )
 COMBINATION_STAGES = (
-    Stage(*combined.YEAR_RULES),
-    Stage(*combined.YEAR_RULES, *combined.DATED_WEEKDAY_RULES, *combined.PART_RULES, *combined.SUBPERIOD_RULES),
-    Stage(*combined.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *combined.PART_RULES, *combined.SHARED_YEAR_RULES),
-    Stage(*combined.SHARED_YEAR_RULES, *relative.OFFSET_WEEKDAY_RULES),
-    Stage(*combined.RANGE_RULES),
-    Stage(*combined.OPEN_RANGE_RULES),
+    Stage(*relative.YEAR_RULES),
+    Stage(*relative.YEAR_RULES, *relative.DATED_WEEKDAY_RULES, *relative.PART_RULES, *relative.SUBPERIOD_RULES),
+    Stage(*relative.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *relative.PART_RULES, *relative.SHARED_YEAR_RULES),
+    Stage(*relative.SHARED_YEAR_RULES, *relative.OFFSET_WEEKDAY_RULES),
+    Stage(*relative.RANGE_RULES),
+    Stage(*relative.OPEN_RANGE_RULES),
 )
 """Stages that combine dates with their qualifiers, distances and each other."""
 
