@@ -23,6 +23,7 @@ from vmemo.text import (
     meta_text,
     own_words,
     procedures,
+    questions,
     redact,
     small_talk,
     split,
@@ -30,8 +31,7 @@ from vmemo.text import (
     wording,
 )
 from vmemo.text.names import compare, find, lexicon
-from vmemo.text.questions import analyse, subqueries, types
-from vmemo.text.temporal import annotation, find as find_times, tense, unresolved, vocabulary
+from vmemo.text.temporal import annotation, find as find_times, tense, vocabulary
 
 NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
 SPEAKERS = ("Anna", "Will Smith")
@@ -40,7 +40,7 @@ OWN_TEXTS = 10
 
 
 def _questions(text: str) -> list[str]:
-    return [sentence[0].strip() for sentence in subqueries.question_sentences(text)]
+    return [sentence[0].strip() for sentence in questions.question_sentences(text)]
 
 
 def _json(text: str) -> object:
@@ -108,15 +108,15 @@ RULES: dict[str, Rule] = {
     "text.wording.is_second_person": wording.is_second_person,
     "text.wording.lacks_first_person": wording.lacks_first_person,
     "text.wording.lost_clauses": lambda text: wording.lost_clauses(text, text[::-1], text.split()),
-    "text.questions.analyse.analyse_query": lambda text: analyse.analyse_query(text, NOW, report_unresolved=True),
-    "text.questions.subqueries.decompose": lambda text: subqueries.decompose([text], text.split()),
-    "text.questions.subqueries.question_sentences": subqueries.question_sentences,
-    "text.questions.types.asks_for_everything": types.asks_for_everything,
-    "text.questions.types.asks_for_course": types.asks_for_course,
-    "text.questions.types.query_type": lambda text: types.query_type(text, _questions(text), timed=False),
-    "text.questions.analyse.question_tense": lambda text: analyse.question_tense(text, None, NOW),
-    "text.temporal.unresolved.find_unresolved_times": lambda text: list(
-        unresolved.find_unresolved_times(text, find_times.find_times(text, NOW))
+    "text.questions.analyse_query": lambda text: questions.analyse_query(text, NOW, report_unresolved=True),
+    "text.questions.decompose": lambda text: questions.decompose([text], text.split()),
+    "text.questions.question_sentences": questions.question_sentences,
+    "text.questions.asks_for_everything": questions.asks_for_everything,
+    "text.questions.asks_for_course": questions.asks_for_course,
+    "text.questions.query_type": lambda text: questions.query_type(text, _questions(text), timed=False),
+    "text.questions.question_tense": lambda text: questions.question_tense(text, None, NOW),
+    "text.questions.find_unresolved_times": lambda text: list(
+        questions.find_unresolved_times(text, find_times.find_times(text, NOW))
     ),
     "text.redact.redact_secrets": redact.redact_secrets,
     "text.wording.needs_context": lambda text: wording.needs_context(text.split()),
@@ -158,7 +158,7 @@ RULES: dict[str, Rule] = {
     "reflect.citations.resolve_citations": lambda text: citations.resolve_citations(text, lambda mark: mark),
     "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
     "reflect.citations.without_citations": citations.without_citations,
-    "text.questions.types.asks_for_profile": types.asks_for_profile,
+    "text.questions.asks_for_profile": questions.asks_for_profile,
     "llm.structured.find_json": _json,
     "llm.structured.parse_answer": _parsed,
 }

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from vmemo.text.questions import analyse_query
-from vmemo.text.temporal.unresolved import find_unresolved_times
+from vmemo.text.questions import analyse_query, find_unresolved_times
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""
@@ -24,17 +23,7 @@ SEEN: list[tuple[str, str]] = [
     ("What did Ben say a dozen days ago?", "a dozen days ago"),
     ("Who moved in a score of years ago?", "a score of years ago"),
     ("Which course did I take two semesters ago?", "two semesters ago"),
-    ("What did I do on the second to last day of March?", "second to last day of March"),
-    ("What was due on the first working day of May?", "first working day of May"),
-    ("What did I do in the penultimate week of May?", "penultimate week of May"),
-    ("What did we watch in the final week of August?", "final week of August"),
-    ("What did I do the last two weekends?", "last two weekends"),
     ("What did Dana cook last Hanukkah?", "last Hanukkah"),
-    ("Who visited us over Diwali?", "over Diwali"),
-    ("What did I give up during Lent?", "during Lent"),
-    ("What did we do on Shrove Tuesday?", "on Shrove Tuesday"),
-    ("Where was I on the last full moon?", "last full moon"),
-    ("What did I do last leap year?", "last leap year"),
     ("a dozen days ago dentist", "a dozen days ago"),
 ]
 FOREIGN: list[tuple[str, str]] = [
@@ -80,7 +69,6 @@ NOTHING: list[str] = [
     "How long had I lived in Rome before 2020?",
     "When did I start the diet?",
     "When is the next full moon?",
-    "When was the last Diwali?",
     "What day is the last working day of May?",
     "How long until the end of the month?",
     # First and last times, and how often

@@ -267,7 +267,8 @@ _SMALLER = {WEEK: (7, DAY), MONTH: (30, DAY), YEAR: (12, MONTH), DECADE: (10, YE
 """The smaller units that a unit consists of."""
 
 
-class CalendarLength(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CalendarLength:
     """A length of time. A vague one is at least `low` and at most `high` units, and usually `count`."""
 
     count: int
