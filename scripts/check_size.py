@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 41_200,
+    "src": 41_070,
     "server/src": 7_050,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,

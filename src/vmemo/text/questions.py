@@ -231,7 +231,7 @@ def _stands_alone(part: str) -> bool:
 # Times that a question names and the rules cannot resolve: no durations, habits, or times that only an event defines.
 
 _COUNT = (
-    r"(?:[\d.,]*[\d¼½¾]|half a dozen|(?:a|two|three) dozen|a (?:score|handful|couple|quarter) of|several|an?"
+    r"(?:[\d.,]{0,6}[\d¼½¾]|half a dozen|(?:a|two|three) dozen|a (?:score|handful|couple|quarter) of|several|an?"
     r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 )
 _UNIT = r"(?:day|night|weekend|week|fortnight|month|quarter|semester|year|decade)s?"
