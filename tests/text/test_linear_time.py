@@ -31,7 +31,7 @@ from vmemo.text import (
     wording,
 )
 from vmemo.text.names import compare, find, lexicon
-from vmemo.text.temporal import annotation, find as find_times, tense, vocabulary
+from vmemo.text.temporal import annotation, find as find_times, grammar, tense
 
 NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
 SPEAKERS = ("Anna", "Will Smith")
@@ -148,7 +148,7 @@ RULES: dict[str, Rule] = {
     "text.temporal.find.parse": lambda text: find_times.parse(text, NOW),
     "text.temporal.find.parse_both": lambda text: find_times.parse_both(text, NOW),
     "text.temporal.tense.find_cues": lambda text: tense.find_cues(text, [(0, len(text))]),
-    "text.temporal.vocabulary.tokenize": vocabulary.tokenize,
+    "text.temporal.grammar.tokenize": grammar.tokenize,
     "text.tokens.query_terms": tokens.query_terms,
     "text.tokens.terms": tokens.terms,
     "reflect.citations.cited_marks": citations.cited_marks,

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from vmemo.errors import InvalidInput
 from vmemo.text.temporal import TimeExpression, find_times
-from vmemo.text.temporal.vocabulary import LEXICON
+from vmemo.text.temporal.grammar import LEXICON
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

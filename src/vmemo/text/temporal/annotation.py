@@ -216,35 +216,22 @@ def _neighbours(place: int, whole: _TextCertainty) -> list[tuple[ResolvedTime, R
 
 def _is_contradicted(place: int, whole: _TextCertainty) -> bool:
     """Return True if the text names the same time once more, and by other days: "last month, on 12 March" in May."""
-    return any(
-        _APPOSITION.fullmatch(whole.text, before.end, after.start) and not _overlap(before.days, after.days)
-        for before, after in _neighbours(place, whole)
-    )
-
-
-def _overlap(one: DayRange, other: DayRange) -> bool:
-    first, second = one.displayed or one.bounds, other.displayed or other.bounds
-    return first is None or second is None or (first[0] < second[1] and second[0] < first[1])
+    for before, after in _neighbours(place, whole):
+        one, other = (each.days.displayed or each.days.bounds for each in (before, after))
+        apart = one and other and (one[0] >= other[1] or other[0] >= one[1])
+        if apart and _APPOSITION.fullmatch(whole.text, before.end, after.start):
+            return True
+    return False
 
 
 def _is_joined(place: int, whole: _TextCertainty) -> bool:
     """Return True if another expression follows or precedes directly, or anywhere in the sentence of a weekday."""
     is_weekday = whole.readings[place].time.days.kind == "weekday"
     return any(
-        _JOINT.fullmatch(whole.text, before.end, after.start)
-        or (is_weekday and _in_one_sentence(whole.text, before.end, after.start))
-        for before, after in _neighbours(place, whole)
+        _JOINT.fullmatch(whole.text, end, start)
+        or (is_weekday and start - end <= _SAME_SENTENCE and not _SENTENCE_BREAK.search(whole.text, end, start))
+        for end, start in ((before.end, after.start) for before, after in _neighbours(place, whole))
     )
-
-
-def _in_one_sentence(text: str, end: int, start: int) -> bool:
-    return start - end <= _SAME_SENTENCE and _SENTENCE_BREAK.search(text, end, start) is None
-
-
-def _is_long(days: DayRange) -> bool:
-    """Return True for a month or a part of it, of which a sentence without tense may mean that of any year."""
-    bounds = days.annotated_as or days.displayed or days.bounds
-    return bounds is None or days.part is not None or bounds[1] - bounds[0] >= _MONTH
 
 
 # Doubtful dates: those that the rules above leave open, for the reader of messages to judge.
@@ -290,7 +277,7 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
     first, other = _first_day(days), _first_day(reading.other)
     distance = 0 if first is None else (first - whole.today).days
     far, far_other, ahead = abs(distance), 0 if other is None else abs((other - whole.today).days), distance > 0
-    lead = leading_word(whole.text, start, end)
+    lead, bounds = leading_word(whole.text, start, end), days.annotated_as or days.displayed or days.bounds
     facts = [
         not open_,
         days.certain,
@@ -301,7 +288,8 @@ def _doubtful(place: int, whole: _TextCertainty) -> DoubtfulDate:
         _is_joined(place, whole),
         reading.probability,
         whole.weekdays > _MAX_WEEKDAYS,
-        _is_long(days),
+        # A month or a part of it, of which a sentence without tense may mean that of any year.
+        bounds is None or days.part is not None or bounds[1] - bounds[0] >= _MONTH,
         days.kind == "weekday",
         days.kind == "day",
         days.either_direction,
@@ -330,9 +318,9 @@ _MAX_DAY_DISTANCE = timedelta(days=60)
 _SOON = timedelta(days=90)
 """People say "last" or name the year of a date that is this close to its next occurrence."""
 _LEADING = tuple(
-    frozenset(words.split())
-    for words in "until till til by up|for|from starting beginning|to through|on|in|about after|before|next|at".split(
-        "|"
+    map(
+        str.split,
+        "until till til by up|for|from starting beginning|to through|on|in|about after|before|next|at".split("|"),
     )
 )
 """Words before an expression that point forward or back."""
@@ -400,7 +388,7 @@ def date_text(text: str, reference: datetime, *, southern: bool = False) -> Date
     whole = _examine(text, reference.date(), readings)
     times = _judged(whole)
     if not times:
-        return DatedText(text, _with_likely_dates(text, times), [])
+        return DatedText(text, _with_likely_dates(text, ()), [])
     expressions = [time_expression(text, time, reference) for time in times]
     certain = [time for time in times if time.days.certain]
     open_ = [at for at, time in enumerate(times) if not time.days.certain and _annotation(time.days)]
@@ -413,6 +401,7 @@ def date_text(text: str, reference: datetime, *, southern: bool = False) -> Date
 
 
 def _with_likely_dates(text: str, times: Sequence[ResolvedTime]) -> str:
+    # The dates of a stored text are embedded in the same form.
     return _insert_dates(text, times, " (").replace(COMPUTED_DATE, " (")
 
 
@@ -421,7 +410,8 @@ def _insert_dates(text: str, times: Sequence[ResolvedTime], opening: str) -> str
     position = 0
     for _, end, days in times:
         written = _annotation(days)
-        if written and not _date_follows(text, end):
+        given = _PARENTHESIS.match(text, end)
+        if written and not (given and _YEAR.search(given[1])):
             parts += (text[position:end], f"{opening}{written})")
             position = end
     return "".join(parts) + text[position:]
@@ -430,11 +420,6 @@ def _insert_dates(text: str, times: Sequence[ResolvedTime], opening: str) -> str
 def find_statement_times(text: str, reference: datetime, *, southern: bool = False) -> list[TimeExpression]:
     """Return the time expressions of a statement, each read as past or future by the tense of its clause."""
     return [time_expression(text, time, reference) for time in _resolve(text, reference, southern=southern)]
-
-
-def _date_follows(text: str, end: int) -> bool:
-    parenthesis = _PARENTHESIS.match(text, end)
-    return parenthesis is not None and _YEAR.search(parenthesis[1]) is not None
 
 
 def _annotation(days: DayRange) -> str:
@@ -469,7 +454,7 @@ def _read_by_tense(text: str, reference: datetime, *, southern: bool) -> list[_R
     positions = {
         time.start: clause_position(text, time.start, time.end)
         for time, later in pairs
-        if _is_ambiguous(time.days, later)
+        if time.days.relative and (time.days.is_ambiguous or _first_bound(time.days) != _first_bound(later))
     }
     cues = find_cues(lower_same_length(text), (position.sentence for position in positions.values()))
     today = reference.date()
@@ -481,10 +466,6 @@ def _read_by_tense(text: str, reference: datetime, *, southern: bool) -> list[_R
         elif (reading := _choose(_Statement(text, time, position, cues), later, today)) is not None:
             readings.append(reading)
     return readings
-
-
-def _is_ambiguous(past: DayRange, future: DayRange) -> bool:
-    return past.relative and (past.is_ambiguous or _first_bound(past) != _first_bound(future))
 
 
 def _first_bound(days: DayRange) -> date | None:

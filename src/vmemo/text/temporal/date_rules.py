@@ -39,8 +39,7 @@ from vmemo.text.temporal.calendar_days import (
     weekday_on_or_after,
     whole_period,
 )
-from vmemo.text.temporal.grammar import PlainToken, Resolver, Rule, RuleMatch, tags_of
-from vmemo.text.temporal.vocabulary import TAGS
+from vmemo.text.temporal.grammar import TAGS, PlainToken, Resolver, Rule, RuleMatch, tags_of
 
 # First stage: merges numbers in words, and hides phrases that later rules would mistake for dates.
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time as time_of_day, tzinfo
-from functools import partial
 from typing import NamedTuple
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
 from vmemo.text.temporal import date_rules as dates, relative_rules as relative
-from vmemo.text.temporal.calendar_days import DAY, MONTH, WEEK, YEAR, DayRange, Preference, offset_from_anchor
-from vmemo.text.temporal.grammar import ParseContext, Stage, TokenLine, compile_pattern, tags_of
+from vmemo.text.temporal.calendar_days import DAY, MONTH, UNITS, WEEK, YEAR, DayRange, Preference, offset_from_anchor
+from vmemo.text.temporal.grammar import (
+    FAMILIES,
+    TAGS,
+    ParseContext,
+    Stage,
+    Token,
+    TokenLine,
+    compile_pattern,
+    tags_of,
+    tokenize,
+)
 from vmemo.text.temporal.tense import find_cues, leading_word, sentence_bounds
-from vmemo.text.temporal.vocabulary import FAMILIES, TAGS, UNITS, Token, tokenize
 
 # Parser: applies the stages to a text.
 
@@ -193,10 +200,15 @@ def find_times(
     unless the sentence asks about the future ("What will I do on Friday?"). With `southern`, summer is in December.
     """
     _require_time_zone(reference)
-    read = partial(parse, text, reference, southern=southern)
-    found = read(prefer=prefer or "past")
-    if prefer is None:
-        found = _prefer_by_tense(text, reference, found, lambda: read(prefer="future"))
+    if prefer is not None:
+        found = parse(text, reference, prefer=prefer, southern=southern)
+    else:
+        past, future = parse_both(text, reference, southern=southern)
+        later = {(time.start, time.end): time for time in future}
+        found = [
+            later.get((time.start, time.end), time) if _is_about_future(text, time, reference.date()) else time
+            for time in past
+        ]
     return [time_expression(text, each, reference) for each in found]
 
 
@@ -211,25 +223,11 @@ def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> T
     return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, named, days.certain)
 
 
-def _prefer_by_tense(
-    text: str, reference: datetime, past: list[ResolvedTime], read_future: Callable[[], list[ResolvedTime]]
-) -> list[ResolvedTime]:
-    """Return the future reading of those expressions whose sentence is about the future."""
-    today = reference.date()
-    starts = {time.start for time in past if _may_be_future(time, today) and _is_about_future(text, time)}
-    if not starts:
-        return past
-    other = {(time.start, time.end): time for time in read_future() if time.start in starts}
-    return [other.get((time.start, time.end), time) for time in past]
-
-
-def _may_be_future(time: ResolvedTime, today: date) -> bool:
-    """Return False if the past reading reaches into the future already, as "August to October" does in September."""
+def _is_about_future(text: str, time: ResolvedTime, today: date) -> bool:
+    """Return True if the past reading of an expression leaves the future open, and its sentence is about that."""
     end = time.days.end
-    return time.days.relative and not (end is not None and end > today)
-
-
-def _is_about_future(text: str, time: ResolvedTime) -> bool:
+    if not time.days.relative or (end is not None and end > today):
+        return False
     if leading_word(text, time.start, time.end) == "since":
         return False
     sentence = sentence_bounds(text, time.start, time.end)

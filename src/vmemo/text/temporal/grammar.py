@@ -1,16 +1,20 @@
 """Grammar engine: rules match a text's sequence of token tags, stage by stage, and replace each match by one token.
 
-A pattern such as "the? modifier=MOD unit=UNIT (?!of)" names families of the vocabulary. Each name becomes the class of
-its one-character tags, `label=` becomes a named group, and white space is dropped; the rest is plain `re` syntax.
+A pattern such as "the? modifier=MOD unit=UNIT (?!of)" names families of `vocabulary.txt`: those of several words in
+capitals, and words that are their own family. Each name becomes the class of its one-character tags, `label=` becomes
+a named group, and white space is dropped; the rest is plain `re` syntax.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
+from importlib.resources import files
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from vmemo.text.temporal.calendar_days import (
@@ -22,7 +26,129 @@ from vmemo.text.temporal.calendar_days import (
     is_supported,
     nearest_yearly,
 )
-from vmemo.text.temporal.vocabulary import TAGS, UNIONS, Token
+
+# Vocabulary.
+
+
+def _sections() -> Iterator[list[str]]:
+    """Yield the lines of each section of `vocabulary.txt`, without comments."""
+    content = files("vmemo.text.temporal").joinpath("vocabulary.txt").read_text(encoding="utf-8")
+    for section in content.split("[")[1:]:
+        yield [line for line in section.splitlines()[1:] if line and line[0] != "#"]
+
+
+def _numbered(words: str) -> dict[str, int]:
+    pairs = (word.partition("=") for word in words.split())
+    return {word: int(number or 0) for word, _, number in pairs}
+
+
+_WORD_LINES, _TOKEN_LINES, _UNION_LINES = _sections()
+_PAIRS = [line.partition(": ")[::2] for line in _WORD_LINES]
+FAMILIES = {word: {word: 0} for name, words in _PAIRS if name == "own" for word in words.split()} | {
+    name: _numbered(words) for name, words in _PAIRS if name != "own"
+}
+"""Words and their numbers by family."""
+UNIONS = {name: words.split() for name, words in (line.split(": ") for line in _UNION_LINES)}
+TAGS = {
+    name: chr(0xE000 + index) for index, name in enumerate(dict.fromkeys([*FAMILIES, *" ".join(_TOKEN_LINES).split()]))
+}
+"""One private-use character per family, so that the tags of a text are a string that `re` can search."""
+LEXICON = {word: (TAGS[name], value) for name, words in FAMILIES.items() for word, value in words.items()}
+"""Tag and number of each known word."""
+
+
+# Tokens: a text cut into lexemes, each with the tag of its family.
+
+_LEXEME = re.compile(
+    r"[^\W\d_]+(?:['’]s?(?!\w))?|[^\S\n]+"
+    r"|\d{1,3}(?:,\d{3}){1,9}(?!\d)|\d+(?:(?:st|nd|rd|th)\b|['’]?s\b)?|.",
+    re.DOTALL,
+)
+"""Every character belongs to one lexeme, so that the lengths of lexemes give their offsets."""
+_SYMBOLS = {"~": "TILDE", ",": "COMMA", "'": "APOSTROPHE", "’": "APOSTROPHE"} | dict.fromkeys('!?;()[]":\n*|•', "STOP")
+_LOOSE = _SYMBOLS | {"-": "HYPHEN", "–": "HYPHEN", "—": "HYPHEN", "/": "WORD", ".": "STOP"}
+_JOINED = _LOOSE | {"-": "DASH", "–": "DASH", "/": "SLASH", ".": "DOT"}
+"""Family of a symbol between two letters or digits, and elsewhere."""
+_WORD = TAGS["WORD"]
+_MAY_TOUCH_NUMBERS = frozenset(TAGS[name] for name in (*UNIONS["MONTH"], *UNIONS["UNIT"], "q", "APOSTROPHE", "s"))
+_MONEY = "$€£#"
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+class Token(NamedTuple):
+    """A lexeme or several merged ones, with the tag of their family, their number and offsets."""
+
+    tag: str
+    value: int
+    start: int
+    end: int
+    days: DayRange | None = None
+    """The range that a rule resolved it to."""
+    length: CalendarLength | None = None
+    """The length of time that a rule merged it to."""
+
+
+def tokenize(lowered: str) -> list[Token]:
+    """Return the tokens of a lower-case text; a run of unknown words is one token."""
+    lexemes = _LEXEME.findall(lowered)
+    starts = accumulate(map(len, lexemes), initial=0)
+    tokens: list[Token] = []
+    in_unknown_run = False
+    for lexeme, known, start in zip(lexemes, map(LEXICON.get, lexemes), starts, strict=False):
+        if known is None:
+            if lexeme == " " or lexeme.isspace():
+                continue
+            known = None if lexeme.isalpha() else _tagged(lowered, lexeme, start)
+            if known is None:
+                if not in_unknown_run:
+                    tokens.append(Token(_WORD, 0, start, start + len(lexeme)))
+                in_unknown_run = True
+                continue
+        tokens.append(Token(known[0], known[1], start, start + len(lexeme)))
+        in_unknown_run = False
+    return tokens
+
+
+def _tagged(text: str, lexeme: str, start: int) -> tuple[str, int] | None:
+    if lexeme[0].isdecimal():
+        return None if _is_no_date_number(text, start, start + len(lexeme)) else _digit_tag(lexeme)
+    if lexeme[0].isalpha():
+        return LEXICON.get(lexeme.rstrip("s").rstrip("'’"))
+    end = start + len(lexeme)
+    joined = start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
+    family = (_JOINED if joined else _LOOSE).get(lexeme)
+    return (TAGS[family], 0) if family else None
+
+
+def _is_no_date_number(text: str, start: int, end: int) -> bool:
+    """Return True for money, clock times, percentages, and numbers in a code such as A1B2."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if (before and before in _MONEY) or after == "%":
+        return True
+    if (before == ":" and text[start - 2 : start - 1].isdigit()) or (
+        after == ":" and text[end + 1 : end + 2].isdigit()
+    ):
+        return True
+    if before.isalpha():
+        return LEXICON.get(_LETTERS.findall(text, max(0, start - 20), start)[-1], ("", 0))[0] not in _MAY_TOUCH_NUMBERS
+    if after.isalpha() and (word := _LETTERS.match(text, end)):
+        return LEXICON.get(word[0], ("", 0))[0] not in _MAY_TOUCH_NUMBERS and word[0] != "t"
+    return False
+
+
+def _digit_tag(lexeme: str) -> tuple[str, int]:
+    digits = lexeme.rstrip("stndrh'’")
+    if "," in digits or len(digits) > 8:
+        return TAGS["BIG"], 10**6
+    value = int(digits)
+    if lexeme[-1] == "s":
+        return (TAGS["DECADENUM"] if value % 10 == 0 and len(digits) in (2, 4) else _WORD), value
+    if lexeme[-1].isalpha():
+        return (TAGS["ORDNUM"] if 1 <= value <= 31 else TAGS["ORDINAL"]), value
+    small = "D12" if 1 <= value <= 12 else "D31" if 13 <= value <= 31 else "D99"
+    large = "Y4" if len(digits) == 4 and 1000 <= value <= 2999 else "BIG"
+    return TAGS[small if len(digits) <= 2 else large], value
+
 
 # Patterns.
 
@@ -54,8 +180,6 @@ def _translate(match: re.Match[str]) -> str:
 
 
 # Rules and stages.
-
-_FAMILY_OF_KIND = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +304,6 @@ class Rule:
     resolve: Resolver
 
 
-_Candidate = tuple[int, int, int, re.Match[str], Rule]
-"""Start, negative end and rule number, which candidates are ordered by; the match; its rule."""
-
-
 class TokenLine(NamedTuple):
     """The tokens of a text, their tags as one string, and the set of these tags."""
 
@@ -207,48 +327,33 @@ class Stage:
     def apply(self, line: TokenLine, context: ParseContext) -> TokenLine:
         """Replace each match by one token. The leftmost match wins, then the longest, then the earlier rule."""
         candidates = [
-            (match.start(), -match.end(), order, match, rule)
+            (match.start(), -match.end(), order, match)
             for order, rule in enumerate(self.rules)
             for match in compile_pattern(rule.pattern).finditer(line.tags)
         ]
-        return TokenLine.of(_replace(line.tokens, sorted(candidates, key=_precedence), context)) if candidates else line
+        if not candidates:
+            return line
+        tokens, replaced, position = line.tokens, list[Token](), 0
+        for first, end, order, match in sorted(candidates, key=itemgetter(0, 1, 2)):
+            if first < position:
+                continue
+            result = self.rules[order].resolve(RuleMatch(context, match, tokens))
+            if result is not None and (token := _token(result, tokens[first].start, tokens[-end - 1].end)) is not None:
+                replaced += tokens[position:first]
+                replaced.append(token)
+                position = -end
+        return TokenLine.of(replaced + tokens[position:])
 
 
-def _precedence(candidate: _Candidate) -> tuple[int, int, int]:
-    return candidate[:3]
-
-
-def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseContext) -> list[Token]:
-    replaced: list[Token] = []
-    position = 0
-    for *_, match, rule in candidates:
-        first, last = match.span()
-        result = rule.resolve(RuleMatch(context, match, tokens)) if first >= position else None
-        if result is not None and _is_valid(result):
-            replaced += tokens[position:first]
-            replaced.append(_token(result, tokens[first].start, tokens[last - 1].end))
-            position = last
-    return replaced + tokens[position:]
-
-
-def _is_valid(result: DayRange | CalendarLength | PlainToken) -> bool:
-    """Return False for an empty range, and for one outside the supported years."""
-    if not isinstance(result, DayRange):
-        return True
-    bounds = result.bounds
-    return is_supported(result.start) and is_supported(result.end) and (bounds is None or bounds[0] < bounds[1])
-
-
-def _token(result: DayRange | CalendarLength | PlainToken, start: int, end: int) -> Token:
+def _token(result: Result, start: int, end: int) -> Token | None:
+    """Return the token of a result; None for an empty range, and for one outside the supported years."""
     if isinstance(result, PlainToken):
         return Token(TAGS[result.family], result.value, start, end)
     if isinstance(result, CalendarLength):
         return Token(TAGS["LENGTH"], 0, start, end, length=result)
-    return Token(_range_tag(result), 0, start, end, result)
-
-
-def _range_tag(days: DayRange) -> str:
-    name = _FAMILY_OF_KIND.get(days.kind)
-    if name is None:
-        name = days.kind.upper() + ("F" if days.yearly else "X")
-    return TAGS[name]
+    bounds = result.bounds
+    if not (is_supported(result.start) and is_supported(result.end)) or (bounds and bounds[0] >= bounds[1]):
+        return None
+    name = result.kind.upper()
+    family = name if name in TAGS else name + ("F" if result.yearly else "X")
+    return Token(TAGS[family], 0, start, end, result)

@@ -44,8 +44,7 @@ from vmemo.text.temporal.calendar_days import (
     whole_period,
 )
 from vmemo.text.temporal.date_rules import on_weekday
-from vmemo.text.temporal.grammar import Rule, RuleMatch
-from vmemo.text.temporal.vocabulary import TAGS
+from vmemo.text.temporal.grammar import TAGS, Rule, RuleMatch
 
 # Distances from the reference: "two weeks ago", "in three days", "the last 10 days".
 
