@@ -1,33 +1,4 @@
-"""Every error that vmemo raises on purpose.
-
-```text
-VmemoError
-├── InvalidInput          a value is not valid; nothing was changed
-├── NotFound              an id or a bank does not exist; nothing was changed
-├── EmbedderMismatch      the bank was written with another embedder
-├── EmbeddingFailed       the embedder returned no valid vector; messages stay queued
-├── ExtractionFailed      an extractor or a model raised an error of its own; messages stay stored and queued
-├── LLMFailed             the language model returned no valid answer; messages stay stored and queued
-│   ├── LLMUnavailable    unreachable, too slow or rate limited; tried again later
-│   ├── LLMRefused        the model declined to answer
-│   ├── LLMUnusable       the answer does not match the schema, even after one repair
-│   └── LLMDenied         the API key, the model or the request is rejected; correct the configuration
-├── RedactionFailed       the redaction raised or returned no text; nothing was stored
-├── RerankFailed          the reranker returned no valid scores; recall works without it
-├── StoreError            the database failed; the transaction was rolled back
-│   ├── StoreBusy         another process held the lock too long, or the server is unavailable; try again
-│   ├── DatabaseReplaced  the database file was deleted or replaced while it was open; open it again
-│   ├── OutcomeUnknown    the connection was lost during a commit; check before repeating
-│   ├── ProcessingDelayed messages are stored and queued, but the database failed before facts were derived
-│   └── SchemaTooNew      the database was written by a newer vmemo
-├── ModelCorrupt          a packaged model file does not match its hash
-├── ServerFailed          a vmemo server returned no valid response; the outcome is unknown
-│   ├── ServerUnavailable unreachable, too slow or too busy; nothing was changed unless the message says so
-│   └── ServerDenied      the API key is missing, unknown or lacks the permission; nothing was changed
-├── MissingExtra          an optional package is missing; the message contains the install command
-└── Unsupported           the configured engine or store can't do this; the message names one that can
-```
-"""
+"""Every error that vmemo raises on purpose."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 from vmemo.errors import Unsupported
 from vmemo.llm.caller_schema import CallerSchema
@@ -11,19 +11,19 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
 from vmemo.memory.recall import recall
 from vmemo.memory.session import MemorySession
-from vmemo.models import Message, MessageId, Profile, QuestionTense, utc_now
+from vmemo.models import Profile, QuestionTense, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
-from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.models.select import MessageSelect
 from vmemo.recall.run import NODES, nodes_of
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.evidence import Recaller
+from vmemo.reflect.evidence import Recall
 from vmemo.reflect.pipeline import ReflectContext
-from vmemo.reflect.streaming import EventSink, ignore_event
+from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.retain.pipeline import redact_text
 
 SAMPLED_MESSAGES = 50
@@ -42,12 +42,19 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
         answer = pipeline.extractive_answer(request.query, found.hits, asked_at=asked_at, answerable=found.answerable)
         emit(TextDelta(text=answer.text))
         return answer
-    question, recaller = await _question(session, request), _recaller(session, request)
-    context = ReflectContext.of(session.bank, llm, session.context, recaller=recaller, emit=emit)
+    question, streamer = await _question(session, request), AnswerStreamer(emit)
+    structured = StructuredLLM(llm if emit is ignore_event else StreamTap(llm, streamer))
+    context = ReflectContext(
+        bank=session.bank,
+        recall=_recall_for(session, request),
+        llm=structured,
+        streamer=streamer,
+        context=session.context,
+    )
     try:
         return await pipeline.reflect(question, context, schema)
     finally:
-        await _write_spending(session, context.llm)
+        await _write_spending(session, structured)
 
 
 async def reflect_stream(session: MemorySession, request: ReflectRequest) -> AsyncGenerator[Event]:
@@ -91,8 +98,8 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
     )
 
 
-def _recaller(session: MemorySession, request: ReflectRequest) -> Recaller:
-    """Return the searches that a reflection may make: with the question's filters, time and budget."""
+def _recall_for(session: MemorySession, request: ReflectRequest) -> Recall:
+    """Return the recall of a reflection, with the question's filters, time and budget."""
 
     async def search(text: str, max_tokens: int, *, tense: QuestionTense | None = None, wide: bool = False) -> Recalled:
         changes: dict[str, object] = {"query": text, "max_tokens": max_tokens, "explain": True}
@@ -100,14 +107,7 @@ def _recaller(session: MemorySession, request: ReflectRequest) -> Recaller:
             changes["budget"] = max(nodes_of(request), NODES["high"])
         return await recall(session, request.model_copy(update=changes), tense=tense, with_questions=wide)
 
-    async def messages(ids: Sequence[MessageId]) -> Sequence[Message]:
-        return await session.store.messages(session.bank, MessageSelect(ids=ids))
-
-    async def is_empty() -> bool:
-        facts = await session.store.facts(session.bank, FactSelect(limit=1))
-        return not facts and not await session.store.messages(session.bank, MessageSelect(limit=1))
-
-    return Recaller(recall=search, messages=messages, is_empty=is_empty)
+    return search
 
 
 async def _write_spending(session: MemorySession, llm: StructuredLLM) -> None:

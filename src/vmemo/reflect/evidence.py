@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Protocol
 
 from vmemo.llm.prompt_files import quote
-from vmemo.models import Fact, FactId, Hit, Message, MessageId, Network, QuestionTense, Role
+from vmemo.models import BankId, Fact, FactId, Hit, Message, MessageId, Network, QuestionTense, Role
 from vmemo.models.recalled import MIN_TRUNCATED, Recalled
-from vmemo.ports import TokenCounter
+from vmemo.models.select import MessageSelect
+from vmemo.ports import Store, TokenCounter
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.fact_times import VERBATIM_ENGINES, describe_day, describe_event, local_date
 from vmemo.text.injection import contains_instructions
@@ -19,8 +20,6 @@ from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.small_talk import is_small_talk
 from vmemo.text.split import split_statements
 from vmemo.text.tokens import term_set, terms
-
-# Access to memory.
 
 
 class Recall(Protocol):
@@ -32,15 +31,6 @@ class Recall(Protocol):
     async def __call__(
         self, text: str, max_tokens: int, *, tense: QuestionTense | None = None, wide: bool = False
     ) -> Recalled: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recaller:
-    """Access to a bank's memory: `messages` returns messages by id."""
-
-    recall: Recall
-    messages: Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
-    is_empty: Callable[[], Awaitable[bool]]
 
 
 # Sources of facts.
@@ -124,11 +114,11 @@ class Evidence:
     def text(self) -> str:
         return "\n".join(hit.text for hit in self.hits.values())
 
-    async def load_sources(self, hits: Sequence[Hit], recaller: Recaller) -> None:
+    async def load_sources(self, hits: Sequence[Hit], bank: BankId, store: Store) -> None:
         """Load the messages of hits, which give their order and their speakers."""
         new = [hit.fact for hit in hits if hit.id not in self.sources]
         ids = list(dict.fromkeys(id for fact in new for id in fact.messages))
-        messages = {message.id: message for message in await recaller.messages(ids)} if ids else {}
+        messages = {each.id: each for each in await store.messages(bank, MessageSelect(ids=ids))} if ids else {}
         self.sources.update({fact.id: _source(fact, messages) for fact in new})
 
     def add(self, hits: Sequence[Hit], max_tokens: int, *, whole: bool = False) -> int:

@@ -208,14 +208,6 @@ _FILLER_WORDS = frozenset("i a an the that think believe feel find really very q
 """Words that do not distinguish two opinions."""
 
 
-@dataclass(frozen=True)
-class OpinionChanges:
-    """The opinions that an answer formed, and the confidence changes of held ones."""
-
-    opinions: tuple[Fact, ...] = ()
-    confidence_changes: tuple[ConfidenceChange, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Revision:
     """An assessment of a held opinion with its evidence."""
@@ -228,8 +220,8 @@ class _Revision:
 
 async def form_opinions(
     bank: BankId, answer: GeneratedAnswer, checks: AnswerChecks, asked_at: datetime, context: Context
-) -> OpinionChanges:
-    """Write the opinions of an answer that pass the checks, and its revisions of held opinions."""
+) -> Changes:
+    """Write the opinions of an answer that pass the checks, and its revisions of held opinions; return the changes."""
     usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
     facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
     formed = await embed_facts(facts, context.embedder)
@@ -240,7 +232,6 @@ async def form_opinions(
         update.apply(formed, revisions, asked_at)
         if not update.new and not update.changes:
             break
-        made = OpinionChanges(tuple(each.fact for each in update.new), tuple(update.changes))
         changes = Changes(
             bank=bank,
             facts=update.new,
@@ -250,8 +241,8 @@ async def form_opinions(
             embedder=context.embedder.name,
         )
         if await context.store.commit(changes):
-            return made
-    return OpinionChanges()
+            return changes
+    return Changes(bank=bank)
 
 
 async def _opinion(

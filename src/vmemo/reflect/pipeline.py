@@ -15,14 +15,15 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, Hit
 from vmemo.models.results import Answer, Citation, MemoryLookup
-from vmemo.ports import LLM, Context, LLMRequest
+from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.ports import Context, LLMRequest, Store
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import GeneratedAnswer, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations
-from vmemo.reflect.evidence import Evidence, Recaller
+from vmemo.reflect.evidence import Evidence, Recall
 from vmemo.reflect.fact_times import describe_event, local_date
 from vmemo.reflect.opinions import form_opinions
-from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
+from vmemo.reflect.streaming import AnswerStreamer
 from vmemo.reflect.tools import LookupCall, LookupResult, LookupTools, new_calls
 from vmemo.text.injection import contains_instructions
 from vmemo.text.temporal.format import format_date, format_weekday_date
@@ -101,27 +102,17 @@ class ReflectContext:
     """The bank that a reflection answers from, its LLM and the receiver of its events."""
 
     bank: BankId
-    recaller: Recaller
+    recall: Recall
     llm: StructuredLLM
     streamer: AnswerStreamer
     context: Context
 
-    @staticmethod
-    def of(bank: BankId, llm: LLM, context: Context, *, recaller: Recaller, emit: EventSink) -> ReflectContext:
-        """Return a context that streams the answer to `emit`; with `ignore_event`, nothing is streamed."""
-        streamer = AnswerStreamer(emit)
-        model = llm if emit is ignore_event else StreamTap(llm, streamer)
-        return ReflectContext(
-            bank=bank, recaller=recaller, llm=StructuredLLM(model), streamer=streamer, context=context
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class DraftAnswer:
-    """The LLM's answer with its evidence, its checks and the tool calls made for it."""
+    """The LLM's answer with its checks and the tool calls made for it."""
 
     generated: GeneratedAnswer
-    evidence: Evidence
     checks: AnswerChecks
     lookups: tuple[MemoryLookup, ...]
 
@@ -140,7 +131,8 @@ async def reflect(question: Question, context: ReflectContext, schema: CallerSch
     if not question.opinions or answer.extractive:
         return answer
     made = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
-    return answer.model_copy(update={"formed": made.opinions, "confidence_changes": made.confidence_changes})
+    formed = tuple(new.fact for new in made.facts)
+    return answer.model_copy(update={"formed": formed, "confidence_changes": tuple(made.confidence)})
 
 
 async def generate(question: Question, context: ReflectContext) -> DraftAnswer | None:
@@ -148,17 +140,18 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 
     An answer that fails its checks is repaired once. Return None if the bank is empty and has no background.
     """
-    recaller = context.recaller
-    recalled = await recaller.recall(question.text, _first_tokens(question))
-    if not recalled.hits and not question.profile.background and await recaller.is_empty():
+    bank, store = context.bank, context.context.store
+    recalled = await context.recall(question.text, _first_tokens(question))
+    if not recalled.hits and not question.profile.background and await _is_empty(bank, store):
         return None
     evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
     hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
-    await evidence.load_sources(hits, recaller)
+    await evidence.load_sources(hits, bank, store)
     evidence.add(hits, _first_tokens(question))
     context.streamer.fact_id = evidence.fact_id
     tense = recalled.explanation.tense if recalled.explanation else "present"
-    tools = LookupTools(recaller=recaller, evidence=evidence, tense=None if tense == "present" else tense)
+    tense = None if tense == "present" else tense
+    tools = LookupTools(bank=bank, store=store, recall=context.recall, evidence=evidence, tense=tense)
     results: list[LookupResult] = []
     rounds_left = question.max_lookups
     while True:
@@ -176,13 +169,17 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
         calls = requested(generated)
         if not calls and (generated.text.strip() or not rounds_left):
             lookups = tuple(each.lookup for each in results)
-            return DraftAnswer(generated=generated, evidence=evidence, checks=checks, lookups=lookups)
+            return DraftAnswer(generated=generated, checks=checks, lookups=lookups)
         for shares, call in zip(range(rounds_left * len(calls), 0, -1), calls, strict=False):
             # Each call has an equal share of the tokens that are left for this round and the following ones.
             results.append(await tools.run(call, (question.max_tokens - evidence.tokens) // shares))
             context.streamer.emit(results[-1].lookup)
         # Without a new call and without an answer, the next round must answer.
         rounds_left = rounds_left - 1 if calls else 0
+
+
+async def _is_empty(bank: BankId, store: Store) -> bool:
+    return not await store.facts(bank, FactSelect(limit=1)) and not await store.messages(bank, MessageSelect(limit=1))
 
 
 def _requested(
@@ -215,7 +212,7 @@ def close_hits(hits: Sequence[Hit], share: float) -> list[Hit]:
 
 def conclude(question: Question, draft: DraftAnswer) -> Answer:
     """Return the answer with fact ids as citations, and with a note for each remaining flaw."""
-    generated, evidence = draft.generated, draft.evidence
+    generated, evidence = draft.generated, draft.checks.evidence
     flaws = [problem.flaw for problem in draft.checks.problems(generated)]
     if REPEATS_INSTRUCTIONS.flaw in flaws:
         return _quote_instead(question, draft)
@@ -243,7 +240,7 @@ def conclude(question: Question, draft: DraftAnswer) -> Answer:
 def _quote_instead(question: Question, draft: DraftAnswer) -> Answer:
     """Quote the evidence in place of an answer that repeats the instructions."""
     reason = "the model repeated its instructions instead of answering, so its answer was dropped"
-    hits = [hit for hit in draft.evidence.hits.values() if not contains_instructions(hit.text)]
+    hits = [hit for hit in draft.checks.evidence.hits.values() if not contains_instructions(hit.text)]
     answer = extractive_answer(question.text, hits, asked_at=question.asked_at, reason=reason)
     return answer.model_copy(update={"flaws": (REPEATS_INSTRUCTIONS.flaw,), "lookups": draft.lookups})
 

@@ -12,10 +12,11 @@ from typing import Annotated, get_args
 from pydantic import BeforeValidator, Field
 
 from vmemo.llm.structured import AnswerSchema
-from vmemo.models import Hit, Interval, QuestionTense
+from vmemo.models import BankId, Hit, Interval, QuestionTense
 from vmemo.models.results import LookupTool, MemoryLookup
+from vmemo.ports import Store
 from vmemo.reflect.citations import parse_marks, without_citations
-from vmemo.reflect.evidence import Evidence, Recaller, says_nothing
+from vmemo.reflect.evidence import Evidence, Recall, says_nothing
 from vmemo.reflect.fact_times import FactTime, describe_distance, mentioned_day, times_of
 from vmemo.text.temporal.calendar_days import add_days
 from vmemo.text.temporal.format import DateSpan, format_interval
@@ -101,7 +102,9 @@ class LookupResult:
 class LookupTools:
     """Runs calls, which add facts to the evidence. `tense` is that of the question."""
 
-    recaller: Recaller
+    bank: BankId
+    store: Store
+    recall: Recall
     evidence: Evidence
     tense: QuestionTense | None
 
@@ -170,8 +173,8 @@ class LookupTools:
     async def _recall(self, text: str, limit: int, *, tense: QuestionTense | None, wide: bool) -> Sequence[Hit]:
         """Recall facts with their sources. Facts that are shown already are found again, so the limit covers both."""
         tokens = limit * WIDE if wide else limit
-        hits = (await self.recaller.recall(text, tokens, tense=tense, wide=wide)).hits
-        await self.evidence.load_sources(hits, self.recaller)
+        hits = (await self.recall(text, tokens, tense=tense, wide=wide)).hits
+        await self.evidence.load_sources(hits, self.bank, self.store)
         return hits
 
     def _is_within(self, hit: Hit, after: date | None, before: date | None) -> bool:
