@@ -48,19 +48,18 @@ ONE = 127.0
 """The signed byte that represents 1 in a token vector."""
 Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "confidence_change", "merge", "spending"]
 
-
 PlainRecord = FormerProfile | Message | Entity | Episode | Link | ConfidenceChange | MergeRecord | Spending
-RECORD_TYPES: Mapping[Kind, type[PlainRecord]] = {
-    "profile": FormerProfile,
-    "message": Message,
-    "entity": Entity,
-    "episode": Episode,
-    "link": Link,
-    "confidence_change": ConfidenceChange,
-    "merge": MergeRecord,
-    "spending": Spending,
+_KINDS: Mapping[type[PlainRecord], Kind] = {
+    FormerProfile: "profile",
+    Message: "message",
+    Entity: "entity",
+    Episode: "episode",
+    Link: "link",
+    ConfidenceChange: "confidence_change",
+    MergeRecord: "merge",
+    Spending: "spending",
 }
-_KINDS: Mapping[type[PlainRecord], Kind] = {type: kind for kind, type in RECORD_TYPES.items()}
+_RECORD_TYPES: Mapping[str, type[PlainRecord]] = {kind: type for type, kind in _KINDS.items()}
 
 
 def kind_of(record: RestoreRecord) -> Kind:
@@ -202,7 +201,6 @@ HEAD_BYTES = 4096
 """Bytes in which an export names its format: keys are sorted, and only the dimension and times come before it."""
 MAX_LENGTH = 1.01
 """Length up to which a vector counts as one of length 1 that was rounded."""
-_RECORD_TYPES: Mapping[str, type[PlainRecord]] = {**RECORD_TYPES}
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
@@ -416,14 +414,11 @@ class References:
 
     def problem(self, record: RestoreRecord, number: int) -> str | None:
         """Return the problem of the record in this line; a valid record becomes known."""
-        if isinstance(record, Link) and self._adds(record):
-            return None
-        for what, needed in _needed(record):
-            known = self.known[what]
-            if not known.issuperset(needed):
-                missing = next(id for id in needed if id not in known)
+        own, needed = _ids(record)
+        for what, ids in needed:
+            missing = next((id for id in ids if id not in self.known[what]), None)
+            if missing is not None:
                 return f"refers to {what} {missing!r}, which no line before it holds"
-        own = _own(record)
         for what, id in own:
             if id in self.known[what]:
                 named, first = own[0]
@@ -437,14 +432,6 @@ class References:
             self.absorbed.update([] if record.absorbed is None else [record.absorbed])
         return None
 
-    def _adds(self, link: Link) -> bool:
-        """Add a link without a problem, the record of most lines; return False for any other."""
-        facts, links = self.known["fact"], self.known["link"]
-        before = len(links)
-        if link.source in facts and link.target in facts:
-            links.add((link.kind, link.source, link.target))
-        return len(links) > before
-
     def missing_entities(self) -> list[tuple[int, EntityId]]:
         """Return the merges, by line, whose entity is neither in the file nor absorbed by another merge."""
         found = self.absorbed | (self.known["entity"] & self.merged_into.keys())
@@ -452,48 +439,34 @@ class References:
 
 
 Own = list[tuple[str, str | tuple[str | None, ...]]]
+Needed = list[tuple[str, Collection[str]]]
 
 
-def _own(record: RestoreRecord) -> Own:
-    """Return the ids of a record; the first one names it."""
+def _ids(record: RestoreRecord) -> tuple[Own, Needed]:
+    """Return the ids of a record, the first of which names it, and those of the records that it refers to."""
     match record:
         case Link():
-            return [("link", (record.kind, record.source, record.target))]
-        case NewFact():
-            return [("fact", record.fact.id)]
-        case Message():
-            line: Own = [("line", (record.document, record.key))] if record.key is not None else []
-            return [("message", record.id), *line]
-        case Entity():
-            return [("entity", record.id)]
-        case Episode():
-            return [("episode", record.id)]
-        case MergeRecord():
-            return [("merge", record.id)]
-        case Spending():
-            return [("spending", (record.step, record.model))]
-        case _:
-            return []
-
-
-def _needed(record: RestoreRecord) -> Iterator[tuple[str, Collection[str]]]:
-    match record:
-        case Link():
-            yield "fact", (record.source, record.target)
+            ends = record.source, record.target
+            return [("link", (record.kind, *ends))], [("fact", ends)]
         case NewFact():
             fact = record.fact
-            yield "message", fact.messages
-            if fact.context_from is not None:
-                yield "message", (fact.context_from,)
-            yield "episode", fact.episodes
-            yield "entity", [mention.id for mention in fact.entities]
-            yield "fact", fact.basis
+            context = [] if fact.context_from is None else [fact.context_from]
+            mentioned = [mention.id for mention in fact.entities]
+            sources: Needed = [("message", [*fact.messages, *context]), ("episode", fact.episodes)]
+            return [("fact", fact.id)], [*sources, ("entity", mentioned), ("fact", fact.basis)]
+        case Message():
+            line: Own = [("line", (record.document, record.key))] if record.key is not None else []
+            return [("message", record.id), *line], []
+        case Entity():
+            return [("entity", record.id)], []
         case Episode():
-            yield "message", record.messages
+            return [("episode", record.id)], [("message", record.messages)]
         case ConfidenceChange():
             # The facts that changed an opinion's confidence may have been forgotten.
-            yield "fact", (record.opinion,)
+            return [], [("fact", (record.opinion,))]
         case MergeRecord():
-            yield "fact", [mention.fact for mention in record.mentions]
-        case _:
-            pass
+            return [("merge", record.id)], [("fact", [mention.fact for mention in record.mentions])]
+        case Spending():
+            return [("spending", (record.step, record.model))], []
+        case FormerProfile():
+            return [], []
