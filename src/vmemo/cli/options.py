@@ -146,8 +146,6 @@ _REPEATED = {
     "metadata": ("--meta", "KEY=VALUE"),
 }
 """Filters that can be given several times, by field, with the form of their values; other lists are of names."""
-_OWN_OPTION = frozenset({"explain", "now"})
-"""Fields that commands declare themselves, because not every command has them or their help differs."""
 
 
 def _filter_options(name: str, field: FieldInfo) -> list[inspect.Parameter]:
@@ -204,7 +202,8 @@ def _read_filters(**values: Any) -> RecallOptions:
 _FILTERS = [
     each
     for name, field in RecallFilters.model_fields.items()
-    if name not in _OWN_OPTION
+    # Only `recall` has this option.
+    if name != "explain"
     for each in _filter_options(name, field)
 ]
 Filters = Annotated[RecallOptions, OptionGroup({each.name: each for each in _FILTERS}, _read_filters)]

@@ -35,10 +35,6 @@ from vmemo.models.requests import ReflectOptions, SearchOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
-Precise = Annotated[bool, typer.Option("--precise", help="Return the fewest facts that suffice.")]
-MinAnswerable = Annotated[
-    float, typer.Option(min=0, max=1, help="Return nothing if the facts hold the answer with a lower probability.")
-]
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 
 
@@ -60,24 +56,12 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     show_all: Annotated[bool, typer.Option("--all", help="Show all facts that were found.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the result formatted for an LLM prompt.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each fact was found.")] = False,
-    precise: Precise = False,
-    min_answerable: MinAnswerable = 0.0,
-    now: Annotated[
-        datetime | None, time_option('The reference time for "last week" etc. Default: now.', "--now")
-    ] = None,
     *,
     target: BanksWithEmbedder,
     filters: Filters,
 ) -> Output:
     """Find the facts most relevant to a question."""
-    options: SearchOptions = {
-        **filters,
-        "banks": target.banks,
-        "explain": explain,
-        "now": now,
-        "precise": precise,
-        "min_answerable": min_answerable or 0.0,
-    }
+    options: SearchOptions = {**filters, "banks": target.banks, "explain": explain}
     explored = parse_budget(budget)
     if show_all and limit is not None:
         raise typer.BadParameter("--all and --limit cannot be combined.", param_hint="--all")
@@ -215,9 +199,6 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     ] = True,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = 8192,
     budget: Budgeted = "mid",
-    precise: Precise = False,
-    min_answerable: MinAnswerable = 0.0,
-    now: Annotated[datetime | None, time_option("The date of the question. Default: now.", "--now")] = None,
     *,
     target: WithModels,
     filters: Filters,
@@ -226,9 +207,6 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     """Answer a question from memory, with citations, in the bank's character."""
     options: ReflectOptions = {
         **filters,
-        "now": now,
-        "precise": precise,
-        "min_answerable": min_answerable or 0.0,
         "max_lookups": max_lookups,
         "opinions": opinions,
         "max_tokens": max_tokens,
