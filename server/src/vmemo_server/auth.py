@@ -95,7 +95,6 @@ class Principal:
 
     @staticmethod
     def of_key(key: ApiKey, limits: Limits) -> Principal:
-        """Return the principal of an API key."""
         return Principal(key_id=key.id, banks=key.banks, permission=key.permission, limits=limits)
 
     @property

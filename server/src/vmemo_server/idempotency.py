@@ -24,8 +24,6 @@ RENEW_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class StoredResponse:
-    """The status and body of a response."""
-
     status: int
     body: str
     replayed: bool = False

@@ -33,7 +33,6 @@ def operation_id(route: APIRoute) -> str:
 
 
 def rest_router(tag: str, prefix: str = "") -> APIRouter:
-    """Return a router of REST paths with a tag."""
     return APIRouter(generate_unique_id_function=operation_id, prefix=prefix, tags=[tag], route_class=ExactRoute)
 
 

@@ -48,7 +48,6 @@ class HttpProblem(Exception):
 
 
 def request_id(request: Request) -> str:
-    """Return the id of a request in logs and in the audit log."""
     return str(getattr(request.state, "request_id", ""))
 
 
@@ -80,12 +79,10 @@ def _response(problem: ProblemDetails, headers: Mapping[str, str] | None = None)
 
 
 def problem_response(request: Request, problem: HttpProblem) -> JSONResponse:
-    """Return the response to a request that HTTP rules reject."""
     return _response(_problem(request, problem.status, problem.code, str(problem)), problem.headers)
 
 
 def unexpected_error(request: Request, error: BaseException) -> JSONResponse:
-    """Return the response to an unexpected error."""
     return problem_response(request, unexpected_problem(error))
 
 
@@ -98,7 +95,6 @@ def unexpected_problem(error: BaseException) -> HttpProblem:
 
 
 async def handle_vmemo_error(request: Request, error: Exception) -> JSONResponse:
-    """Return the response to an error that vmemo raises on purpose."""
     assert isinstance(error, VmemoError)
     headers: dict[str, str] = {}
     if isinstance(error, Unauthenticated):
@@ -109,7 +105,6 @@ async def handle_vmemo_error(request: Request, error: Exception) -> JSONResponse
 
 
 async def handle_http_problem(request: Request, error: Exception) -> JSONResponse:
-    """Return the response to a request that HTTP rules reject."""
     assert isinstance(error, HttpProblem)
     return problem_response(request, error)
 

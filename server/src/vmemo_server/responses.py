@@ -6,7 +6,7 @@ Records are serialized once and not validated again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from fastapi import Depends, Query, Request, Response
@@ -36,17 +36,10 @@ class IdResponse(BaseModel):
 
 
 def record(found: BaseModel, status: int = 200) -> Response:
-    """Return a record as a JSON response."""
     return Response(found.model_dump_json(by_alias=True), status, media_type=JSON)
 
 
-async def record_of(found: Awaitable[BaseModel]) -> Response:
-    """Await a record and return it as a JSON response."""
-    return record(await found)
-
-
 def page(kind: type[CursorPage[Item]], items: Sequence[Item], next: str | None = None) -> Response:
-    """Return a page as a JSON response."""
     return record(kind.model_construct(items=tuple(items), next=next))
 
 
@@ -64,7 +57,6 @@ def one_more(limit: int) -> int:
 
 
 def json_response(value: object) -> Response:
-    """Return any value as a JSON response."""
     return Response(TypeAdapter(Any).dump_json(value), media_type=JSON)
 
 

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vmemo.models import Fact, Interval, utc_now
+from vmemo.models.records import counted
 from vmemo.models.results import Forgotten
 from vmemo.text.temporal.format import format_interval
 from vmemo_server.auth import Principal
@@ -34,7 +35,6 @@ def path_to(*parts: str) -> str:
 
 
 def bank_path(bank: str, *parts: str) -> str:
-    """Return the path of a page of a bank."""
     return path_to("banks", bank, *parts)
 
 
@@ -80,11 +80,6 @@ def happened(fact: Fact) -> Markup:
     )
 
 
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return a count with its noun, such as "1 fact" or "2,000 facts"."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
-
-
 def is_over(fact: Fact) -> bool:
     """Return True if a fact is not believed or not true any more."""
     return fact.expired_at is not None or (fact.invalid_at is not None and fact.invalid_at <= utc_now())
@@ -102,13 +97,12 @@ def environment() -> Environment:
     )
     # Both are declared with the types of Jinja's own values.
     filters, values = cast("dict[str, Any]", made.filters), cast("dict[str, Any]", made.globals)
-    filters.update(short=short, marked=marked, when=when, happened=happened, plural=plural)
+    filters.update(short=short, marked=marked, when=when, happened=happened, plural=counted)
     values.update(is_over=is_over, path_to=path_to, bank_path=bank_path, LONG=LONG, version=version("vmemo"))
     return made
 
 
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-    """Return a page or a part of one."""
     principal: Principal | None = getattr(request.state, "principal", None)
     common = {
         "request_path": request.url.path,

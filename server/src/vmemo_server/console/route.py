@@ -51,7 +51,6 @@ class ConsoleRoute(ExactRoute):
 
 
 def console_router(path: str = "") -> APIRouter:
-    """Return a router of pages below a path."""
     return APIRouter(include_in_schema=False, prefix=f"/console{path}", route_class=ConsoleRoute)
 
 

@@ -59,12 +59,10 @@ TEMPLATES = (
 
 
 def uri_of(bank: str) -> str:
-    """Return the URI of a bank."""
     return f"{BANKS}/{quote(bank, safe='')}"
 
 
 async def list_resources(caller: ToolCaller) -> list[wire.Resource]:
-    """Return the list of banks and the first banks as resources."""
     banks = wire.Resource(
         name="banks", title="Banks", uri=BANKS, description="Names of the banks of this connection.", mime_type=_JSON
     )

@@ -56,7 +56,6 @@ class ToolContext:
 
     @property
     def principal(self) -> Principal:
-        """The principal of the call."""
         return self.caller.principal
 
     def erasing(self) -> AbstractAsyncContextManager[None]:

@@ -11,11 +11,10 @@ from pydantic import Field, model_validator
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import Disposition, EntityId, Fact, FactId, Interval, MessageId, Profile, Role, requests as r
 from vmemo.models.recalled import NOTHING
-from vmemo.models.records import Background, Content, Instant, Name, Share
+from vmemo.models.records import Background, Content, Instant, Name, Share, counted
 from vmemo.models.results import Retained
 from vmemo_server.mcp.caller import ToolCaller
 from vmemo_server.mcp.render import (
-    counted,
     deleted_lines,
     entity_line,
     fact_line,

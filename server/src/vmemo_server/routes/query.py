@@ -17,7 +17,7 @@ from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDel
 from vmemo_server import openapi
 from vmemo_server.dependencies import Idempotent, ReadBank, RequestSession, SearchBank, begin_write
 from vmemo_server.problems import problem_of
-from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, PROMPT_RESPONSE, Format, formatted, record, record_of
+from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, PROMPT_RESPONSE, Format, formatted, record
 
 router = openapi.rest_router("query", "/v1/banks/{bank}")
 PING_SECONDS = 15
@@ -95,7 +95,7 @@ async def reflect(request: Request, session: ReadBank, body: ReflectRequest, ide
             )
         return EventSourceResponse(_events(request, session.memory, body), ping=PING_SECONDS)
     if not body.opinions:
-        return await record_of(session.memory.run(body))
+        return record(await session.memory.run(body))
     return await idempotency.run(session, body, record, has_effect=_changes_opinions)
 
 

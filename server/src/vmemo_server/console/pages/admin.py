@@ -149,7 +149,6 @@ async def reports(request: Request, principal: SignedIn) -> Response:
 
 @router.get("/reports/{name}")
 async def report(request: Request, principal: SignedIn, name: Name) -> Response:
-    """Show one report."""
     folder = _folder(request)
     found = [] if folder is None else await anyio.to_thread.run_sync(_files, folder)
     # Only names of the listing: no path leads out of the folder.

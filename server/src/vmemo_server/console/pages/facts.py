@@ -133,7 +133,6 @@ async def _timeline(page: BankPage) -> Timeline:
 
 
 async def _entities(page: BankPage, name: str) -> Sequence[Entity]:
-    """Return the entities with an id or name."""
     given = name.strip()
     if not given:
         return ()
@@ -229,12 +228,10 @@ class Timeline:
         return Timeline(first.astimezone(UTC), max(last, first + LEAST).astimezone(UTC))
 
     def place(self, time: datetime) -> float:
-        """Return the place of a time on the axis."""
         share = (min(max(time, self.start), self.end) - self.start) / (self.end - self.start)
         return round(_MARGIN + share * (WIDTH - 2 * _MARGIN), 1)
 
     def track(self, fact: Fact) -> Track:
-        """Return the places of a fact."""
         over = fact.invalid_at if fact.invalid_at and fact.invalid_at <= utc_now() else None
         closed = over or fact.expired_at
         start = fact.valid_at or fact.mentioned_at

@@ -22,7 +22,6 @@ CACHE = "public, max-age=86400, immutable"
 
 @router.get("/static/{version}/{name:path}")
 async def file(version: str, name: str) -> Response:
-    """Return one of the packaged files."""
     path = FILES.get(name)
     if path is None:
         raise HttpProblem(404, "NotFound", "There is no such file.")
