@@ -180,7 +180,7 @@ def requests() -> Iterator[type[Request]]:
 
 PARTS = {
     *(r.Request, r.Expiry, r.NewMessage, r.MessageDefaults),
-    *(r.FactFilters, r.RecallFilters, r.SeveralBanks, r.PageRequest, r.FactText, r.PinState),
+    *(r.FactFilters, r.RecallFilters, r.SeveralBanks, r.PageRequest, r.OneFact, r.FactText, r.PinState),
 }
 """Models that are parts of others."""
 

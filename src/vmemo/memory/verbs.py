@@ -36,8 +36,7 @@ def new_messages(content: object, options: MessageOptions) -> list[NewMessage | 
     role. The document, tags, metadata and expiry also apply to messages, whose own values take precedence.
     """
     defaults = MessageDefaults.of(options)
-    found = [_own_values(item, defaults) for item in _items(content)]
-    return [_with_defaults(own, defaults) if isinstance(own, NewMessage) else own for own in found]
+    return [_new_message(item, defaults) for item in _items(content)]
 
 
 def single_message(content: object, options: MessageOptions) -> NewMessage:
@@ -58,38 +57,33 @@ def _items(content: object) -> Sequence[object]:
     raise InvalidInput(f"content must be text, a Message, a dict or a list of them, not {type(content).__name__}.")
 
 
-def _with_defaults(message: NewMessage, defaults: MessageDefaults) -> NewMessage:
-    own = message.ttl is not None or message.expires_at is not None
+def _new_message(item: object, defaults: MessageDefaults) -> NewMessage | ChatMessage:
+    if isinstance(item, Message):
+        # A timestamp that was not given must not become part of the line's identity.
+        given = {"id", *(item.model_fields_set & NewMessage.model_fields.keys())}
+        given |= set() if item.document or defaults.document else {"timestamp"}
+        values = {name: getattr(item, name) for name in given}
+    elif isinstance(item, str):
+        values = {"content": item, **_given(defaults, "role", "speaker", "timestamp")}
+    elif isinstance(item, Mapping):
+        chat = chat_values(cast("ChatMessage", item))
+        if chat is None:
+            return cast("ChatMessage", item)
+        values = {**_given(defaults, "role", "timestamp"), **chat}
+        if values.get("role", "user") == defaults.role:
+            values = {**_given(defaults, "speaker"), **values}
+    else:
+        raise InvalidInput(f"A list of content must hold texts, Messages and dicts, not {type(item).__name__}.")
+    message = NewMessage.of(values)
+    expiry = message if message.ttl is not None or message.expires_at is not None else defaults
     update = {
-        **({} if own else {"ttl": defaults.ttl, "expires_at": defaults.expires_at}),
+        "ttl": expiry.ttl,
+        "expires_at": expiry.expires_at,
         "document": message.document or defaults.document,
         "tags": tuple(dict.fromkeys((*message.tags, *defaults.tags))),
         "metadata": {**defaults.metadata, **message.metadata},
     }
     return message.model_copy(update=update)
-
-
-def _own_values(item: object, defaults: MessageDefaults) -> NewMessage | ChatMessage:
-    if isinstance(item, Message):
-        # A timestamp that was not given must not become part of the line's identity.
-        given = {"id", *(item.model_fields_set & NewMessage.model_fields.keys())}
-        given |= set() if item.document or defaults.document else {"timestamp"}
-        return NewMessage.of({name: getattr(item, name) for name in given})
-    if isinstance(item, str):
-        return NewMessage.of({"content": item, **_given(defaults, "role", "speaker", "timestamp")})
-    if isinstance(item, Mapping):
-        return _from_chat(cast("ChatMessage", item), defaults)
-    raise InvalidInput(f"A list of content must hold texts, Messages and dicts, not {type(item).__name__}.")
-
-
-def _from_chat(item: ChatMessage, defaults: MessageDefaults) -> NewMessage | ChatMessage:
-    values = chat_values(item)
-    if values is None:
-        return item
-    values = {**_given(defaults, "role", "timestamp"), **values}
-    if values.get("role", "user") == defaults.role:
-        values = {**_given(defaults, "speaker"), **values}
-    return NewMessage.of(values)
 
 
 def _given(defaults: MessageDefaults, *names: str) -> dict[str, object]:

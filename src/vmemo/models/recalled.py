@@ -307,11 +307,7 @@ class RecallPrompt:
 
     def _whole(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> int:
         """Return the number of whole hits that fit, by bisection: each step lays out and counts the whole prompt."""
-        low, high = 0, len(hits)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if count(self.render(hits[:middle])) <= max_tokens else (low, middle - 1)
-        return low
+        return bisect_right(range(1, len(hits) + 1), max_tokens, key=lambda n: count(self.render(hits[:n])))
 
     def _truncated(self, hits: Sequence[Hit], next_hit: Hit, max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
         """Return the next hit, truncated to what the hits before it leave; nothing if no part of it fits."""

@@ -653,22 +653,22 @@ class CreateKeyRequest(Request):
     expires_at: Instant | None = None
 
 
-class WhyRequest(Request, Returns[Provenance]):
+class OneFact(Request):
+    """The fact of a request."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class WhyRequest(OneFact, Returns[Provenance]):
     """Return the provenance of a fact."""
 
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
-
-class FactRequest(Request, Returns[Fact]):
+class FactRequest(OneFact, Returns[Fact]):
     """Return one fact."""
 
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
-
-class FactHistoryRequest(Request, Returns[list[Fact]]):
+class FactHistoryRequest(OneFact, Returns[list[Fact]]):
     """Return all versions of a fact, oldest first."""
-
-    fact: Name = Field(description="The id of any version of the fact.")
 
 
 class FactText(Request):
@@ -683,16 +683,12 @@ class FactText(Request):
     )
 
 
-class UpdateFactRequest(FactText, Returns[Fact]):
+class UpdateFactRequest(OneFact, FactText, Returns[Fact]):
     """Write a new version of a fact, and return it; the old one is closed and stays in its history."""
 
-    fact: Name = Field(description="The id of a current fact, or of a message that was recalled verbatim.")
 
-
-class DeleteFactRequest(Request, Returns[Forgotten]):
+class DeleteFactRequest(OneFact, Returns[Forgotten]):
     """Delete one fact with what rests on it, and the messages that state nothing else."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
 
 class PinState(Request):
@@ -701,10 +697,8 @@ class PinState(Request):
     pinned: Flag = Field(default=True, description="True to pin the fact, False to unpin it.")
 
 
-class PinFactRequest(PinState, Returns[Fact]):
+class PinFactRequest(OneFact, PinState, Returns[Fact]):
     """Pin or unpin a fact, and return it; maintenance never closes a pinned one."""
-
-    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
 
 class StatusRequest(Request, Returns[Status]):
