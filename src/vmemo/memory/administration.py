@@ -1,13 +1,11 @@
-"""The verbs that forget, merge entities, maintain, reprocess, re-embed and transfer a bank, and configure webhooks."""
+"""The verbs that forget, merge entities, maintain and reprocess a bank, and configure webhooks."""
 
 from __future__ import annotations
 
 import base64
-import math
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed, NotFound, Unsupported
 from vmemo.lifecycle import entity_merges, forget as forgetting, maintain as maintenance
@@ -16,16 +14,14 @@ from vmemo.lifecycle.reprocess import derivation_label, staging_bank, swap_in
 from vmemo.memory.inspect import by_any_id, entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
-from vmemo.models import BankId, Entity, EntityId, Fact, Merge, Message, MessageId, new_id, requests as r, utc_now
-from vmemo.models.changes import Changes, Deletions, ForgetTarget, NewJob
-from vmemo.models.records import Record, shifted
+from vmemo.models import Entity, EntityId, Fact, Merge, Message, MessageId, new_id, requests as r
+from vmemo.models.changes import Changes, Deletions, ForgetTarget
+from vmemo.models.records import Record
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.models.webhooks import MAX_WEBHOOKS, SignedWebhook, Webhook, names_private_host, split_webhook_url
 from vmemo.ports import BankNotFound, WebhookStore, dimension_of
 from vmemo.retain.pipeline import prepare, redact_messages, stored_of
-from vmemo.transfer import files
-from vmemo.transfer.incoming import load_bank
 
 
 async def forget(session: MemorySession, request: r.ForgetRequest) -> Forgotten:
@@ -90,22 +86,6 @@ async def maintain(session: MemorySession) -> Maintained:
     return done
 
 
-async def schedule_maintenance(session: MemorySession, hours: float | None, banks: Sequence[str]) -> list[str]:
-    """Queue the maintenance of banks that have none queued, and return their names."""
-    pause = session.context.settings.maintenance_every if hours is None else hours
-    if not 0 <= pause < math.inf:
-        raise InvalidInput(f"hours must be 0 or more, not {pause}.")
-    if pause == 0:
-        return []
-    await session.store.open()
-    wanted = [BankId(name) for name in banks] or [BankId(bank.id) for bank in await session.store.banks()]
-    idle = [bank for bank in wanted if not await session.store.jobs(bank, ["maintain"])]
-    for bank in idle:
-        job = NewJob(kind="maintain", due=shifted(utc_now(), pause * 3600))
-        await session.store.commit(Changes(bank=bank, jobs=[job]))
-    return list[str](idle)
-
-
 async def reprocess(session: MemorySession) -> Retained:
     """Derive everything into a staging bank, and swap it in once no message is pending."""
     await session.store.open()
@@ -131,29 +111,6 @@ async def reprocess(session: MemorySession) -> Retained:
         if swapped:
             session.runtime.open_banks.discard(session.bank)
             return Retained.combined(done)
-
-
-async def left_to_reprocess(session: MemorySession) -> int:
-    """Return the number of messages that a running reprocess has not processed yet."""
-    staging = session.runtime.staging_banks.get(session.bank)
-    if staging is None or await session.store.bank(staging) is None:
-        return 0
-    with suppress(NotFound):
-        return (await session.store.status(staging)).pending
-    return 0
-
-
-async def export(session: MemorySession, path: Path) -> int:
-    await session.recheck()
-    await session.runtime.access.flush()
-    return await files.export(session.store, session.bank, path)
-
-
-async def import_bank(session: MemorySession, path: Path) -> int:
-    await session.store.open()
-    source = files.read(path, session.bank, counter=session.context.counter)
-    await load_bank(session.store, source.bank, source.records)
-    return (await session.store.status(session.bank)).messages
 
 
 SHOWN = 20

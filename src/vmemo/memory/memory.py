@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
+from vmemo.errors import InvalidInput, NotFound
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
 from vmemo.lifecycle.reprocess import reembed_bank
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
@@ -16,14 +18,18 @@ from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.retain import import_from
 from vmemo.memory.session import ConcurrencyLimits, MemoryRuntime, MemorySession, RequestQueue, bank_id
 from vmemo.memory.verbs import Verbs
-from vmemo.models import BankId, requests as r
+from vmemo.models import BankId, requests as r, utc_now
+from vmemo.models.changes import Changes, NewJob
+from vmemo.models.records import shifted
 from vmemo.models.results import Event, Retained
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
+from vmemo.transfer import files
 from vmemo.transfer.foreign import ForeignFormat
+from vmemo.transfer.incoming import load_bank
 
 R = TypeVar("R")
 
@@ -136,11 +142,17 @@ class Memory(Verbs):
 
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""
-        return await administration.export(self._session, Path(path))
+        await self._session.recheck()
+        await self._session.runtime.access.flush()
+        return await files.export(self._session.store, self._session.bank, Path(path))
 
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
-        return await administration.import_bank(self._session, Path(path))
+        session = self._session
+        await session.store.open()
+        source = files.read(Path(path), session.bank, counter=session.context.counter)
+        await load_bank(session.store, source.bank, source.records)
+        return (await session.store.status(session.bank)).messages
 
     async def import_from(self, path: Path | str, format: ForeignFormat | None = None) -> Retained:
         """Add the content of another product's export, and return what was stored.
@@ -179,7 +191,19 @@ class Memory(Verbs):
 
         It is due after `hours`, by default after those of the settings; 0 queues nothing.
         """
-        return await administration.schedule_maintenance(self._session, hours, banks)
+        store = self._session.store
+        pause = self._session.context.settings.maintenance_every if hours is None else hours
+        if not 0 <= pause < math.inf:
+            raise InvalidInput(f"hours must be 0 or more, not {pause}.")
+        if pause == 0:
+            return []
+        await store.open()
+        wanted = [BankId(name) for name in banks] or [BankId(bank.id) for bank in await store.banks()]
+        idle = [bank for bank in wanted if not await store.jobs(bank, ["maintain"])]
+        for bank in idle:
+            job = NewJob(kind="maintain", due=shifted(utc_now(), pause * 3600))
+            await store.commit(Changes(bank=bank, jobs=[job]))
+        return list[str](idle)
 
     async def work(
         self,
@@ -211,7 +235,13 @@ class Memory(Verbs):
 
     async def left_to_reprocess(self) -> int:
         """Return the number of messages that a running `reprocess()` of this memory has not processed yet."""
-        return await administration.left_to_reprocess(self._session)
+        session = self._session
+        staging = session.runtime.staging_banks.get(session.bank)
+        if staging is None or await session.store.bank(staging) is None:
+            return 0
+        with suppress(NotFound):
+            return (await session.store.status(staging)).pending
+        return 0
 
     async def reembed(self) -> int:
         """Switch the bank to this memory's embedder and return the number of facts; others can read meanwhile."""
