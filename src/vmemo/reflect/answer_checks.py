@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from vmemo.models.results import MemoryLookup
 from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.reflect.citations import BACKGROUND, cited_marks, parse_marks, unknown_marks, without_citations
 from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.tools import LookupCall
+from vmemo.reflect.tools import LookupCall, new_calls
 from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
 from vmemo.text.tokens import STOP_WORDS, terms
 
@@ -45,8 +46,13 @@ class AnswerChecks:
     instructions: str
     """The rules and the character, which an answer must not repeat."""
     background: str
-    new_calls: Callable[[GeneratedAnswer], list[LookupCall]]
-    """Returns the tool calls that the answer requests and that can be made."""
+    made: Sequence[MemoryLookup]
+    """The tool calls that were made before."""
+    may_call: bool
+
+    def new_calls(self, answer: GeneratedAnswer) -> list[LookupCall]:
+        """Return the tool calls that the answer requests and that can be made."""
+        return new_calls(answer.calls, self.question, self.made) if self.may_call else []
 
     def feedback(self, answer: GeneratedAnswer) -> str | None:
         """Return what the LLM must correct, or None if the answer is usable or requests a tool call."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +17,7 @@ from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance
 from vmemo.models.changes import Changes, FactClosure, Lease, NewFact
 from vmemo.models.records import first_expiry
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.ports import Context, Embedder, encodings
+from vmemo.ports import Context, Embedder, Store, encodings
 from vmemo.reflect.answer_checks import AnswerChecks
 from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment, ShortText, engine_label
 from vmemo.reflect.citations import parse_marks, without_citations
@@ -208,14 +209,13 @@ _FILLER_WORDS = frozenset("i a an the that think believe feel find really very q
 """Words that do not distinguish two opinions."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Revision:
+class _Revision(NamedTuple):
     """An assessment of a held opinion with its evidence."""
 
     opinion: FactId
     stance: Stance
     evidence: tuple[FactId, ...]
-    reason: str = ""
+    reason: str
 
 
 async def form_opinions(
@@ -228,19 +228,10 @@ async def form_opinions(
     revisions = _revisions(answer, checks)
     while formed or revisions:
         revision = await context.store.revision(bank)
-        update = await _OpinionUpdate.load(bank, formed, revisions, context)
-        update.apply(formed, revisions, asked_at)
-        if not update.new and not update.changes:
+        changes = await _planned(bank, formed, revisions, asked_at, context.store)
+        if not changes.derives:
             break
-        changes = Changes(
-            bank=bank,
-            facts=update.new,
-            closures=update.closings,
-            confidence=update.changes,
-            revision=revision,
-            embedder=context.embedder.name,
-        )
-        if await context.store.commit(changes):
+        if await context.store.commit(replace(changes, revision=revision, embedder=context.embedder.name)):
             return changes
     return Changes(bank=bank)
 
@@ -310,70 +301,54 @@ def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]
     ]
 
 
-@dataclass(frozen=True)
-class _OpinionUpdate:
-    """The currently held opinions with the evidence they used, and the changes to write."""
-
-    held: dict[FactId, Fact]
-    used: dict[FactId, set[FactId]]
-    existing: Mapping[str, datetime | None]
-    """The expiry, by id, of the facts and messages that were not forgotten meanwhile."""
-    new: list[NewFact] = field(default_factory=list[NewFact])
-    closings: list[FactClosure] = field(default_factory=list[FactClosure])
-    changes: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
-
-    @staticmethod
-    async def load(
-        bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], context: Context
-    ) -> _OpinionUpdate:
-        store = context.store
-        held = await store.facts(bank, FactSelect.believed("opinion"))
-        fact_ids = {id for each in formed for id in each.fact.basis}
-        fact_ids |= {id for each in revisions for id in each.evidence}
-        message_ids = {id for each in formed for id in each.fact.messages}
-        facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
-        messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
-        existing = {str(each.id): each.expires_at for each in (*facts, *messages)}
-        used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing)
-
-    def apply(self, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime) -> None:
-        """Add the new opinions; one that is already held reinforces the held one."""
-        repeated = [revision for each in formed if (revision := self._add(each, asked_at)) is not None]
-        for revision in (*revisions, *repeated):
-            self._revise(revision)
-
-    def _add(self, formed: NewFact, asked_at: datetime) -> _Revision | None:
-        fact = formed.fact
-        basis = tuple(id for id in fact.basis if id in self.existing)
-        messages = tuple(id for id in fact.messages if id in self.existing)
-        if not basis and not messages:
-            return None
-        replaced = fact.supersedes if fact.supersedes in self.held else None
-        if any(_same_words(fact, new.fact) for new in self.new):
-            return None
-        same = next((id for id, held in self.held.items() if id != replaced and _same_words(fact, held)), None)
+async def _planned(
+    bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime, store: Store
+) -> Changes:
+    """Return the changes of new opinions and of revisions; a new one that is already held reinforces the held one."""
+    opinions = await store.facts(bank, FactSelect.believed("opinion"))
+    used = evidence_by_opinion(opinions, await store.confidence_changes(bank))
+    held = {fact.id: fact for fact in opinions}
+    existing = await _expiries(bank, formed, revisions, store)
+    new, closed, repeated = list[NewFact](), list[FactClosure](), list[_Revision]()
+    for each in formed:
+        fact = each.fact
+        basis = tuple(id for id in fact.basis if id in existing)
+        messages = tuple(id for id in fact.messages if id in existing)
+        if not (basis or messages) or any(_same_words(fact, other.fact) for other in new):
+            continue
+        replaced = fact.supersedes if fact.supersedes in held else None
+        same = next((id for id, other in held.items() if id != replaced and _same_words(fact, other)), None)
         if same is not None:
-            again = "The same opinion was formed again."
-            return _Revision(opinion=same, stance="reinforce", evidence=basis, reason=again)
-        expiry = first_expiry(self.existing[id] for id in (*basis, *messages))
+            repeated.append(_Revision(same, "reinforce", basis, "The same opinion was formed again."))
+            continue
+        expiry = first_expiry(existing[id] for id in (*basis, *messages))
         update = {"basis": basis, "messages": messages, "supersedes": replaced, "expires_at": expiry}
-        self.new.append(replace(formed, fact=fact.model_copy(update=update)))
+        new.append(replace(each, fact=fact.model_copy(update=update)))
         if replaced is not None:
             # A question asked as of an earlier date must not close the opinion before it started.
-            closed_at = max(asked_at, self.held.pop(replaced).valid_at or asked_at)
-            self.closings.append(FactClosure(fact=replaced, invalid_at=closed_at, expired_at=utc_now()))
-        return None
+            closed_at = max(asked_at, held.pop(replaced).valid_at or asked_at)
+            closed.append(FactClosure(fact=replaced, invalid_at=closed_at, expired_at=utc_now()))
+    changes: dict[FactId, ConfidenceChange] = {}
+    for revision in (*revisions, *repeated):
+        # An opinion is changed once, and only by evidence that has not counted yet.
+        evidence = tuple(id for id in revision.evidence if id in existing and id not in used.get(revision.opinion, ()))
+        if revision.opinion in held and evidence and revision.opinion not in changes:
+            change = confidence_change(held[revision.opinion], revision.stance, evidence, revision.reason, utc_now())
+            changes[revision.opinion] = change
+    return Changes(bank=bank, facts=new, closures=closed, confidence=list(changes.values()))
 
-    def _revise(self, revision: _Revision) -> None:
-        """Change an opinion's confidence once, and only by evidence that has not counted yet."""
-        opinion = self.held.get(revision.opinion)
-        used = self.used.get(revision.opinion, set())
-        evidence = tuple(id for id in revision.evidence if id in self.existing and id not in used)
-        if opinion is None or not evidence or any(change.opinion == opinion.id for change in self.changes):
-            return
-        change = confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now())
-        self.changes.append(change)
+
+async def _expiries(
+    bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], store: Store
+) -> dict[str, datetime | None]:
+    """Return the expiry, by id, of the facts and messages that were not forgotten meanwhile."""
+    facts = {id for each in formed for id in each.fact.basis} | {id for each in revisions for id in each.evidence}
+    messages = {id for each in formed for id in each.fact.messages}
+    found = [
+        *await store.facts(bank, FactSelect(ids=sorted(facts))),
+        *await store.messages(bank, MessageSelect(ids=sorted(messages))),
+    ]
+    return {str(each.id): each.expires_at for each in found}
 
 
 def _same_words(one: Fact, other: Fact) -> bool:

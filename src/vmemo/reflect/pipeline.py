@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import accumulate
 
 from pydantic import JsonValue
@@ -14,7 +13,7 @@ from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, Hit
-from vmemo.models.results import Answer, Citation, MemoryLookup
+from vmemo.models.results import Answer, Citation
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Context, LLMRequest, Store
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
@@ -24,7 +23,7 @@ from vmemo.reflect.evidence import Evidence, Recall
 from vmemo.reflect.fact_times import describe_event, local_date
 from vmemo.reflect.opinions import form_opinions
 from vmemo.reflect.streaming import AnswerStreamer
-from vmemo.reflect.tools import LookupCall, LookupResult, LookupTools, new_calls
+from vmemo.reflect.tools import LookupResult, LookupTools
 from vmemo.text.injection import contains_instructions
 from vmemo.text.temporal.format import format_date, format_weekday_date
 
@@ -108,37 +107,30 @@ class ReflectContext:
     context: Context
 
 
-@dataclass(frozen=True, kw_only=True)
-class DraftAnswer:
-    """The LLM's answer with its checks and the tool calls made for it."""
-
-    generated: GeneratedAnswer
-    checks: AnswerChecks
-    lookups: tuple[MemoryLookup, ...]
-
-
 async def reflect(question: Question, context: ReflectContext, schema: CallerSchema | None) -> Answer:
     """Answer a question from memory, fill the schema if one is given, and record the opinions it leads to."""
     draft = await generate(question, context)
     if draft is None:
         context.streamer.finish(EMPTY)
         return Answer(query=question.text, text=EMPTY, found=False)
-    answer = conclude(question, draft)
+    generated, checks = draft
+    answer = conclude(question, generated, checks)
     context.streamer.finish(answer.text)
     if schema is not None and answer.found and not answer.extractive:
         answer = answer.model_copy(update={"data": await _fill(schema, question, answer, context.llm)})
     answer = answer.model_copy(update={"usage": context.llm.usage})
     if not question.opinions or answer.extractive:
         return answer
-    made = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
+    made = await form_opinions(context.bank, generated, checks, question.asked_at, context.context)
     formed = tuple(new.fact for new in made.facts)
     return answer.model_copy(update={"formed": formed, "confidence_changes": tuple(made.confidence)})
 
 
-async def generate(question: Question, context: ReflectContext) -> DraftAnswer | None:
+async def generate(question: Question, context: ReflectContext) -> tuple[GeneratedAnswer, AnswerChecks] | None:
     """Recall evidence and ask the LLM until it answers, running the tools that it requests in between.
 
-    An answer that fails its checks is repaired once. Return None if the bank is empty and has no background.
+    An answer that fails its checks is repaired once. Return it with its checks, or None if the bank is empty and there
+    is no background.
     """
     bank, store = context.bank, context.context.store
     recalled = await context.recall(question.text, _first_tokens(question))
@@ -155,21 +147,20 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
     results: list[LookupResult] = []
     rounds_left = question.max_lookups
     while True:
-        requested = partial(_requested, question=question, results=tuple(results), rounds_left=rounds_left)
         checks = AnswerChecks(
             question=question.text,
             evidence=evidence,
             instructions=instructions(question),
             background=question.profile.background,
-            new_calls=requested,
+            made=[each.lookup for each in results],
+            may_call=rounds_left > 0,
         )
-        context.streamer.may_call = rounds_left > 0
+        context.streamer.may_call = checks.may_call
         ask = build_ask(question, evidence, results, rounds_left)
         generated = await context.llm.ask(ask, GeneratedAnswer, checks.feedback, lenient=True)
-        calls = requested(generated)
+        calls = checks.new_calls(generated)
         if not calls and (generated.text.strip() or not rounds_left):
-            lookups = tuple(each.lookup for each in results)
-            return DraftAnswer(generated=generated, checks=checks, lookups=lookups)
+            return generated, checks
         for shares, call in zip(range(rounds_left * len(calls), 0, -1), calls, strict=False):
             # Each call has an equal share of the tokens that are left for this round and the following ones.
             results.append(await tools.run(call, (question.max_tokens - evidence.tokens) // shares))
@@ -180,12 +171,6 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 
 async def _is_empty(bank: BankId, store: Store) -> bool:
     return not await store.facts(bank, FactSelect(limit=1)) and not await store.messages(bank, MessageSelect(limit=1))
-
-
-def _requested(
-    generated: GeneratedAnswer, *, question: Question, results: Sequence[LookupResult], rounds_left: int
-) -> list[LookupCall]:
-    return new_calls(generated.calls, question.text, [each.lookup for each in results]) if rounds_left else []
 
 
 def _first_tokens(question: Question) -> int:
@@ -210,17 +195,17 @@ def close_hits(hits: Sequence[Hit], share: float) -> list[Hit]:
     ]
 
 
-def conclude(question: Question, draft: DraftAnswer) -> Answer:
+def conclude(question: Question, generated: GeneratedAnswer, checks: AnswerChecks) -> Answer:
     """Return the answer with fact ids as citations, and with a note for each remaining flaw."""
-    generated, evidence = draft.generated, draft.checks.evidence
-    flaws = [problem.flaw for problem in draft.checks.problems(generated)]
+    evidence, lookups = checks.evidence, tuple(checks.made)
+    flaws = [problem.flaw for problem in checks.problems(generated)]
     if REPEATS_INSTRUCTIONS.flaw in flaws:
-        return _quote_instead(question, draft)
+        return _quote_instead(question, checks)
     marks = cited_marks(generated.text)
     facts = evidence.facts(marks)
     notes = [f"(Not supported: {flaw})" for flaw in flaws]
-    if not generated.found and draft.lookups:
-        notes.append("(I also looked for: " + "; ".join(each.query for each in draft.lookups) + ")")
+    if not generated.found and lookups:
+        notes.append("(I also looked for: " + "; ".join(each.query for each in lookups) + ")")
     return Answer(
         query=question.text,
         text="\n".join([resolve_citations(generated.text, evidence.fact_id), *notes]).strip(),
@@ -229,7 +214,7 @@ def conclude(question: Question, draft: DraftAnswer) -> Answer:
         observations=facts_in(facts, "observation"),
         opinions=facts_in(facts, "opinion"),
         background=bool(question.profile.background) and BACKGROUND in marks,
-        lookups=draft.lookups,
+        lookups=lookups,
         steps=tuple(step for each in generated.steps if (step := resolve_citations(each[:2000], evidence.fact_id))),
         flaws=tuple(flaws),
         notes=tuple(notes),
@@ -237,12 +222,12 @@ def conclude(question: Question, draft: DraftAnswer) -> Answer:
     )
 
 
-def _quote_instead(question: Question, draft: DraftAnswer) -> Answer:
+def _quote_instead(question: Question, checks: AnswerChecks) -> Answer:
     """Quote the evidence in place of an answer that repeats the instructions."""
     reason = "the model repeated its instructions instead of answering, so its answer was dropped"
-    hits = [hit for hit in draft.checks.evidence.hits.values() if not contains_instructions(hit.text)]
+    hits = [hit for hit in checks.evidence.hits.values() if not contains_instructions(hit.text)]
     answer = extractive_answer(question.text, hits, asked_at=question.asked_at, reason=reason)
-    return answer.model_copy(update={"flaws": (REPEATS_INSTRUCTIONS.flaw,), "lookups": draft.lookups})
+    return answer.model_copy(update={"flaws": (REPEATS_INSTRUCTIONS.flaw,), "lookups": tuple(checks.made)})
 
 
 async def _fill(schema: CallerSchema, question: Question, answer: Answer, llm: StructuredLLM) -> JsonValue:

@@ -74,20 +74,20 @@ class LookupCall(AnswerSchema):
     @property
     def key(self) -> tuple[str, ...]:
         """Equal for calls that ask the same."""
-        return self.tool, *re.findall(r"\w+", self.label.casefold())
+        return _key(self.tool, self.label)
 
 
 def new_calls(calls: Sequence[LookupCall], question: str, made: Sequence[MemoryLookup]) -> list[LookupCall]:
     """Return the calls that can be made and that were not made yet."""
-    known = {LookupCall(query=question).key, *(_key(each) for each in made)}
+    known = {LookupCall(query=question).key, *(_key(each.tool, each.query) for each in made)}
     asked = {
         call.key: call for each in calls if (call := each.plain()).query and (call.other or each.tool != "between")
     }
     return [call for key, call in asked.items() if key not in known and len(key) > 1][:MAX_CALLS]
 
 
-def _key(made: MemoryLookup) -> tuple[str, ...]:
-    return made.tool, *re.findall(r"\w+", made.query.casefold())
+def _key(tool: LookupTool, label: str) -> tuple[str, ...]:
+    return tool, *re.findall(r"\w+", label.casefold())
 
 
 @dataclass(frozen=True, kw_only=True)
