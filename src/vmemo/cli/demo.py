@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.columns import Columns
 from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
@@ -118,11 +116,10 @@ def _sections(shown: DemoResult, where: str, first: Sequence[str]) -> Iterator[R
     ]
     answer = shown.answer
     cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
-    moments = Columns(map(_moment, (shown.then, shown.now)), equal=True, expand=True)
     parts: list[tuple[str, RenderableType]] = [
         ("Retain: messages become dated facts", _retained(shown)),
         ("Recall: the current value first", Group(*map(_recalled, shown.recalled))),
-        ("Time travel: the same question at two points in time", moments),
+        ("Time travel: the same question at two points in time", Group(*map(_recalled, (shown.then, shown.now)))),
         ("Reflect: an answer with citations", Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)),
         ("Why: the provenance of a fact", tree(shown.why)),
         ("Try next", Text("\n".join(suggestions), no_wrap=True, overflow="ignore")),
@@ -144,12 +141,8 @@ def _retained(shown: DemoResult) -> RenderableType:
 
 
 def _recalled(found: Recalled) -> RenderableType:
-    rows = table("id", "date", "fact", title=found.query)
+    moment = f" (at {day(found.at_time)})" if found.at_time else ""
+    rows = table("id", "date", "fact", title=found.query + moment)
     for hit in found.hits:
         rows.add_row(Text(hit.short_id, style="dim"), when(hit.fact), marked_hit(hit))
     return Group(rows, Text(summary(found), style="dim"))
-
-
-def _moment(found: Recalled) -> Panel:
-    lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", one_line(hit.text)) for hit in found.hits]
-    return Panel(Group(*lines), title=f"at {day(found.at_time)}" if found.at_time else "now", width=48)

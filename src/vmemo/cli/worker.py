@@ -111,7 +111,6 @@ def _log(job: Job, error: Exception | None, seconds: float) -> None:
 
 
 def _log_away(error: StoreError) -> None:
-    """Log that the database is unavailable; work resumes when it is back."""
     log_line(f"{_now()} waiting {_describe(error)}")
 
 

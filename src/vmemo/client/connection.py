@@ -15,8 +15,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from vmemo import errors
-from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError
+from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavailable, VmemoError, error_class
 from vmemo.llm.connections import ClientOptions, check_api_key, default_certificates, parse_url
 from vmemo.models.records import is_placeholder
 from vmemo.sync import PerEventLoop
@@ -73,8 +72,7 @@ def raised(problem: Problem, status: int | None = None) -> VmemoError:
 
 
 def _class_of(kind: str, status: int) -> type[VmemoError]:
-    known: object = getattr(errors, kind, None)
-    if isinstance(known, type) and issubclass(known, VmemoError):
+    if (known := error_class(kind)) is not VmemoError:
         return known
     if status in _DENIED:
         return ServerDenied

@@ -24,19 +24,12 @@ from vmemo.ports import BankNotFound, WebhookStore, dimension_of
 from vmemo.retain.pipeline import prepare, redact_messages, stored_of
 
 
-async def forget(session: MemorySession, request: r.ForgetRequest) -> Forgotten:
-    if request.entity is not None:
+async def forget(session: MemorySession, request: r.ForgetRequest | r.DeleteFactRequest) -> Forgotten:
+    """Delete a target, and process again the messages that shared an episode with deleted ones."""
+    if isinstance(request, r.ForgetRequest) and request.entity is not None:
         # Pending messages may mention the entity too.
         await _process_pending(session)
-    return await _forget(session, await _target(session, request))
-
-
-async def delete_fact(session: MemorySession, request: r.DeleteFactRequest) -> Forgotten:
-    return await _forget(session, await _target(session, request))
-
-
-async def _forget(session: MemorySession, target: ForgetTarget) -> Forgotten:
-    """Delete a target, and process again the messages that shared an episode with deleted ones."""
+    target = await _target(session, request)
     forgetting.clear_cache(session.context.embedder)
     forgotten = await forgetting.forget(session.store, session.bank, target)
     if target.bank:

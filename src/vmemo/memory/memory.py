@@ -278,7 +278,7 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
             return await context.context(session, request)
         case r.ReflectRequest():
             return await reflect.reflect(session, request)
-        case r.ForgetRequest():
+        case r.ForgetRequest() | r.DeleteFactRequest():
             return await administration.forget(session, request)
         case r.WhyRequest():
             return await inspect.why(session, request)
@@ -288,8 +288,6 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
             return await inspect.fact_history(session, request)
         case r.UpdateFactRequest():
             return await inspect.update_fact(session, request)
-        case r.DeleteFactRequest():
-            return await administration.delete_fact(session, request)
         case r.PinFactRequest():
             return await inspect.pin_fact(session, request)
         case r.StatusRequest():

@@ -16,7 +16,7 @@ from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
 from vmemo.models import BankId, FactId, Message, MessageId, utc_now
 from vmemo.models.changes import ExtractionResult, FactDraft, FoundName
-from vmemo.models.requests import NewMessage, ProcessRequest, RetainRequest
+from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained, Skipped
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.retain import pipeline
@@ -170,14 +170,11 @@ def _pages(records: Sequence[R]) -> list[Sequence[R]]:
 
 
 async def _redacted(session: MemorySession, records: ForeignRecords) -> tuple[ForeignRecords, int]:
-    async def redact(messages: Sequence[NewMessage]) -> tuple[Sequence[NewMessage], int]:
-        return await redact_messages(messages, session.context.redactor)
-
-    messages, one = await redact(records.messages)
-    verbatim, two = await redact(records.verbatim)
-    stated, three = await redact([fact.message for fact in records.facts])
+    given = records.messages, records.verbatim, [fact.message for fact in records.facts]
+    redacted = [await redact_messages(each, session.context.redactor) for each in given]
+    messages, verbatim, stated = (each for each, _ in redacted)
     facts = [replace(fact, message=message) for fact, message in zip(records.facts, stated, strict=True)]
-    return replace(records, messages=messages, verbatim=verbatim, facts=facts), one + two + three
+    return replace(records, messages=messages, verbatim=verbatim, facts=facts), sum(count for _, count in redacted)
 
 
 async def _store_facts(session: MemorySession, stated: Sequence[StatedFact], engine: str) -> Retained:

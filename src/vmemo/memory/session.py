@@ -105,14 +105,6 @@ class RequestQueue:
             running.release()
 
 
-@dataclass
-class _Buffer:
-    """The unwritten access counts and costs of one bank."""
-
-    counts: Counter[FactId] = field(default_factory=Counter[FactId])
-    spent: list[Spending] = field(default_factory=list[Spending])
-
-
 class AccessCounts:
     """Access counts and costs that are not written yet."""
 
@@ -120,20 +112,20 @@ class AccessCounts:
         self._store = store
         self._delay = delay
         self._lock = Lock()
-        self._buffers: dict[BankId, _Buffer] = {}
+        self._buffers: dict[BankId, tuple[Counter[FactId], list[Spending]]] = {}
         self._flushing: asyncio.Task[None] | None = None
 
     def add(self, bank: BankId, facts: Iterable[FactId] = (), spent: Sequence[Spending] = ()) -> None:
         """Count an access of each fact and the cost of a recall, and schedule a write."""
         with self._lock:
-            self._keep(bank, _Buffer(Counter(facts), list(spent)))
+            self._keep(bank, facts, spent)
             if self._flushing is None or self._flushing.done():
                 self._flushing = asyncio.get_running_loop().create_task(self._flush_later())
 
-    def _keep(self, bank: BankId, buffer: _Buffer) -> None:
-        kept = self._buffers.setdefault(bank, _Buffer())
-        kept.counts.update(buffer.counts)
-        kept.spent.extend(buffer.spent)
+    def _keep(self, bank: BankId, facts: Iterable[FactId], spent: Sequence[Spending]) -> None:
+        counts, costs = self._buffers.setdefault(bank, (Counter(), []))
+        counts.update(facts)
+        costs.extend(spent)
 
     async def _flush_later(self) -> None:
         await asyncio.sleep(self._delay)
@@ -151,16 +143,16 @@ class AccessCounts:
         with self._lock:
             taken, self._buffers = self._buffers, {}
         while taken:
-            bank, buffer = taken.popitem()
+            bank, (counts, spent) = taken.popitem()
             try:
-                await self._store.commit(Changes(bank=bank, spending=buffer.spent, accesses=buffer.counts))
+                await self._store.commit(Changes(bank=bank, spending=spent, accesses=counts))
             except (NotFound, OutcomeUnknown):
                 # Do not count twice what may have been written.
                 continue
             except StoreBusy:
                 with self._lock:
-                    for other, left in [(bank, buffer), *taken.items()]:
-                        self._keep(other, left)
+                    for other, left in {bank: (counts, spent), **taken}.items():
+                        self._keep(other, *left)
                 raise
 
     async def close(self) -> None:

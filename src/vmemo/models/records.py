@@ -125,14 +125,10 @@ def json_object(values: Values) -> Values:
 
 
 def _depth(value: JsonValue | Mapping[str, JsonValue]) -> int:
-    """Return the number of containers inside one another, up to one more than allowed."""
-    level: list[JsonValue | Mapping[str, JsonValue]] = [value]
-    for depth in range(MAX_DEPTH + 1):
-        inside = [each for each in level if isinstance(each, Mapping | list)]
-        if not inside:
-            return depth
-        level = [child for each in inside for child in (each.values() if isinstance(each, Mapping) else each)]
-    return MAX_DEPTH + 1
+    """Return the number of containers inside one another; validation has refused more than a few hundred."""
+    if not isinstance(value, Mapping | list):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, Mapping) else value), default=0)
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_parse_instant), AfterValidator(_to_utc)]
