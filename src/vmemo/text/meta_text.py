@@ -55,25 +55,13 @@ _META_TEXT = tuple(
         rf"|{_AM} a (?:large )?language model)(?:(?:,| and| that| without).*)?",
         r"(?:i am|i'm) (?:here|happy|ready|glad) to (?:help|assist)|i'm sorry,? but i can(?:'|no)t (?:help|assist).*",
         rf"{_CONVERSATION} (?:was|is) (?:about|between|short|brief|over|empty|casual|friendly)\b.*",
-        rf"{_CONVERSATION} (?:began|begins|started|starts|ended|ends|opened|opens|closed|closes) with\b.*",
-        rf"{_CONVERSATION} (?:contains?|contained|has|had|includes?) no\b.*",
-        rf"{_CONVERSATION} (?:does|did)(?: not|n't)\b.*",
-        rf"{_CONVERSATION} consist(?:s|ed) of\b.*",
+        rf"{_CONVERSATION} (?:(?:began|begins|started|starts|ended|ends|opened|opens|closed|closes) with"
+        r"|(?:contains?|contained|has|had|includes?) no|(?:does|did)(?: not|n't)|consist(?:s|ed) of)\b.*",
         rf"(?:there (?:are|were|is|was) )?no{_FACTS}{_WERE}{_FOUND}{_IN_CONVERSATION}",
         rf"none|nothing{_WERE}{_FOUND}{_IN_CONVERSATION}",
-        r"n/?a|null|nil|undefined|unknown|empty|todo|tbd|not (?:applicable|specified|available)",
+        r"n/?a|null|nil|undefined|unknown|empty|todo|tbd|string|not (?:applicable|specified|available)",
         r"(?:here|below) (?:are|is) (?:the|a list of|some) (?:\w+ )?(?:facts?|json)\b.*",
-        r"(?:return|respond with|output|provide)(?: only)?(?: valid| a| the)* json\b.*",
-        r"(?:extract|write down|list)(?: all)?(?: the)? facts\b.*|write down what is worth .*",
-        r"(?:each|every) fact (?:is|has|should|must) .*|(?:the )?list of facts (?:is|may be|should be) .*",
-        r"turn (?:every relative time|words like) .*|keep every name, .*|you keep the long-term memory .*",
-        r"(?:greetings|small talk|thanks)(?:(?:,| and| or)+ (?:thanks|small talk|greetings))* (?:is|are) not worth .*",
     )
-)
-_SCHEMA_WORDS = frozenset(
-    """string str number integer int boolean bool array list object null true false text fact facts fact_type kind type
-    what when where who why start end since date lines line sources entities entity name names causes known title
-    narrative surprise confidence told again id world experience opinion description value key schema json""".split()
 )
 _ROLE_TERMS = frozenset(("user", "assist", "agent", "tool", "system", "ai"))
 _ENGLISH_WORDS = frozenset("the and is are of to my with have has it you for that this he she they we i".split())
@@ -122,8 +110,7 @@ def is_meta_text(text: str) -> bool:
     plain = " ".join(text.replace("’", "'").split()).strip(" .!\"'`*-")
     if len(plain) > _MAX_CHARACTERS:
         return False
-    words = [word.casefold() for word in re.findall(r"\w+", plain)]
-    return not words or set(words) <= _SCHEMA_WORDS or any(pattern.fullmatch(plain) for pattern in _META_TEXT)
+    return not any(map(str.isalnum, plain)) or any(pattern.fullmatch(plain) for pattern in _META_TEXT)
 
 
 def is_grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) -> bool:
@@ -133,18 +120,14 @@ def is_grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) ->
     if (wanted - _ROLE_TERMS) & stated:
         return True
     messages = [_SPEAKER_PREFIX.sub("", source, count=1) for source in sources]
-    if _is_foreign(messages) and _has_latin(text):
+    has_letters = any(c.isalpha() for source in messages for c in source)
+    if has_letters and _has_latin(text) and not any(map(_has_latin, messages)):
         return True
     return bool(wanted & stated) and _is_english(text) and not any(map(_is_english, messages))
 
 
 def _has_latin(text: str) -> bool:
     return any(unicodedata.name(c, "").startswith("LATIN") for c in text if c.isalpha())
-
-
-def _is_foreign(messages: Sequence[str]) -> bool:
-    """Return True if the messages have letters, none of which is Latin."""
-    return any(c.isalpha() for text in messages for c in text) and not any(map(_has_latin, messages))
 
 
 def _is_english(text: str) -> bool:

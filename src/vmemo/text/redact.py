@@ -32,10 +32,9 @@ _PREFIXED = r"""(?<![A-Za-z0-9_-])(?:
   | (?:gsk_|xai-|pplx-|nvapi-)[A-Za-z0-9_-]{32,}
   | vmemo_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])
 )"""
-_PREFIXES = (
-    *("sk-", "sk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "akia", "asia", "aiza"),
-    *("ya29.", "xox", "xapp-", "hf_", "npm_", "pypi-", "sg.", "dop_v1_", "whsec_", "gsk_", "xai-", "pplx-", "nvapi-"),
-    "vmemo_",
+_PREFIXES = tuple(
+    "sk- sk_ rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- akia asia aiza ya29. xox xapp- hf_ npm_ pypi- sg. dop_v1_ "
+    "whsec_ gsk_ xai- pplx- nvapi- vmemo_".split()
 )
 _KEY_NAMES = (
     r"(?:api|secret|private|access|account|encryption|signing)[ _-]?key(?:[ _-]?id)?|secret[ _-]?access[ _-]?key|"
@@ -71,11 +70,7 @@ def _random(value: str) -> str:
     value = value.rstrip(".")
     runs = re.findall(r"[A-Za-z0-9]{10,}", value)
     mixed = any(not run.isalpha() or not run[1:].islower() for run in runs)
-    return value if mixed and _has_letter(value) and any(map(str.isdigit, value)) else ""
-
-
-def _has_letter(value: str) -> bool:
-    return any(map(str.isalpha, value))
+    return value if mixed and any(map(str.isalpha, value)) and any(map(str.isdigit, value)) else ""
 
 
 def _password(run: str) -> str:
@@ -88,7 +83,7 @@ def _password(run: str) -> str:
     value = _NEXT_FIELD.split(run)[0].rstrip(".,;:?)]}")
     if value.isdigit():
         return value if len(value) >= 6 else ""
-    if len(value) < 6 or not _has_letter(value) or _PLACEHOLDER.fullmatch(value) or _is_words(value):
+    if len(value) < 6 or not any(map(str.isalpha, value)) or _PLACEHOLDER.fullmatch(value) or _is_words(value):
         return ""
     return value if any(character.isdigit() or character in "!@#$%^&*+=?~" for character in value) else ""
 
@@ -105,11 +100,6 @@ def _chosen_password(run: str) -> str:
     """Return a password with a digit or special character between its letters: no name of a version."""
     value = _password(run)
     return value if _INTERLEAVED.search(value) else ""
-
-
-def _literal(value: str) -> str:
-    """Return the value unless it is the word password, or is filled in later."""
-    return "" if _PLACEHOLDER.fullmatch(value) else value
 
 
 def _card_number(value: str) -> str:
@@ -142,11 +132,7 @@ _NAMED_KEY = LazyPattern(rf"(?i)(?<![a-z])(?:{_KEY_NAMES}){_SAID_TO_BE}(?P<secre
 _NAMED_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}{_OF_SOMETHING}{_SAID_TO_BE}{_RUN}")
 _NEW_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}\s{{1,3}}to\s{{1,3}}[\"'`]?{_RUN}")
 _SECRETS = (
-    _Secret(
-        "private key",
-        ("private key",),
-        _PRIVATE_KEY,
-    ),
+    _Secret("private key", ("private key",), _PRIVATE_KEY),
     _Secret("api key", _PREFIXES, LazyPattern(_PREFIXED, re.VERBOSE), _random),
     _Secret(
         "token", ("eyj",), LazyPattern(r"(?<![\w.-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]{10,}){0,2}")
@@ -165,26 +151,11 @@ _SECRETS = (
             r"\b(?!(?:http|ws)s?://[^\s/:@]{1,100}:\d{1,5}@)[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,100}:"
             r"(?P<secret>[^\s/@]{1,2000})@"
         ),
-        _literal,
+        lambda value: "" if _PLACEHOLDER.fullmatch(value) else value,
     ),
-    _Secret(
-        "api key",
-        ("key", "secret", "token"),
-        _NAMED_KEY,
-        _random,
-    ),
-    _Secret(
-        "password",
-        _PASSWORD_HINTS,
-        _NAMED_PASSWORD,
-        _password,
-    ),
-    _Secret(
-        "password",
-        _PASSWORD_HINTS,
-        _NEW_PASSWORD,
-        _chosen_password,
-    ),
+    _Secret("api key", ("key", "secret", "token"), _NAMED_KEY, _random),
+    _Secret("password", _PASSWORD_HINTS, _NAMED_PASSWORD, _password),
+    _Secret("password", _PASSWORD_HINTS, _NEW_PASSWORD, _chosen_password),
     _Secret(
         "password",
         ("passcode",),

@@ -216,10 +216,10 @@ def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> T
     """Return the expression as an interval in the reference's time zone."""
     zone = _require_time_zone(reference)
     start, end, days = resolved
-    interval = _interval(days.start, days.end, zone)
+    interval = day_interval(days.start, days.end, zone)
     broad = days.searched or days.displayed
-    broad_interval = _interval(*broad, zone) if broad else interval
-    named = days.named and _interval(*days.named, zone)
+    broad_interval = day_interval(*broad, zone) if broad else interval
+    named = days.named and day_interval(*days.named, zone)
     return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval, named, days.certain)
 
 
@@ -244,9 +244,7 @@ def _require_time_zone(reference: datetime) -> tzinfo:
     return reference.tzinfo
 
 
-def _interval(start: date | None, end: date | None, zone: tzinfo) -> Interval:
-    return Interval(start=_midnight(start, zone), end=_midnight(end, zone))
-
-
-def _midnight(day: date | None, zone: tzinfo) -> datetime | None:
-    return day and datetime.combine(day, time_of_day.min, zone)
+def day_interval(start: date | None, end: date | None, zone: tzinfo | None) -> Interval:
+    """Return the interval of the days from the first up to the second."""
+    first, last = (day and datetime.combine(day, time_of_day.min, zone) for day in (start, end))
+    return Interval(start=first, end=last)
