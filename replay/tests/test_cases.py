@@ -96,6 +96,25 @@ def test_what_was_forgotten_is_noticed_in_a_bank(test_command: Run, cases: Path,
     assert "'Lisbon' is not the first hit" in result.stdout
 
 
+def test_a_case_that_feedback_breaks_is_reported_until_the_feedback_is_removed(
+    test_command: Run, tmp_path: Path
+) -> None:
+    question, file = "Which music does Ana like?", tmp_path / "cases.yaml"
+    with Memory(tmp_path / "memory.db") as memory:
+        said = ["I like jazz music.", "I like folk music.", "My cat is called Tux.", "I moved to Oslo."]
+        memory.retain_sync(said, speaker="Ana")
+        first, second, *_ = memory.recall_sync(question).hits
+        file.write_text(f'source: {{db: memory.db}}\ncases: [{{question: "{question}", first: "{first.id}"}}]')
+        assert test_command(file).exit_code == 0
+        memory.feedback_sync(first.id, question)
+        memory.feedback_sync(second.id, question, useful=True)
+        result = test_command(file)
+        assert (result.exit_code, "is not the first hit" in result.stdout) == (1, True)
+        for hit in (first, second):
+            memory.feedback_sync(hit.id, question, useful=None)
+        assert test_command(file).exit_code == 0
+
+
 def test_messages_stand_in_the_file_and_one_is_named_as_the_time(test_command: Run, tmp_path: Path) -> None:
     file = tmp_path / "inline.yaml"
     file.write_text("""

@@ -24,7 +24,7 @@ NAMES = """demo retain process recall context reflect inspect why opinions obser
     maintain worker jobs export import migrate rekey doctor serve mcp replay test""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
-FACT = ("fact get", "fact history", "fact update", "fact delete", "fact pin", "fact unpin")
+FACT = ("fact get", "fact history", "fact update", "fact delete", "fact pin", "fact unpin", "fact feedback")
 KEYS = {"keys create", "keys list", "keys revoke"}
 WEBHOOK = ("webhook add", "webhook list", "webhook delete")
 BENCHMARK = {

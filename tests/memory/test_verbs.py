@@ -54,7 +54,7 @@ def test_memory_has_every_verb_of_this_release() -> None:
         exists entities episodes messages facts reembed export import_bank open close banks opinions observations
         trajectory merges jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
         reflect_stream add_background former_profiles run replace_messages
-        import_from get history update delete pin unpin webhooks add_webhook delete_webhook
+        import_from get history update delete pin unpin feedback webhooks add_webhook delete_webhook
         preview_forget"""
     assert set(verbs.split()) == set(ASYNC_VERBS)
     assert callable(Memory.process_async)

@@ -219,6 +219,18 @@ export class Vmemo {
     return this.request("PUT /v1/banks/{bank}/facts/{fact}/pin", { path: { fact }, body: { pinned } }, options);
   }
 
+  /** Judge a fact as a hit of a question, right or wrong; null removes the judgement. */
+  feedback(
+    fact: string,
+    question: string,
+    useful: boolean | null = false,
+    reason = "",
+    options: CallOptions = {},
+  ): Promise<schema.Fact> {
+    const body = { question, useful, reason };
+    return this.request("PUT /v1/banks/{bank}/facts/{fact}/feedback", { path: { fact }, body }, options);
+  }
+
   /** Iterate over all versions of a fact, oldest first. */
   history(fact: string, options: CallOptions = {}) {
     return this.list("GET /v1/banks/{bank}/facts/{fact}/history", { path: { fact } }, options);

@@ -282,6 +282,15 @@ export interface Fact {
   embedding: number[] | null;
 }
 
+/** A judgement of a fact as a hit of a question. */
+export interface FactJudgement {
+  /** The question that recalled the fact. */
+  question: string;
+  /** False for a wrong hit, true for a right one; null removes the feedback. */
+  useful?: boolean | null;
+  reason?: string;
+}
+
 /** A fact's new text. */
 export interface FactText {
   /** The new text. */
@@ -1009,9 +1018,15 @@ export interface Routes {
     body: PinState | null;
     response: Fact;
   };
+  /** Judge a fact as a hit of a question, right or wrong, or remove the judgement. */
+  "PUT /v1/banks/{bank}/facts/{fact}/feedback": {
+    query: undefined;
+    body: FactJudgement;
+    response: Fact;
+  };
   /** List facts in the order they were stored, closed ones included. */
   "GET /v1/banks/{bank}/facts": {
-    query: { cursor?: string | null; limit?: number; instructions?: boolean; pinned?: boolean; with_embeddings?: boolean };
+    query: { cursor?: string | null; limit?: number; instructions?: boolean; pinned?: boolean; feedback?: boolean; with_embeddings?: boolean };
     body: undefined;
     response: Page<Fact>;
   };

@@ -8,6 +8,7 @@ import numpy as np
 
 from vmemo.models import utc_now
 from vmemo.models.changes import Changes
+from vmemo.models.records import FEEDBACK, Feedback, with_feedback
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
@@ -41,6 +42,18 @@ class UserDecisionConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, pinned={tulips.id: False, roses.id: True}))
         [found] = await store.facts(BANK, FactSelect(pinned=True, current=True))
         assert (found.id, found.pinned) == (roses.id, True)
+
+    @on_store
+    async def test_a_fact_with_feedback_is_selected_and_found_by_its_other_metadata(self, store: Store) -> None:
+        tulips = await store_fact(store, "tulips", metadata={"kind": "flower"})
+        await store_fact(store, "roses", metadata={"feedback": FEEDBACK})
+        judged = with_feedback(tulips.metadata, [Feedback(question='red "tulips"?', useful=False, at=day(1))])
+        await store.commit(Changes(bank=BANK, metadata={tulips.id: judged}))
+        [found] = await store.facts(BANK, FactSelect(feedback=True))
+        assert (found.id, found.metadata) == (tulips.id, judged)
+        assert await matches(store, "tulips", Scope(bank=BANK, metadata={"kind": "flower"})) == [tulips.id]
+        await store.commit(Changes(bank=BANK, metadata={tulips.id: tulips.metadata}))
+        assert await store.facts(BANK, FactSelect(feedback=True)) == []
 
     @on_store
     async def test_a_curated_message_is_neither_searched_nor_processed_again(self, store: Store) -> None:

@@ -14,7 +14,7 @@ from vmemo.stores.values import UNPROCESSED, dump, instant, missing_reference
 from vmemo.text.names.compare import folded_names
 from vmemo_neo4j import banks, index
 from vmemo_neo4j.connection import Transaction
-from vmemo_neo4j.nodes import ENTITY, EPISODE, Properties, fact_properties, micros
+from vmemo_neo4j.nodes import ENTITY, EPISODE, Properties, fact_properties, metadata_items, micros
 from vmemo_neo4j.schema import LINK_TYPES
 
 _FACT: Final = "UNWIND $rows AS row MATCH (f:Fact {bank: $bank, id: row[0]}) "
@@ -216,7 +216,7 @@ async def save_links(tx: Transaction, bank: str, new: Sequence[Link]) -> None:
 
 
 async def update_facts(tx: Transaction, bank: str, changes: Changes) -> None:
-    """Close, reopen, connect, pin and expire stored facts, and set their claims."""
+    """Close, reopen, connect, pin and expire stored facts, and set their claims and metadata."""
     new: dict[FactId, Properties] = defaultdict(dict)
     for closure in changes.closures:
         ends = {"invalid_at": closure.invalid_at, "expired_at": closure.expired_at}
@@ -233,6 +233,8 @@ async def update_facts(tx: Transaction, bank: str, changes: Changes) -> None:
         new[fact]["claims"] = dump(claims) if claims else None
     for fact, pinned in changes.pinned.items():
         new[fact]["pinned"] = pinned or None
+    for fact, metadata in changes.metadata.items():
+        new[fact] |= {"metadata": dump(metadata), "metadata_items": metadata_items(metadata)}
     for fact, time in changes.expiries.items():
         new[fact]["expires_at"] = time
     if new:

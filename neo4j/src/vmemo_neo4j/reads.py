@@ -7,7 +7,7 @@ from typing import Final
 
 from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, Message, utc_now
 from vmemo.models.changes import EntityMention
-from vmemo.models.records import TIME_ORDERED, ShortId
+from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.values import instant, storable
 from vmemo.text.names.compare import fold_name
@@ -181,6 +181,8 @@ def _fact_query(bank: str, wanted: FactSelect) -> CypherSelect:
         query.require("f.instruction = true")
     if wanted.pinned:
         query.require("f.pinned = true")
+    if wanted.feedback:
+        query.require("f.metadata CONTAINS $feedback", feedback=f'"{FEEDBACK}":')
     if wanted.current:
         query.require(CURRENT, now=utc_now())
     if wanted.closed:

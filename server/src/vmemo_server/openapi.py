@@ -20,7 +20,7 @@ TAGS: list[dict[str, str]] = [
     {"name": "banks", "description": "Create, configure, export, import and delete banks."},
     {"name": "messages", "description": "Retain and forget messages, derive facts from them, and maintain the bank."},
     {"name": "query", "description": "Recall facts by relevance, or get an answer with citations."},
-    {"name": "facts", "description": "Read, edit, pin and delete one fact."},
+    {"name": "facts", "description": "Read, edit, pin, judge and delete one fact."},
     {"name": "inspect", "description": "List facts, episodes, entities, opinions and jobs, and trace their sources."},
     {"name": "webhooks", "description": "Notify other systems of retained, revised and forgotten facts."},
     {"name": "server", "description": "Health, API keys, metrics and the audit log."},

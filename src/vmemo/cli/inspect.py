@@ -21,8 +21,8 @@ from vmemo.cli.target import Target, run
 from vmemo.errors import NotFound
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, FactId, Message, MessageId
 
-Listed = Literal["facts", "instructions", "pinned", "episodes", "entities", "messages"]
-What = Literal["status", "banks", "facts", "instructions", "pinned", "episodes", "entities", "messages"]
+Listed = Literal["facts", "instructions", "pinned", "feedback", "episodes", "entities", "messages"]
+What = Literal["status", "banks", "facts", "instructions", "pinned", "feedback", "episodes", "entities", "messages"]
 FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id or short id.")]
 
 
@@ -31,6 +31,7 @@ FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id o
     "vmemo inspect facts --limit 50",
     "vmemo inspect instructions   the user's standing instructions",
     "vmemo inspect pinned         pinned facts",
+    "vmemo inspect feedback       facts that were judged as hits",
     "vmemo inspect messages --document chat-2024-05 --json",
     "vmemo inspect facts --after 6d0c1f7e-…   the page after this id",
 )
@@ -64,12 +65,13 @@ async def _read(
     memory: Memory, what: Listed, limit: int, after: str | None, document: str | None
 ) -> tuple[Sequence[Fact | Episode | Entity | Message], Table]:
     match what:
-        case "facts" | "instructions" | "pinned":
+        case "facts" | "instructions" | "pinned" | "feedback":
             facts = await memory.facts(
                 after=FactId(after) if after else None,
                 limit=limit,
                 instructions=what == "instructions",
                 pinned=what == "pinned",
+                feedback=what == "feedback",
             )
             return facts, fact_table(facts)
         case "episodes":
@@ -202,7 +204,9 @@ def get_fact(fact: FactArgument, *, target: OnBank) -> Output:
 
 def _fact(fact: Fact) -> Output:
     marks = ", pinned" if fact.pinned else ""
-    return Output(fact, f"{one_line(fact.text)}\n{fact.network}, {fact.engine} engine{marks}, {fact.id}")
+    judged = [f"\n{'right' if each.useful else 'wrong'} for: {one_line(each.question)}" for each in fact.feedback]
+    about = f"{fact.network}, {fact.engine} engine{marks}, {fact.id}"
+    return Output(fact, f"{one_line(fact.text)}\n{about}{''.join(judged)}")
 
 
 @command("vmemo fact history 0f9a3c52", "vmemo fact history 0f9a3c52 --json", name="fact history")
@@ -249,6 +253,26 @@ def pin_fact(fact: FactArgument, *, target: OnBank) -> Output:
 def unpin_fact(fact: FactArgument, *, target: OnBank) -> Output:
     """Unpin a fact."""
     return _fact(run(target, lambda memory: memory.unpin(fact)))
+
+
+@command(
+    'vmemo fact feedback 0f9a3c52 "Where does Ana live?"',
+    'vmemo fact feedback 0f9a3c52 "Where does Ana live?" --useful --reason "She said so." --json',
+    'vmemo fact feedback 0f9a3c52 "Where does Ana live?" --remove',
+    name="fact feedback",
+)
+def feedback(
+    fact: FactArgument,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question that recalled it.")],
+    useful: Annotated[bool, typer.Option("--useful/--wrong", help="It is a right or a wrong hit.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the feedback.")] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown with the feedback.")] = "",
+    *,
+    target: OnBank,
+) -> Output:
+    """Judge a fact as a hit: recalls of such a question rank it a little higher or lower."""
+    judgement = None if remove else useful
+    return _fact(run(target, lambda memory: memory.feedback(fact, question, judgement, reason)))
 
 
 @command("vmemo entity list", "vmemo entity list --limit 100 --bank alice --json", name="entity list")
@@ -309,6 +333,6 @@ entity = CommandGroup(
 )
 fact = CommandGroup(
     "fact",
-    "Read, edit, pin and delete one fact.",
-    (get_fact, fact_history, update_fact, delete_fact, pin_fact, unpin_fact),
+    "Read, edit, pin, judge and delete one fact.",
+    (get_fact, fact_history, update_fact, delete_fact, pin_fact, unpin_fact, feedback),
 )

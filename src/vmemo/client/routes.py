@@ -114,6 +114,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.UpdateFactRequest: Route("PATCH", "facts/{fact}", Fact),
     r.DeleteFactRequest: Route("DELETE", "facts/{fact}", Forgotten),
     r.PinFactRequest: Route("PUT", "facts/{fact}/pin", Fact),
+    r.FeedbackRequest: Route("PUT", "facts/{fact}/feedback", Fact),
     r.StatusRequest: Route(_GET, "", Status),
     r.ProfileRequest: Route(_GET, "profile", Profile),
     r.ProfileUpdate: Route("PUT", "profile", Profile, content=lambda request: request.profile.model_dump(mode="json")),

@@ -15,7 +15,7 @@ from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.models import BankId, Fact, FactId, Message, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, FactDraft, FoundName
-from vmemo.models.records import is_true
+from vmemo.models.records import Feedback, is_true, with_feedback
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, fact_revisions
@@ -35,27 +35,34 @@ class FactEditor:
     context: RetainContext
 
     async def update(self, id: FactId, text: str, *, reason: str = "", valid_at: datetime | None = None) -> Fact:
-        """Write a new version of a fact, true since `valid_at` or since now, close the old one, and return the new."""
+        """Write a new version of a fact, true since `valid_at` or since now, close the old one, and return the new.
+
+        With the text of a closed fact, the new version is true since the old one was, beside what had closed that.
+        """
         while True:
             revision = await self.context.store.revision(self.bank)
             old = await self._fact(id)
-            if old.text == text and valid_at in (None, old.valid_at):
+            if old.text == text and valid_at in (None, old.valid_at) and is_current(old):
                 return old
             if old.network not in ("world", "experience"):
                 raise InvalidInput(
                     f"{old.id} is an {old.network}, which is formed from other facts. Nothing was changed. Update the "
                     "facts that `why` shows as its basis, or delete it."
                 )
-            if not is_current(old):
+            names = ["access_count", "pinned", "expires_at"]
+            if reopens := not is_current(old):
                 newest = await self._newest_version(old)
                 if newest is not None and newest.text == text and valid_at in (None, newest.valid_at):
                     return newest
-                raise _closed(old, newest, "Update")
-            kept = {name: getattr(old, name) for name in ("access_count", "pinned", "expires_at")}
+                if old.text != text or valid_at is not None:
+                    raise _closed(old, newest, "Update")
+                names += ["occurred_start", "occurred_end", "mentioned_at", "valid_at"]
+            kept = {name: getattr(old, name) for name in names}
             version = partial(Fact.model_copy, update={**kept, "supersedes": old.id, "reason": reason})
             draft = await self._draft(old, text, valid_at)
             changes = await plan_edit(self.bank, revision, draft, version, self.context)
             earlier = [] if valid_at is None else await self._end_earlier(old, valid_at)
+            changes = _revising_nothing(changes) if reopens else changes
             changes = replace(changes, curated=old.messages, closures=[*changes.closures, *earlier])
             if (new := await self._commit(changes)) is not None:
                 return new
@@ -68,6 +75,18 @@ class FactEditor:
         fact = found.model_copy(update={"pinned": pinned})
         await self.context.store.commit(Changes(bank=self.bank, pinned={id: pinned}))
         return fact
+
+    async def judge(self, id: FactId, question: str, useful: bool | None, *, reason: str) -> Fact:
+        """Set the feedback on a fact as a hit of a question, or remove it if `useful` is None; return the fact."""
+        store = self.context.store
+        while True:
+            revision = await store.revision(self.bank)
+            found = await self._fact(id)
+            kept = [each for each in found.feedback if each.question.casefold() != question.casefold()]
+            new = [] if useful is None else [Feedback(question=question, useful=useful, reason=reason, at=utc_now())]
+            metadata = with_feedback(found.metadata, [*kept, *new])
+            if await store.commit(Changes(bank=self.bank, revision=revision, metadata={id: metadata})):
+                return found.model_copy(update={"metadata": metadata})
 
     async def make_fact(self, message: Message) -> Fact:
         """Store a message without facts as a fact in its own words, with the message's id, and return that."""
@@ -89,10 +108,7 @@ class FactEditor:
                 lambda new: own.model_copy(update={"entities": new.entities, "expires_at": message.expires_at}),
                 self.context,
             )
-            # It states nothing new, and so replaces nothing.
-            links = [link for link in changes.links if link.kind not in ("replaces", "outdates")]
-            written = replace(changes, facts=changes.facts[:1], links=links, closures=(), successors={}, claims={})
-            if (new := await self._commit(replace(written, curated=[message.id]))) is not None:
+            if (new := await self._commit(replace(_revising_nothing(changes), curated=[message.id]))) is not None:
                 return new
 
     async def _commit(self, changes: Changes) -> Fact | None:
@@ -149,9 +165,15 @@ class FactEditor:
             importance=old.importance,
             entities=_names(text, old, said),
             tags=old.tags,
-            metadata=old.metadata,
+            metadata=with_feedback(old.metadata, ()),
             instruction=old.instruction,
         )
+
+
+def _revising_nothing(changes: Changes) -> Changes:
+    """Return the changes that write one fact which states nothing new, and so replaces nothing."""
+    links = [link for link in changes.links if link.kind not in ("replaces", "outdates")]
+    return replace(changes, facts=changes.facts[:1], links=links, closures=(), successors={}, claims={})
 
 
 def _closed(fact: Fact, newest: Fact | None, verb: str) -> InvalidInput:

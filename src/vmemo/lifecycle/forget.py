@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from pydantic import JsonValue
 
 from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle.entity_merges import observation_job
@@ -23,6 +24,7 @@ from vmemo.lifecycle.forget_names import EntityNames, NameRecords, RemainingName
 from vmemo.lifecycle.reprocess import is_formed
 from vmemo.models import BankId, Claim, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId, new_id
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, NewFact, NewJob
+from vmemo.models.records import with_feedback
 from vmemo.models.results import Forgotten, Job
 from vmemo.models.search import FactRevision, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
@@ -189,6 +191,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Chang
         reopened=reopened,
         rewired=rewired,
         claims=await reader.remaining_claims(replaced, reach),
+        metadata=await reader.remaining_feedback(found.names, reach),
         deleted=Deletions(
             messages=sorted(found.messages),
             episodes=sorted({*reach.episodes, *(id for id, episode in shrunk.items() if episode is None)}),
@@ -209,6 +212,7 @@ class _Targeted:
 
     messages: AbstractSet[MessageId]
     entity: Entity | None = None
+    names: EntityNames | None = None
     facts: Sequence[Fact] = ()
     episodes: Sequence[Episode] = ()
     """Episodes whose title or narrative names the entity."""
@@ -222,7 +226,7 @@ class Reach:
 
     deleted: AbstractSet[MessageId]
     kept: set[MessageId] = field(default_factory=set[MessageId])
-    """Messages that are not processed again, because the user edited, deleted or pinned one of their facts."""
+    """Messages that are not processed again, because the user edited, deleted, pinned or judged one of their facts."""
     requeued: set[MessageId] = field(default_factory=set[MessageId])
     episodes: dict[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
     facts: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
@@ -353,6 +357,7 @@ class _ForgetReader:
         episodes = paged(lambda after: self.store.episodes(self.bank, EpisodeSelect(after=after, limit=PAGE)))
         return _Targeted(
             entity=entity,
+            names=names,
             facts=facts,
             messages=sources_of(facts) | await self._naming(names),
             episodes=[each async for each in episodes if names.are_in(f"{each.title}\n{each.narrative}")],
@@ -410,8 +415,9 @@ class _ForgetReader:
         if not near:
             return set()
         stored = await self.store.messages(self.bank, MessageSelect(ids=near))
-        pinned = await self.store.facts(self.bank, FactSelect(messages=near, pinned=True))
-        stating = sources_of(fact for fact in pinned if reach.deleted.isdisjoint(fact.messages)) & set(near)
+        marked = await self.store.facts(self.bank, FactSelect(messages=near, pinned=True))
+        marked += await self.store.facts(self.bank, FactSelect(messages=near, feedback=True))
+        stating = sources_of(fact for fact in marked if reach.deleted.isdisjoint(fact.messages)) & set(near)
         kept = {message.id for message in stored if message.state == "curated"} | stating
         reach.kept |= kept
         return kept
@@ -422,7 +428,8 @@ class _ForgetReader:
         kept = await self._keep(reach, members)
         stated = await self.store.facts(self.bank, FactSelect(messages=sorted(kept))) if kept else []
         # A model may have used other messages of the episode than those that state a fact.
-        return [fact for fact in stated if fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) and not fact.pinned]
+        own = (*OWN_WORDS_ENGINES, EDITED_BY_HAND)
+        return [fact for fact in stated if fact.engine not in own and not (fact.pinned or fact.feedback)]
 
     async def without_context(self, reach: Reach) -> list[NewFact]:
         """Return the remaining facts that were extracted with a deleted message as context, with their vectors."""
@@ -465,6 +472,19 @@ class _ForgetReader:
         facts = await self.store.facts(self.bank, FactSelect(ids=sorted(replaced))) if replaced else []
         left = {fact.id: tuple(c for c in fact.claims if c.replaced_by not in reach.facts) for fact in facts}
         return {fact.id: left[fact.id] for fact in facts if len(left[fact.id]) < len(fact.claims)}
+
+    async def remaining_feedback(
+        self, names: EntityNames | None, reach: Reach
+    ) -> dict[FactId, Mapping[str, JsonValue]]:
+        """Return the metadata of remaining facts without feedback that names the forgotten entity."""
+        judged = [] if names is None else await self.store.facts(self.bank, FactSelect(feedback=True))
+        return {
+            fact.id: with_feedback(fact.metadata, left)
+            for fact in judged
+            if names is not None and fact.id not in reach.facts
+            if (left := [each for each in fact.feedback if not names.are_in(f"{each.question}\n{each.reason}")])
+            != [*fact.feedback]
+        }
 
     async def replaced(self, reach: Reach) -> set[FactId]:
         """Return the remaining facts that deleted ones replaced, or may have outdated."""

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from pydantic import JsonValue
+
 from vmemo.errors import NotFound
 from vmemo.models import Bank, Entity, Fact, Link, Mention, Message
 from vmemo.models.changes import Changes, Deletions, FactClosure, MergeRecord, NewEmbeddings, Rename
-from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId
+from vmemo.models.records import BankId, ConfidenceChange, EntityId, FactId, MessageId, with_feedback
 from vmemo.models.search import Encoding
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings, paged
@@ -105,6 +107,7 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
         links=decisions.links(),
         closures=decisions.closures(),
         pinned=decisions.pins(),
+        metadata=decisions.feedback(),
         confidence_history=[kept_change(change, records) for change in records.history],
         deleted=Deletions(entities=unused, merges=unused_merges),
         rename=Rename(to=bank, revision=replaced),
@@ -330,8 +333,10 @@ class UserDecisions:
     """Facts of other messages that edited ones replaced."""
     replacing: Sequence[Link] = ()
     """Links from edited facts to those that they replaced or may have outdated."""
+    judged: Sequence[Fact] = ()
+    """Facts with feedback that no curated message alone states."""
     counterparts: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
-    """By a replaced or pinned fact, the fact of the staging bank that repeats it."""
+    """By a replaced, pinned or judged fact, the fact of the staging bank that repeats it."""
 
     @property
     def kept(self) -> list[Fact]:
@@ -356,6 +361,11 @@ class UserDecisions:
     def pins(self) -> dict[FactId, bool]:
         return {self.counterparts[fact.id].id: True for fact in self.pinned if fact.id in self.counterparts}
 
+    def feedback(self) -> dict[FactId, Mapping[str, JsonValue]]:
+        """Return the metadata of new facts that repeat judged ones, with the feedback."""
+        found = ((self.counterparts[fact.id], fact.feedback) for fact in self.judged if fact.id in self.counterparts)
+        return {new.id: with_feedback(new.metadata, feedback) for new, feedback in found}
+
 
 async def user_decisions(store: Store, bank: BankId, staging: BankId) -> UserDecisions:
     """Read the decisions of a bank, and match them with its staging bank."""
@@ -363,18 +373,19 @@ async def user_decisions(store: Store, bank: BankId, staging: BankId) -> UserDec
     stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
     edited = [fact for fact in stated if curated.issuperset(fact.messages) and not is_formed(fact)]
     ids = {fact.id for fact in edited}
-    marked = await store.facts(bank, FactSelect(pinned=True))
-    pinned = [fact for fact in marked if fact.id not in ids and not is_formed(fact)]
+    marked = [await store.facts(bank, FactSelect(pinned=True)), await store.facts(bank, FactSelect(feedback=True))]
+    pinned, judged = [[fact for fact in each if fact.id not in ids and not is_formed(fact)] for each in marked]
     links = [link for link in await store.links(bank, sorted(ids)) if link.kind in ("replaces", "outdates")]
     older = {fact.supersedes for fact in edited} | {link.target for link in links if link.kind == "replaces"}
     replaced = await store.facts(bank, FactSelect(ids=sorted(id for id in older if id is not None and id not in ids)))
-    messages = sorted({message for fact in (*replaced, *pinned) for message in fact.messages})
+    messages = sorted({message for fact in (*replaced, *pinned, *judged) for message in fact.messages})
     new = await store.facts(staging, FactSelect(messages=messages)) if messages else []
-    found = {fact.id: counterpart(fact, new) for fact in (*replaced, *pinned)}
+    found = {fact.id: counterpart(fact, new) for fact in (*replaced, *pinned, *judged)}
     return UserDecisions(
         curated=curated,
         edited=edited,
         pinned=pinned,
+        judged=judged,
         replaced={fact.id: fact for fact in replaced},
         replacing=links,
         counterparts={id: fact for id, fact in found.items() if fact is not None},

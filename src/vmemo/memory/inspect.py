@@ -182,6 +182,14 @@ async def pin_fact(session: MemorySession, request: r.PinFactRequest) -> Fact:
     return await editor.pin(fact.id, pinned=request.pinned)
 
 
+async def feedback(session: MemorySession, request: r.FeedbackRequest) -> Fact:
+    editor, redactor = FactEditor(session.bank, session.context), session.context.redactor
+    fact = await _stored_fact(session, request.fact, editor)
+    question = await redact_text(request.question, redactor)
+    reason = await redact_text(request.reason, redactor) if request.reason else ""
+    return await editor.judge(fact.id, question, request.useful, reason=reason)
+
+
 async def _stored_fact(session: MemorySession, id: str, editor: FactEditor) -> Fact:
     """Return the fact with an id; a message that was recalled verbatim becomes one."""
     found = await by_any_id(session, id)

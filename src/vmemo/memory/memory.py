@@ -290,6 +290,8 @@ async def _execute(session: MemorySession, request: r.Returns[object]) -> Any:  
             return await inspect.update_fact(session, request)
         case r.PinFactRequest():
             return await inspect.pin_fact(session, request)
+        case r.FeedbackRequest():
+            return await inspect.feedback(session, request)
         case r.StatusRequest():
             return await inspect.status(session)
         case r.ProfileRequest():

@@ -313,7 +313,7 @@ class Verbs(Resource):
         The new version is true since `valid_at`, by default since now, and the earlier versions until then: `at_time`
         returns the version of that time. One that began later was never true. The old version is a former fact, and
         `history()` and `why()` show it with the reason. Neither the messages that state it nor `reprocess()` bring its
-        text back.
+        text back. With its own text a fact that was closed by mistake is current again, in a new version.
         """
         values = {"fact": fact, "text": text, "reason": reason or "", "valid_at": valid_at}
         return await self.run(r.UpdateFactRequest.of(values))
@@ -338,6 +338,18 @@ class Verbs(Resource):
     async def unpin(self, fact: FactId | str) -> Fact:
         """Unpin a fact, and return it."""
         return await self.pin(fact, pinned=False)
+
+    async def feedback(
+        self, fact: FactId | str, question: str, useful: bool | None = False, reason: str | None = None
+    ) -> Fact:
+        """Judge a fact as a hit of a question, right or wrong, and return it; `useful=None` removes the judgement.
+
+        Recalls of the same question, or of one that shares most of its words, rank the fact a little higher or lower:
+        by a quarter of its score at most, and never an outdated fact above the one that outdated it.
+        `facts(feedback=True)` lists the facts with feedback, which is their `feedback`.
+        """
+        values = {"fact": fact, "question": question, "useful": useful, "reason": reason or ""}
+        return await self.run(r.FeedbackRequest.of(values))
 
     async def status(self) -> Status:
         """Return the bank's counts, its backlog, and the errors that keep messages pending."""
@@ -379,14 +391,17 @@ class Verbs(Resource):
         limit: int = 100,
         instructions: bool = False,
         pinned: bool = False,
+        feedback: bool = False,
         with_embeddings: bool = False,
     ) -> list[Fact]:
         """Return a page of facts, including closed ones, in the order they were stored.
 
-        With `instructions`, only standing instructions of the user; with `pinned`, only pinned facts.
+        With `instructions`, only standing instructions of the user; with `pinned`, only pinned facts; with `feedback`,
+        only facts that were judged as hits.
         """
-        values = {"after": after, "limit": limit, "instructions": instructions, "pinned": pinned}
-        return await self.run(r.FactsRequest.of({**values, "with_embeddings": with_embeddings}))
+        kinds = {"instructions": instructions, "pinned": pinned, "feedback": feedback}
+        values = {"after": after, "limit": limit, "with_embeddings": with_embeddings}
+        return await self.run(r.FactsRequest.of({**kinds, **values}))
 
     async def entities(self, *, after: EntityId | None = None, limit: int = 100) -> list[Entity]:
         """Return a page of entities in the order they were first seen."""
@@ -479,6 +494,7 @@ class Verbs(Resource):
     delete_sync = twin(delete)
     pin_sync = twin(pin)
     unpin_sync = twin(unpin)
+    feedback_sync = twin(feedback)
     status_sync = twin(status)
     banks_sync = twin(banks)
     profile_sync = twin(profile)

@@ -355,7 +355,7 @@ class Deletions:
 
 _MEMORIES = (
     *("pending", "requeued", "curated", "episodes", "entities", "facts", "links", "merges", "mentions", "closures"),
-    *("sources", "successors", "reopened", "rewired", "without_context", "claims", "pinned", "expiries"),
+    *("sources", "successors", "reopened", "rewired", "without_context", "claims", "pinned", "expiries", "metadata"),
     *("confidence", "confidence_history", "deleted", "erase", "embeddings"),
 )
 """The changes of memories; the others are of messages, counts, the queue and the bank itself."""
@@ -418,6 +418,8 @@ class Changes:
     """The claims of stored facts, in place of those that they had."""
     pinned: Mapping[FactId, bool] = field(default_factory=dict[FactId, bool])
     """Stored facts to pin, or to unpin."""
+    metadata: Mapping[FactId, Mapping[str, JsonValue]] = field(default_factory=dict[FactId, Mapping[str, JsonValue]])
+    """The metadata of stored facts, in place of what they had."""
     expiries: Mapping[FactId, datetime | None] = field(default_factory=dict[FactId, datetime | None])
     """The new expiry of stored facts; None for never."""
     confidence: Sequence[ConfidenceChange] = ()

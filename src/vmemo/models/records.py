@@ -24,6 +24,7 @@ from pydantic import (
     Field,
     JsonValue,
     Strict,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -451,6 +452,19 @@ class Claim(Record):
 
 IS_PROCEDURE: Mapping[str, str] = {"kind": "procedure"}
 """Metadata of a fact that is a procedure: steps in their order."""
+FEEDBACK = "vmemo.feedback"
+"""The key of the feedback on a fact in its metadata."""
+MAX_FEEDBACK = 20
+"""Questions for which one fact keeps feedback: the latest."""
+
+
+class Feedback(Record):
+    """A user's judgement of a fact that a question recalled."""
+
+    question: str
+    useful: bool
+    reason: str = ""
+    at: Instant
 
 
 class Fact(Record):
@@ -521,6 +535,15 @@ class Fact(Record):
         return self.supersedes is not None and bool(self.basis) and self.network in ("world", "experience")
 
     @property
+    def feedback(self) -> tuple[Feedback, ...]:
+        """The judgements of the fact by question, oldest first."""
+        try:
+            return _FEEDBACK.validate_python(self.metadata.get(FEEDBACK, ()))
+        except ValidationError:
+            # A message came with metadata of this name.
+            return ()
+
+    @property
     def short_id(self) -> str:
         return short_id(self.id)
 
@@ -546,6 +569,16 @@ class Fact(Record):
         if self.confidence is not None and self.network != "opinion":
             raise ValueError("confidence belongs to opinions only")
         return self
+
+
+_FEEDBACK = TypeAdapter(tuple[Feedback, ...], config=ConfigDict(defer_build=True))
+
+
+def with_feedback(metadata: Mapping[str, JsonValue], feedback: Sequence[Feedback]) -> dict[str, JsonValue]:
+    """Return metadata with this feedback in place of the one that it had."""
+    latest: list[JsonValue] = [each.model_dump(mode="json") for each in feedback[-MAX_FEEDBACK:]]
+    kept = {name: value for name, value in metadata.items() if name != FEEDBACK}
+    return {**kept, FEEDBACK: latest} if latest else kept
 
 
 def first_expiry(times: Iterable[datetime | None]) -> datetime | None:

@@ -701,6 +701,20 @@ class PinFactRequest(OneFact, PinState, Returns[Fact]):
     """Pin or unpin a fact, and return it; maintenance never closes a pinned one."""
 
 
+class FactJudgement(Request):
+    """A judgement of a fact as a hit of a question."""
+
+    question: Annotated[QueryText, Field(max_length=2000)] = Field(description="The question that recalled the fact.")
+    useful: Flag | None = Field(
+        default=False, description="False for a wrong hit, true for a right one; null removes the feedback."
+    )
+    reason: Annotated[Text, Field(max_length=1000)] = ""
+
+
+class FeedbackRequest(OneFact, FactJudgement, Returns[Fact]):
+    """Judge a fact as a hit, and return it: recalls of nearly the same question rank it a little higher or lower."""
+
+
 class StatusRequest(Request, Returns[Status]):
     """Return the bank's counts, backlog and problems."""
 
@@ -731,6 +745,7 @@ class FactsRequest(PageRequest, Returns[list[Fact]]):
 
     instructions: Flag = Field(default=False, description="Only standing instructions of the user.")
     pinned: Flag = Field(default=False, description="Only pinned facts.")
+    feedback: Flag = Field(default=False, description="Only facts with feedback.")
     with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
 
 

@@ -77,6 +77,8 @@ class FactSelect:
     """Only standing instructions of the user."""
     pinned: bool = False
     """Only facts that the user pinned."""
+    feedback: bool = False
+    """Only facts that the user judged as hits."""
     around: datetime | None = None
     """Order by the distance of the mention from this time, nearest first."""
     newest_first: bool = False

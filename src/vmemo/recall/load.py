@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from vmemo.models import Fact, Hit, HitStatus, Message, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
-from vmemo.models.records import Channel, EpisodeId, FactId, MessageId, QueryType
-from vmemo.models.search import Scope
+from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType
+from vmemo.models.search import RevisionEdge, Scope
 from vmemo.ports import BankReader, TokenCounter
 from vmemo.recall.answerable import SIGNALS, AnswerEstimate, AnswerEvidence, answer_evidence, judge
+from vmemo.recall.feedback import feedback_factor
 from vmemo.recall.fuse import best_candidates, fitting, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.rank import Candidates
@@ -188,6 +189,22 @@ def weigh_replies(found: Sequence[ScoredFact], type: QueryType) -> list[ScoredFa
     return by_score(each.times(REPLY_WEIGHT) if weighs_less(each.fact, type) else each for each in found)
 
 
+def weigh_feedback(found: Sequence[ScoredFact], question: str, edges: Sequence[RevisionEdge]) -> list[ScoredFact]:
+    """Return candidates by score, those judged for such a question a little higher or lower.
+
+    A fact never passes one that replaced or outdated it.
+    """
+    words = set(terms(question))
+    before = {each.number: each.score for each in found}
+    moved = {each.number: each.times(feedback_factor(each.fact, question, words)) for each in found}
+    for newer in before:
+        for edge in edges:
+            if edge.newer == newer and edge.older in moved and before[newer] >= before[edge.older]:
+                older = moved[edge.older]
+                moved[edge.older] = older._replace(score=min(older.score, moved[newer].score))
+    return by_score(moved.values())
+
+
 def status_of(fact: Fact, scope: Scope, now: datetime, *, outdated: bool) -> HitStatus:
     """Return "former" if a fact no longer holds at the time of the scope; at the time `now` if it has none.
 
@@ -277,6 +294,8 @@ def _weighed(run: RecallRun, candidates: Candidates, load: Load) -> list[ScoredF
     weighs = run.request.recency_half_life is not None or run.request.importance_weight > 0
     count = len(ranked) if weighs else first_fitting(ranked.tokens, run.max_tokens, run.top_k)
     found = _without_noise(run, ranked.tokens, load, min(max(count, run.nodes) if gathers else count, len(ranked)))
+    if any(FEEDBACK in each.fact.metadata for each in found):
+        found = weigh_feedback(found, run.text, candidates.revisions)
     if gathers:
         revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
         found = spread_over_episodes(found, REPEATED_EPISODE, revised)
@@ -288,7 +307,11 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
     found, type = load(0, count), run.analysis.type
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
-    lighter = weighed and any(weighs_less(each.fact, type) for each in found)
+
+    def may_fall(fact: Fact) -> bool:
+        return FEEDBACK in fact.metadata or (weighed and weighs_less(fact, type))
+
+    lighter = any(may_fall(each.fact) for each in found)
     distinct = facts_for_lines(without_rests(found), run.text)
     if len(distinct) == count and not lighter:
         return found
@@ -297,7 +320,7 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
     while count < most:
         if not run.analysis.gathers:
             # None of the others can take a place among the hits.
-            whole = [each.fact.tokens for each in distinct if not (weighed and weighs_less(each.fact, type))]
+            whole = [each.fact.tokens for each in distinct if not may_fall(each.fact)]
             if first_fitting(whole, run.max_tokens, run.top_k) < len(whole):
                 break
         found += load(count, min(most, count + STEP))

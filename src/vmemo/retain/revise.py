@@ -19,6 +19,7 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Claim, Fact, FactId, Link, Mention, MessageId, utc_now
 from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, FoundName, Judgement, NewFact
+from vmemo.models.records import with_feedback
 from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
@@ -495,7 +496,7 @@ def statement_of(fact: Fact) -> Hashable:
     words = wording(fact.text.partition(": ")[2])
     # The context counts if the words alone may mean something else.
     context = wording(fact.context) if needs_context(words) else ()
-    return _frame(fact), words, context, _METADATA.encode(fact.metadata)
+    return _frame(fact), words, context, _METADATA.encode(with_feedback(fact.metadata, ()))
 
 
 def _frame(fact: Fact) -> Hashable:

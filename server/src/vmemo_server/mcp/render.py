@@ -22,6 +22,7 @@ def fact_line(fact: Fact) -> str:
         marks.append(f"confidence {fact.confidence:.2f}")
     if fact.pinned:
         marks.append("pinned")
+    marks += [f"{'right' if each.useful else 'wrong'} for {each.question!r}" for each in fact.feedback]
     if fact.instruction:
         marks.append("instruction")
     if fact.invalid_at is not None:

@@ -199,7 +199,7 @@ async def forget(context: ToolContext, arguments: ForgetArguments) -> str:
     return "\n".join(deleted_lines("for good", deleted))
 
 
-RecordKind = Literal["messages", "facts", "pinned", "instructions", "opinions", "observations", "entities"]
+RecordKind = Literal["messages", "facts", "pinned", "instructions", "feedback", "opinions", "observations", "entities"]
 
 
 class WhyArguments(BankArguments):
@@ -230,13 +230,15 @@ class EditArguments(BankArguments):
     fact: Name = Field(description="Id, as recall shows it")
     text: Content | None = Field(default=None, description="The corrected fact")
     reason: str = Field(default="", max_length=1000)
-    valid_at: Instant | None = Field(default=None, description="Since when the corrected fact is true; default: now")
-    pinned: bool | None = Field(default=None, description="True marks it as important, false removes the mark")
+    valid_at: Instant | None = Field(default=None, description="Since when it is true; default: now")
+    pinned: bool | None = Field(default=None, description="True pins, false unpins")
+    question: str = Field(default="", description="Judge it as a hit of this")
+    useful: bool | None = False
 
     @model_validator(mode="after")
     def _some_change(self) -> Self:
-        if self.text is None and self.pinned is None:
-            raise ValueError("give text, pinned or both")
+        if self.text is None and self.pinned is None and not self.question:
+            raise ValueError("give text, pinned or question")
         if self.text is None and self.valid_at is not None:
             raise ValueError("give the text that is true since valid_at")
         return self
@@ -244,13 +246,15 @@ class EditArguments(BankArguments):
 
 @tool("Edit a fact", "write")
 async def edit_memory(context: ToolContext, arguments: EditArguments) -> str:
-    """Correct or pin one fact. The old version stays in its history. Use it if the user names what is wrong with a
-    recalled fact; new information belongs into retain."""
+    """Correct, pin or judge one fact, if the user names what is wrong with a recalled one; new information belongs into
+    retain."""
     id = arguments.fact
     if arguments.text is not None:
         id = (await context.memory.update(id, arguments.text, arguments.reason, valid_at=arguments.valid_at)).id
     if arguments.pinned is not None:
         id = (await context.memory.pin(id, arguments.pinned)).id
+    if arguments.question:
+        id = (await context.memory.feedback(id, arguments.question, arguments.useful, arguments.reason)).id
     return quote(fact_line(await context.memory.get(id)))
 
 
@@ -282,10 +286,10 @@ async def _page(context: ToolContext, arguments: BrowseArguments) -> tuple[list[
         case "entities":
             entities = await memory.entities(after=None if cursor is None else EntityId(cursor), limit=limit + 1)
             return [entity_line(each) for each in entities[:limit]], _next(entities, limit)
-        case "facts" | "pinned" | "instructions":
+        case "facts" | "pinned" | "instructions" | "feedback":
             after = None if cursor is None else FactId(cursor)
-            pinned, instructions = arguments.kind == "pinned", arguments.kind == "instructions"
-            facts = await memory.facts(after=after, limit=limit + 1, pinned=pinned, instructions=instructions)
+            only = {} if arguments.kind == "facts" else {arguments.kind: True}
+            facts = await memory.facts(after=after, limit=limit + 1, **only)
         case "opinions":
             facts = _after(await memory.opinions(), cursor)
         case "observations":

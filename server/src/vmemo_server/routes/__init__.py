@@ -6,6 +6,7 @@ from vmemo.models.requests import (
     BackgroundRequest,
     ContextRequest,
     CreateKeyRequest,
+    FactJudgement,
     FactText,
     ForgetContentRequest,
     MergeEntitiesRequest,
@@ -20,7 +21,7 @@ from vmemo.models.requests import (
 BODIES = (
     *(RetainRequest, ProcessRequest, RecallRequest, RetrieveRequest, ReflectRequest, ForgetContentRequest),
     *(ContextRequest, Profile, BackgroundRequest, MergeEntitiesRequest, FactText, PinState, CreateKeyRequest),
-    AddWebhookRequest,
+    *(AddWebhookRequest, FactJudgement),
 )
 # The models defer building their validators to keep `import vmemo` fast. FastAPI needs them when a route is defined; if
 # it builds them on first use, pydantic warns of the alias that FastAPI gives to every body.

@@ -1,4 +1,4 @@
-"""Routes that list what a bank holds, trace where it comes from, and read, edit, pin and delete one fact."""
+"""Routes that list what a bank holds, trace where it comes from, and read, edit, pin, judge and delete one fact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId,
 from vmemo.models.records import Name
 from vmemo.models.requests import (
     DeleteFactRequest,
+    FactJudgement,
     FactText,
+    FeedbackRequest,
     MergeEntitiesRequest,
     PinFactRequest,
     PinState,
@@ -38,6 +40,7 @@ router = openapi.rest_router("inspect", "/v1/banks/{bank}")
 EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
 Instructions = Annotated[bool, Query(description="Only standing instructions of the user.")]
 Pinned = Annotated[bool, Query(description="Only pinned facts.")]
+Judged = Annotated[bool, Query(description="Only facts with feedback.")]
 WithEmbeddings = Annotated[bool, Query(description="Include the facts' embeddings.")]
 
 
@@ -48,13 +51,13 @@ async def facts(
     limit: Limit = 100,
     instructions: Instructions = False,
     pinned: Pinned = False,
+    feedback: Judged = False,
     with_embeddings: WithEmbeddings = False,
 ) -> Response:
     """List facts in the order they were stored, closed ones included."""
     after, size = None if cursor is None else FactId(cursor), one_more(limit)
-    found = await session.memory.facts(
-        after=after, limit=size, instructions=instructions, pinned=pinned, with_embeddings=with_embeddings
-    )
+    kinds = {"instructions": instructions, "pinned": pinned, "feedback": feedback}
+    found = await session.memory.facts(after=after, limit=size, with_embeddings=with_embeddings, **kinds)
     return page_up_to(CursorPage[Fact], found, limit, lambda fact: fact.id)
 
 
@@ -153,3 +156,9 @@ async def pin(session: WriteBank, fact: Name, idempotency: Idempotent, body: Pin
     """Pin a current fact, or unpin one; maintenance never closes a pinned one."""
     request = PinFactRequest(fact=fact, pinned=body is None or body.pinned)
     return await idempotency.run(session, request, record)
+
+
+@facts_router.put("/feedback", response_model=Fact, responses=BODY_ERRORS)
+async def judge(session: WriteBank, fact: Name, body: FactJudgement, idempotency: Idempotent) -> Response:
+    """Judge a fact as a hit of a question, right or wrong, or remove the judgement."""
+    return await idempotency.run(session, FeedbackRequest(fact=fact, **body.model_dump()), record)

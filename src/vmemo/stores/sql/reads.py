@@ -42,7 +42,7 @@ from vmemo.models import (
     utc_now,
 )
 from vmemo.models.changes import EntityMention
-from vmemo.models.records import TIME_ORDERED, ShortId
+from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
 from vmemo.models.search import Scope, TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
@@ -304,6 +304,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(facts.c.instruction == literal_column("1"))
     if wanted.pinned:
         statement = statement.where(facts.c.pinned == literal_column("1"))
+    if wanted.feedback:
+        statement = statement.where(facts.c.metadata.like(f'%"{FEEDBACK}":%'))
     statement = statement.where(*_at_times(wanted))
     if wanted.newest_first:
         statement = statement.where(*_earlier(facts, "mentioned_at", bank, wanted.after))

@@ -388,7 +388,7 @@ def add_sources(connection: Connection, bank: int, sourced: Sequence[AddedSource
 
 
 def update_facts(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
-    """Close and reopen facts, let them replace others, and set their claims, pins and expiries."""
+    """Close and reopen facts, let them replace others, and set their claims, pins, metadata and expiries."""
     new: dict[FactId, Values] = defaultdict(dict)
     for closing in changes.closures:
         # An end that is not given stays as it is.
@@ -405,6 +405,8 @@ def update_facts(connection: Connection, bank: int, changes: Changes, revision: 
         new[id]["claims"] = dump(claims)
     for id, pinned in changes.pinned.items():
         new[id]["pinned"] = int(pinned)
+    for id, metadata in changes.metadata.items():
+        new[id]["metadata"] = dump(metadata)
     for id, expiry in changes.expiries.items():
         new[id]["expires_at"] = micros_or_none(expiry)
     known |= seqs_of(connection, facts, bank, new.keys() - known.keys())
