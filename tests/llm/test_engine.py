@@ -152,21 +152,6 @@ def test_a_facts_text_adds_only_the_dimensions_that_its_sentence_lacks(sqlite_ur
         assert {mention.name: mention.type for mention in fact.entities} == types
 
 
-def test_a_topic_with_too_many_facts_is_divided_between_its_lines(sqlite_url: str) -> None:
-    def tell(asked: ReceivedRequest) -> JsonValue:
-        facts: list[JsonValue] = [{"what": f"Alice owns tool{n}.", "lines": [n]} for n in range(1, 8)]
-        return {"topics": [{"title": "Tools", "lines": list(range(1, 8))}], "facts": facts}
-
-    with scripted_memory(sqlite_url, tell) as (memory, server):
-        memory.retain_sync([said(f"I own tool{n}.", minutes(n)) for n in range(1, 8)])
-        assert steps(server) == ["extract"]
-        assert len(memory.facts_sync()) == 7
-        assert [(episode.title, len(episode.messages)) for episode in memory.episodes_sync()] == [
-            ("Tools", 5),
-            ("Tools", 2),
-        ]
-
-
 def test_the_answer_may_leave_out_empty_fields(sqlite_url: str) -> None:
     with scripted_memory(sqlite_url, ScriptedModel()) as (memory, server):
         memory.retain_sync([said("I saw a fox.")])

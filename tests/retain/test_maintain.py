@@ -29,7 +29,7 @@ from vmemo.retain.llm_pipeline import LeaseLost
 from vmemo.retain.local_extraction import LocalExtractor
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.embedders import HashEmbedder
-from vmemo_conformance.fake_llm import CutOff, FakeLLM, RawText
+from vmemo_conformance.fake_llm import FakeLLM
 from vmemo_conformance.samples import (
     BANK,
     EMBEDDER,
@@ -224,44 +224,6 @@ async def test_prose_and_text_without_spaces_are_shortened_as_well(store: Store)
         "Caroline likes red tulips and the red tulips of Oslo most of all.",
         ("郁金香" * 100)[: SHORT_NARRATIVE - 1] + "…",
     ]
-
-
-@on_store
-async def test_a_model_shortens_many_episodes_in_one_call_and_its_cost_is_counted(store: Store) -> None:
-    for minute in range(12):
-        await read(store, f"topic {minute}", minute=60 * minute, narrative=f"{minute}: {LONG}")
-    answers = [answer({n + 1: f"Short {n}." for n in range(count)}) for count in (10, 2)]
-    llm = FakeLLM({"shorten": answers})
-    assert (await maintain(BANK, context(store, llm), now=day(99))).shortened == 12
-    assert await narratives(store) == [f"Short {n}." for n in (*range(10), *range(2))]
-    [spent] = (await store.status(BANK)).spending
-    assert (spent.step, spent.model, spent.calls) == ("shorten", "fake", 2)
-
-
-@on_store
-async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_line(store: Store) -> None:
-    for minute in range(3):
-        await read(store, f"topic {minute}", minute=60 * minute, narrative=LONG)
-    partly = answer({2: "Short.", 3: "x" * 201, 9: "?"})
-    llm = FakeLLM({"shorten": [partly, partly]})
-    assert (await maintain(BANK, context(store, llm), now=day(99))).shortened == 3
-    first, second, third = await narratives(store)
-    assert second == "Short."
-    assert first == third
-    assert first.startswith(f"Caroline: {ALIKE}")
-
-
-@pytest.mark.parametrize("fault", [CutOff(), RawText("no"), RawText('{"episodes": 3}')])
-def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: CutOff | RawText) -> None:
-    @on_store
-    async def run(store: Store) -> None:
-        await read(store, "tulips", narrative=LONG)
-        llm = FakeLLM({"shorten": [fault, fault]})
-        assert (await maintain(BANK, context(store, llm), now=day(99))).shortened == 1
-        [spent] = (await store.status(BANK)).spending
-        assert spent.failures
-
-    run(url)
 
 
 # Fading

@@ -12,12 +12,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from vmemo.errors import LLMFailed
 from vmemo.lifecycle.forget import clear_cache, forget
-from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, FactId, Message, MessageId, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, ForgetTarget, Lease, NewJob
 from vmemo.models.records import shifted
@@ -27,7 +23,6 @@ from vmemo.models.settings import Settings
 from vmemo.ports import Embedder, Store, paged
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import MessageVector, is_repetition, new_episode, segment, shortened
-from vmemo.retain.llm_answers import LineNumber, ShortText
 from vmemo.retain.llm_pipeline import LeaseLost, require_lease
 from vmemo.retain.write_plan import embed_messages
 
@@ -146,11 +141,7 @@ class _Maintenance:
             said = await store.messages(self.bank, MessageSelect(ids=[id for each in some for id in each.messages]))
             waiting = {message.id for message in said if is_waiting(message)}
             old = [episode for episode in some if waiting.isdisjoint(episode.messages)]
-            llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
-            narratives = await shorten(old, self.context.embedder, llm) if old else []
-            if llm is not None:
-                await store.commit(Changes(bank=self.bank, spending=llm.spending))
-            count += await self._save_narratives(old, narratives)
+            count += await self._save_narratives(old, await central_lines(old, self.context.embedder)) if old else 0
         return count
 
     async def _save_narratives(self, old: Sequence[Episode], narratives: Sequence[str]) -> int:
@@ -307,31 +298,10 @@ def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], se
 SHORT_NARRATIVE = 200
 """Characters of a shortened narrative, at most; longer narratives are shortened."""
 EPISODES_PER_CALL = 10
-SHOWN_CHARACTERS = 2000
+"""Episodes whose lines are embedded together."""
 _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*\s*")
 _OPENING = re.compile(r"On \d.* talked\.")
 """The first line of narratives that were written without a model; it repeats the episode's date and speakers."""
-
-
-class ShortNarrative(AnswerSchema):
-    """An episode in one or two sentences."""
-
-    number: LineNumber
-    text: ShortText
-
-
-class ShortNarratives(AnswerSchema):
-    """Episodes in one or two sentences each."""
-
-    episodes: list[ShortNarrative] = Field(description="one for every number")
-
-
-async def shorten(episodes: Sequence[Episode], embedder: Embedder, llm: StructuredLLM | None) -> list[str]:
-    """Return a short narrative for each episode, by the language model where there is one and its answer is usable."""
-    written = await _shorten_by_model(episodes, llm) if llm is not None else {}
-    left = [episode for place, episode in enumerate(episodes) if place not in written]
-    central = iter(await _central_lines(left, embedder))
-    return [written[place] if place in written else next(central) for place in range(len(episodes))]
 
 
 def with_narratives(stored: Sequence[Episode], old: Sequence[Episode], narratives: Sequence[str]) -> list[Episode]:
@@ -341,35 +311,8 @@ def with_narratives(stored: Sequence[Episode], old: Sequence[Episode], narrative
     return [each.model_copy(update={"narrative": new}) for each, before, new in current if each.narrative == before]
 
 
-async def _shorten_by_model(episodes: Sequence[Episode], llm: StructuredLLM) -> dict[int, str]:
-    """Return the model's narratives by place, without those that are missing or too long."""
-    shown = [
-        f"{number} | {episode.started_at:%d %B %Y} | {episode.title} | {episode.narrative[:SHOWN_CHARACTERS]}"
-        for number, episode in enumerate(episodes, start=1)
-    ]
-
-    def complaint(answer: ShortNarratives) -> str | None:
-        good = _usable(answer, len(episodes))
-        wrong = [str(place + 1) for place in range(len(episodes)) if place not in good]
-        return f"missing, empty or longer than {SHORT_NARRATIVE} characters: {', '.join(wrong)}" if wrong else None
-
-    ask = load_prompt("lifecycle", "shorten").request(ShortNarratives, episodes=quote(shown))
-    try:
-        return _usable(await llm.ask(ask, ShortNarratives, complaint, lenient=True), len(episodes))
-    except LLMFailed:
-        # Nothing is lost: the messages are kept, and the extractive way needs no model.
-        return {}
-
-
-def _usable(answer: ShortNarratives, count: int) -> dict[int, str]:
-    texts = {each.number - 1: " ".join(each.text.split()) for each in answer.episodes}
-    return {place: text for place, text in texts.items() if 0 <= place < count and 0 < len(text) <= SHORT_NARRATIVE}
-
-
-async def _central_lines(episodes: Sequence[Episode], embedder: Embedder) -> list[str]:
-    """Return the most central line of each narrative."""
-    if not episodes:
-        return []
+async def central_lines(episodes: Sequence[Episode], embedder: Embedder) -> list[str]:
+    """Return the most central line of each narrative, shortened."""
     lines = [_lines_of(episode.narrative) for episode in episodes]
     vectors = await embedder.embed([line for each in lines for line in each], "document")
     ends = np.cumsum([len(each) for each in lines])

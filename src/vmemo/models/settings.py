@@ -183,7 +183,7 @@ class Settings(BaseSettings):
     maintenance_every: NotNegative = 24.0
     """Hours between the end of scheduled maintenance and the next run; 0 disables the schedule."""
     maintenance_shorten_after: NotNegative | None = 90.0
-    """Days after which an episode's narrative is shortened to one or two sentences; None keeps narratives."""
+    """Days after which an episode's narrative is shortened to its most central line; None keeps narratives."""
     maintenance_fade_below: float | None = None
     """Retention score below which a fact is closed; None closes none.
 

@@ -6,7 +6,6 @@ The field descriptions of the schemas are part of the prompts.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -360,9 +359,7 @@ def _common(metadata: Sequence[Mapping[str, JsonValue]]) -> dict[str, JsonValue]
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in metadata[1:])}
 
 
-# Topics, and the limit of facts per topic.
-MAX_TOPIC_FACTS = 5
-"""Facts per topic in the narrative style; a topic with more is divided between its lines."""
+# Topics.
 LINES_PER_TOPIC = 8
 """Lines that count as one topic if the model names none."""
 
@@ -415,29 +412,3 @@ def episode_topics(
         for place, topic in enumerate(answer.topics)
         if place in members
     )
-
-
-def divide_topics(answer: Extraction, lines: int) -> Extraction:
-    """Return the answer with each topic that has too many facts divided between two of its lines."""
-    topics: list[ExtractedTopic] = []
-    topic_of = topic_by_line(answer, lines)
-    # Standing instructions count for none: each is a fact of its own.
-    facts = [fact for fact in answer.facts if fact.kind != "instruction"]
-    starts = Counter(min((line for line in fact.lines if 1 <= line <= lines), default=1) for fact in facts)
-    for place, topic in enumerate(answer.topics):
-        own = [number for number in range(1, lines + 1) if topic_of[number - 1] == place]
-        topics += [topic.model_copy(update={"lines": part}) for part in _parts(own, starts)]
-    return answer.model_copy(update={"topics": topics})
-
-
-def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
-    """Divide lines into runs with few enough facts, as far as a single line has no more."""
-    parts: list[list[int]] = []
-    count = 0
-    for line in lines:
-        if not parts or (count and count + facts.get(line, 0) > MAX_TOPIC_FACTS):
-            parts.append([])
-            count = 0
-        parts[-1].append(line)
-        count += facts.get(line, 0)
-    return parts

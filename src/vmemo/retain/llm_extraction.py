@@ -255,8 +255,6 @@ class LLMExtractor:
         )
         request = replace(self.custom.applied(request), omit_empty=True)
         answer = await llm.ask(request, llm_answers.Extraction, lambda found: _problems(found, source), lenient=True)
-        if self.style == "narrative":
-            answer = llm_answers.divide_topics(answer, len(source.lines))
         result = _usable_result(answer, source, n, self.custom)
         _require_usable(result, answer.facts, llm, request)
         at = source.lines[0].message.timestamp
