@@ -14,7 +14,7 @@ BUDGETS = {
     "server/src": 7_008,
     "neo4j/src": 3_500,
     "hindsight/src": 2_050,
-    "integrations/src": 2_660,
+    "integrations/src": 2_780,
     "agents/src": 2_125,
     "replay/src": 2_150,
     "sync/src": 2_050,

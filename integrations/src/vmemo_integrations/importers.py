@@ -34,11 +34,11 @@ from vmemo.transfer.foreign import (
     ForeignFormat,
     ForeignRecords,
     Place,
-    StatedFact,
     decoded,
     parsed,
     without_none,
 )
+from vmemo_integrations.stated_facts import StatedFact, StatedFacts
 
 _IDS = UUID("6f1b9f0e-3c58-5d0b-9a54-2f0a7c1d8e43")
 """The namespace of the ids of imported messages."""
@@ -86,7 +86,7 @@ class Mem0Memory(ForeignModel):
 
 def read_mem0(file: ForeignFile) -> ForeignRecords:
     found = [_mem0_fact(place, parse(Mem0Memory, value, place)) for place, value in _mem0_memories(file)]
-    return ForeignRecords(facts=sorted(found, key=lambda fact: str(fact.message.timestamp)))
+    return ForeignRecords(store_facts=StatedFacts("mem0", found))
 
 
 def _mem0_memories(file: ForeignFile) -> Iterator[tuple[Place, JsonValue]]:
@@ -174,10 +174,11 @@ def read_zep(file: ForeignFile) -> ForeignRecords:
         parts.add(place, value)
     names = {node.uuid: node.name for node in (parse(ZepNode, each, place) for place, each in parts.nodes)}
     facts = [_zep_fact(place, parse(ZepEdge, each, place), names) for place, each in parts.edges]
-    facts.sort(key=lambda fact: str(fact.message.timestamp))
     messages = [_zep_message(place, parse(ZepMessage, each, place), thread) for place, each, thread in parts.messages]
     messages.sort(key=lambda message: str(message.timestamp))
-    return ForeignRecords(facts=facts, verbatim=messages) if facts else ForeignRecords(messages=messages)
+    if not facts:
+        return ForeignRecords(messages=messages)
+    return ForeignRecords(store_facts=StatedFacts("zep", facts), verbatim=messages)
 
 
 class _ZepParts:
@@ -313,7 +314,7 @@ def read_hindsight(file: ForeignFile) -> ForeignRecords:
             each for place, document in found if not document.facts for each in _hindsight_texts(place, document)
         ],
         verbatim=[each for place, document in found if document.facts for each in _hindsight_texts(place, document)],
-        facts=sorted(facts, key=lambda fact: str(fact.message.timestamp)),
+        store_facts=StatedFacts("hindsight", facts),
         skipped=list(_hindsight_left_out(manifest)),
     )
 
@@ -583,15 +584,15 @@ MAX_UNPACKED = 4 << 30
 """Bytes of one file in an archive, at most: a small archive may unpack to more than a machine has."""
 
 
-def read_export(file: ForeignFile, format: ForeignFormat | None) -> tuple[ForeignFormat, ForeignRecords]:
-    """Return the format of an export, which is detected unless it is given, and its validated records."""
+def read_export(file: ForeignFile, format: ForeignFormat | None) -> ForeignRecords:
+    """Return the validated records of an export, whose format is detected unless it is given."""
     if zipfile.is_zipfile(file.path):
         file = read_archive(file.path)
     chosen = format or detect(file)
     if chosen is None:
         known = ", ".join(get_args(ForeignFormat))
         raise InvalidInput(f"{file.path} is of no format that can be recognised. {NOTHING_IMPORTED} Name one: {known}.")
-    return chosen, IMPORTERS[chosen](file)
+    return IMPORTERS[chosen](file)
 
 
 def read_archive(path: Path) -> ForeignFile:

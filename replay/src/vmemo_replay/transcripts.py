@@ -114,7 +114,7 @@ def read_messages(path: Path, format: str | None = None) -> tuple[list[NewMessag
         collector = _Collector()
         collector.sync(added.load(), path)
         return collector.found, 0
-    _, found = read_foreign(path, cast("ForeignFormat | None", format))
+    found = read_foreign(path, cast("ForeignFormat | None", format))
     messages = [*found.verbatim, *found.messages]
     if not messages:
         raise InvalidInput(f"{path} holds no messages, so there is nothing to replay. Pass a file of conversations.")

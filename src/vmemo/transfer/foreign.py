@@ -9,9 +9,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,8 +18,10 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.extras import load_integration
+from vmemo.models import BankId
 from vmemo.models.requests import NewMessage, chat_values
-from vmemo.models.results import Skipped
+from vmemo.models.results import Retained, Skipped
+from vmemo.retain.context import RetainContext
 
 ForeignFormat = Literal["mem0", "zep", "hindsight", "chatgpt", "claude", "chat"]
 NOTHING_IMPORTED = "Nothing was imported."
@@ -51,20 +52,6 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedFact:
-    """A fact that another product derived. Its text is the message's, and is stored as it is."""
-
-    message: NewMessage
-    network: Literal["world", "experience"] = "world"
-    names: tuple[str, ...] = ()
-    occurred: tuple[datetime, datetime] | None = None
-    valid_at: datetime | None = None
-    invalid_at: datetime | None = None
-    expired_at: datetime | None = None
-    expires_at: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ForeignRecords:
     """The content of a foreign export, in the order of time.
 
@@ -74,7 +61,8 @@ class ForeignRecords:
 
     messages: Sequence[NewMessage] = ()
     verbatim: Sequence[NewMessage] = ()
-    facts: Sequence[StatedFact] = ()
+    store_facts: Callable[[BankId, RetainContext], Awaitable[Retained]] | None = None
+    """Redacts and stores the facts that another product derived."""
     skipped: Sequence[Skipped] = ()
 
 
@@ -148,14 +136,14 @@ _OF_PRODUCTS = frozenset(
 """Keys of what other products export, and messages in the form of chat APIs do not have."""
 
 
-def read_foreign(path: Path, format: ForeignFormat | None = None) -> tuple[ForeignFormat, ForeignRecords]:
-    """Return the format of a foreign export, which is detected unless it is given, and its validated records."""
+def read_foreign(path: Path, format: ForeignFormat | None = None) -> ForeignRecords:
+    """Return the validated records of a foreign export, whose format is detected unless it is given."""
     if format is not None and format not in get_args(ForeignFormat):
         known = f"{', '.join(get_args(ForeignFormat))}, or with vmemo[agents] a coding agent"
         raise InvalidInput(f"format must be one of {known}, not {format!r:.40}. {NOTHING_IMPORTED}")
     file = ForeignFile(path) if zipfile.is_zipfile(path) else read_file(path)
     if format == "chat" or (format is None and is_chat(file)):
-        return "chat", read_chat(file)
+        return read_chat(file)
     what = f"{path} is no chat file, and another format" if format is None else f"Importing from {format}"
     return load_integration("importers", what).read_export(file, format)
 
