@@ -117,7 +117,6 @@ class ServerLauncher:
             raise SystemExit(STARTUP_FAILURE)
 
     def app(self, memory: Memory, log: ServerLog) -> FastAPI:
-        """Return the application."""
         state = AppState(memory, keyless=self.address.local, limits=self.limits)
         return create_app(state, replace(self.options, hosts=self.address.hosts), [log])
 

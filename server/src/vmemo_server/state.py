@@ -283,7 +283,6 @@ class ServerState:
         await self._write(lambda c: _insert_missing(c, _keys, values))
 
     async def find_key(self, secret: str) -> ApiKey | None:
-        """Return the active key that a secret belongs to, or None."""
         found = await self._find_key(_keys.c.digest == digest(secret))
         return found if found is not None and found.active(utc_now()) else None
 

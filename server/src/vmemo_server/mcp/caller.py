@@ -42,7 +42,6 @@ class ToolCaller:
         return ToolCaller(principal=principal, memory=memory, access=access, worker=worker, creates_default_bank=True)
 
     async def open_bank(self, bank: str, permission: Permission, *, create: bool = False) -> Memory:
-        """Return the memory of a bank; see `Principal.open_bank`."""
         default = self.creates_default_bank and bank == self.principal.default_bank
         create = create or (default and self.principal.allows("write", bank))
         memory = await self.principal.open_bank(self.memory, bank, permission, create=create)

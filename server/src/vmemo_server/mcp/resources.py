@@ -71,7 +71,6 @@ async def list_resources(caller: ToolCaller) -> list[wire.Resource]:
 
 
 async def read(caller: ToolCaller, uri: str) -> wire.TextResourceContents:
-    """Return the resource of a URI as JSON."""
     found = await _find(caller, uri)
     text = found.model_dump_json(exclude_none=True, exclude={"fact": {"embedding"}})
     return wire.TextResourceContents(uri=uri, mime_type=_JSON, text=text)

@@ -98,7 +98,6 @@ async def create_key(request: Request, form: ServerForm) -> Response:
 
 @router.post("/keys/{key}/revoke")
 async def revoke_key(request: Request, form: ServerForm, key: Name) -> Response:
-    """Revoke a key at once."""
     await AppState.of(request).auth.revoke(key)
     return redirect(path_to("keys"), "revoked")
 

@@ -160,7 +160,6 @@ async def profile(page: ReadPage) -> Response:
 
 @router.post("/banks/{bank}/profile")
 async def save(form: WriteForm) -> Response:
-    """Replace the profile."""
     await form.memory.run(ProfileUpdate(profile=_profile(form.form)))
     return redirect(form.path("profile"), "saved")
 

@@ -94,7 +94,6 @@ async def card(page: ReadPage, fact: Name) -> Response:
 
 @router.post("/facts/{fact}/edit")
 async def edit(form: WriteForm, fact: Name) -> Response:
-    """Write a new version of a fact."""
     texts = {name: form.form.text(name) for name in ("text", "reason")}
     values = {"fact": fact, **texts, "valid_at": form.form.optional("valid_at")}
     written = await form.memory.run(UpdateFactRequest.of(values))
@@ -103,7 +102,6 @@ async def edit(form: WriteForm, fact: Name) -> Response:
 
 @router.post("/facts/{fact}/pin")
 async def pin(form: WriteForm, fact: Name) -> Response:
-    """Pin or unpin a fact."""
     pinned = form.form.text("pinned") == "true"
     written = await form.memory.run(PinFactRequest.of({"fact": fact, "pinned": pinned}))
     if is_fragment(form.request):
@@ -121,7 +119,6 @@ async def preview(page: WritePage, fact: Name) -> Response:
 
 @router.post("/facts/{fact}/delete")
 async def delete(form: WriteForm, fact: Name) -> Response:
-    """Delete a fact with what rests on it."""
     return redirect(form.path("facts"), "forgotten", await form.run(DeleteFactRequest.of({"fact": fact})))
 
 
