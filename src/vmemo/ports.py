@@ -82,7 +82,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """Facts and messages by number, messages with a minus sign, and the titles of the facts' episodes."""
+    """Facts and messages by number, messages with a minus sign, and the titles of the facts' episodes.
+
+    The access count of a fact may be an earlier one.
+    """
 
     facts: Mapping[int, Fact]
     messages: Mapping[int, Message]

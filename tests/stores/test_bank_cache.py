@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from vmemo.models import FactId, Link
-from vmemo.models.changes import Changes, NewEmbeddings
+from vmemo.models import Claim, ConfidenceChange, FactId, Link
+from vmemo.models.changes import AddedSource, Changes, Deletions, EntityMention, FactClosure, NewEmbeddings
 from vmemo.models.search import Encoding, FactRevision
+from vmemo.models.select import FactSelect
 from vmemo.ports import fact_revisions
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import (
@@ -21,11 +23,13 @@ from vmemo_conformance.samples import (
     a_batch,
     a_fact,
     an_entity,
+    day,
     find_edges,
     load,
     mention_of,
     some_tokens,
     store_entities,
+    store_story,
     token_vectors,
     with_vector,
 )
@@ -88,6 +92,48 @@ def test_token_vectors_are_current_after_another_process_has_replaced_them(tmp_p
         new = NewEmbeddings(embedder=EMBEDDER.name, dimension=EMBEDDER.dimension, vectors=vectors)
         assert await other.commit(Changes(bank=BANK, embeddings=new))
         assert await _token_counts(one, fact.id) == [5]
+        await one.close()
+        await other.close()
+
+    asyncio.run(run())
+
+
+def test_loaded_facts_are_current_after_every_change_of_another_process(tmp_path: Path) -> None:
+    async def run() -> None:
+        one, other = SqliteStore(tmp_path / "memory.db"), SqliteStore(tmp_path / "memory.db")
+        await one.open()
+        await other.open()
+        await one.create_bank(a_bank())
+        story = await store_story(one)
+        opinion = a_fact("Oslo is fine.", network="opinion", confidence=0.5, basis=[story.facts[0].id])
+        assert await one.commit(await a_batch(one, [opinion]))
+        fact, later, *_ = story.facts
+        claim = Claim(text="x", start=0, end=1, outdated=0.5, replaced_by=later.id)
+        reinforced = ConfidenceChange(opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, at=day(5))
+        episode, [said, *_] = story.episodes[1], story.messages[2:]
+        parts: list[dict[str, Any]] = [
+            {"claims": {fact.id: (claim,)}},
+            {"pinned": {fact.id: True}},
+            {"expiries": {fact.id: day(300)}},
+            {"successors": {later.id: fact.id}},
+            {"closures": [FactClosure(fact=fact.id, invalid_at=day(9), expired_at=day(9))]},
+            {"reopened": [fact.id]},
+            {"sources": [AddedSource(fact=fact.id, messages=(said.id,), episodes=(episode.id,))]},
+            {"confidence": [reinforced]},
+            {"entities": [story.entities[0].model_copy(update={"name": "Caroline Berg"})]},
+            {"entities": [story.entities[0].model_copy(update={"name": "Caroline Berg", "type": "EVENT"})]},
+            {"episodes": [episode.model_copy(update={"title": "another title"})]},
+            {"deleted": Deletions(mentions=[EntityMention(fact=fact.id, entity=story.entities[1].id)])},
+            {"mentions": [EntityMention(fact=fact.id, entity=story.entities[1].id)]},
+        ]
+        ids = [*(each.id for each in story.facts), opinion.id]
+        seen = await load(one, BANK, ids)
+        for part in parts:
+            assert await other.commit(replace(await a_batch(other), **part)), part
+            loaded = await load(one, BANK, ids)
+            assert loaded != seen, part
+            assert loaded[0] == await one.facts(BANK, FactSelect(ids=ids)), part
+            seen = loaded
         await one.close()
         await other.close()
 

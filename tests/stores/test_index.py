@@ -194,11 +194,11 @@ def some_rows(facts: Mapping[int, tuple[Sequence[str], int]]) -> FactRows:
     """Facts by number, each with its words and the time when it expired."""
     vectors = [np.random.default_rng(seq).standard_normal(8) for seq in facts]
     rows = [
-        (seq, seq, seq, seq % 4, EARLIEST, LATEST, seq, expired, LATEST, seq, seq + 1)
+        (seq, seq, seq, seq % 4, EARLIEST, LATEST, seq, expired, LATEST, seq, seq + 1, 1)
         for seq, (_, expired) in facts.items()
     ]
     return FactRows(
-        np.array(rows, np.int64).reshape(len(rows), 11).T,
+        np.array(rows, np.int64).reshape(len(rows), 12).T,
         quantised(np.array(vectors, np.float32).reshape(len(rows), 8)),
         *worded([words for words, _ in facts.values()]),
         np.array([(seq, seq % 3) for seq in facts], np.int64).reshape(len(rows), 2),

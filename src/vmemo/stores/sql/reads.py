@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import JsonValue
 from sqlalchemy import (
@@ -415,6 +416,9 @@ def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
     return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
 
 
+Key = TypeVar("Key", int, EpisodeId)
+Value = TypeVar("Value")
+LoadedKey = tuple[BankId, int | EpisodeId, int]
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
 LATEST = 50
@@ -462,20 +466,49 @@ def _by_numbers(table: Table) -> AnySelect:
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
 
 
+def _own_copy(fact: Fact) -> Fact:
+    """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
+    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata) if fact.metadata else {}})
+
+
+MOST_FACTS, MOST_TOKENS = 4096, 1024
+"""Facts, ids and titles that are kept in memory once loaded, and facts whose token vectors are."""
+
+
+class LoadedRecords:
+    """Records of any bank that were loaded last, each by its bank, its number and its version.
+
+    What changes gets another version, so that searches of different revisions may share them.
+    """
+
+    def __init__(self) -> None:
+        self.facts: dict[LoadedKey, Fact] = {}
+        """Their access counts are those at the time of loading."""
+        self.ids: dict[LoadedKey, str] = {}
+        self.tokens: dict[LoadedKey, TokenVectors | None] = {}
+        self.titles: dict[LoadedKey, str] = {}
+
+    def trim(self) -> None:
+        """Drop the older half of what has become too much; searches go on with the former dictionaries."""
+        for name, most in (("facts", MOST_FACTS), ("ids", MOST_FACTS), ("titles", MOST_FACTS), ("tokens", MOST_TOKENS)):
+            loaded: dict[LoadedKey, object] = getattr(self, name)
+            if len(loaded) > most:
+                setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
+
+
 class SqlBankSearch(BankSearch):
     """The part of the searches of a bank that is the same on every SQL database.
 
-    It lives as long as a transaction, and reads what it loads once.
+    It lives as long as a transaction, and reads only what is not loaded yet.
     """
 
-    def __init__(self, connection: Connection, bank: BankId, number: int) -> None:
+    def __init__(self, connection: Connection, bank: BankId, number: int, loaded: LoadedRecords | None = None) -> None:
         self._connection = connection
         self._name = bank
         self._bank = number
         self._edges = EdgeSearch()
-        self._facts: dict[int, Fact] = {}
-        self._titles: dict[EpisodeId, str] = {}
-        self._tokens: dict[int, TokenVectors | None] = {}
+        self._loaded = LoadedRecords() if loaded is None else loaded
+        self._revision = self._purges = 0
 
     def _reading(self) -> AbstractContextManager[None]:
         """Translate the errors of a read, on a database where nothing else does."""
@@ -489,29 +522,57 @@ class SqlBankSearch(BankSearch):
     def named_entities(self, text: str) -> dict[int, Mention]:
         return named_entities(self._by_key, self._bank, text)
 
+    def _versions(self, facts: Sequence[int]) -> Mapping[int, int]:
+        """Return the versions of facts by which what is loaded is kept."""
+        return dict.fromkeys(facts, 0)
+
     def load(self, numbers: Sequence[int]) -> Loaded:
         with self._reading():
-            new = [number for number in numbers if number > 0 and number not in self._facts]
-            rows = _rows_by_number(self._connection, facts, self._bank, new)
-            found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
-            self._facts |= {row[SEQ]: fact for row, fact in zip(rows, found, strict=True)}
-            inside = {episode for fact in found for episode in fact.episodes} - self._titles.keys()
-            given = {"of_bank": self._bank, "ids": listed(inside)}
-            titles = self._connection.execute(_TITLES, given).all() if inside else ()
-            self._titles |= {EpisodeId(id): title for id, title in titles}
+            wanted = self._versions([number for number in numbers if number > 0])
+            found = self._known(self._loaded.facts, wanted, self._load_facts)
             said = _rows_by_number(self._connection, messages, self._bank, [-each for each in numbers if each < 0])
             return Loaded(
-                facts={number: self._facts[number] for number in numbers if number in self._facts},
+                facts={number: _own_copy(found[number]) for number in numbers if number in found},
                 messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
-                titles=self._titles,
+                titles=self._titles({episode for fact in found.values() for episode in fact.episodes}),
             )
 
+    def _known(
+        self,
+        loaded: dict[LoadedKey, Value],
+        wanted: Mapping[Key, int],
+        load: Callable[[Sequence[Key]], Mapping[Key, Value]],
+    ) -> dict[Key, Value]:
+        """Return records by their versions; `load` returns those that are not loaded yet."""
+        name = self._name
+        keys = {each: (name, each, version) for each, version in wanted.items()}
+        found = {each: loaded[key] for each, key in keys.items() if key in loaded}
+        if len(found) < len(wanted):
+            new = load([each for each in wanted if each not in found])
+            loaded.update({keys[each]: record for each, record in new.items()})
+            found |= new
+        return found
+
+    def _load_facts(self, numbers: Sequence[int]) -> dict[int, Fact]:
+        rows = _rows_by_number(self._connection, facts, self._bank, numbers)
+        found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
+        return {row[SEQ]: fact for row, fact in zip(rows, found, strict=True)}
+
+    def _titles(self, wanted: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
+        def load(missing: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
+            given = {"of_bank": self._bank, "ids": listed(missing)}
+            return {EpisodeId(id): title for id, title in self._connection.execute(_TITLES, given).all()}
+
+        return self._known(self._loaded.titles, dict.fromkeys(wanted, self._revision), load)
+
     def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
-        if new := [fact for fact in facts if fact not in self._tokens]:
-            with self._reading():
-                stored = {fact: (width, packed) for fact, width, packed in self._stored_tokens(new)}
-            self._tokens |= zip(new, decode_tokens([stored.get(fact) for fact in new]), strict=True)
-        return [self._tokens[fact] for fact in facts]
+        found = self._known(self._loaded.tokens, dict.fromkeys(facts, self._purges), self._load_tokens)
+        return [found[fact] for fact in facts]
+
+    def _load_tokens(self, facts: Sequence[int]) -> dict[int, TokenVectors | None]:
+        with self._reading():
+            stored = {fact: (width, packed) for fact, width, packed in self._stored_tokens(facts)}
+        return dict(zip(facts, decode_tokens([stored.get(fact) for fact in facts]), strict=True))
 
     @abstractmethod
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
@@ -519,8 +580,11 @@ class SqlBankSearch(BankSearch):
         ...
 
     def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return ids_of(self._connection, self._bank, numbers)
+        def load(missing: Sequence[int]) -> dict[int, str]:
+            with self._reading():
+                return ids_of(self._connection, self._bank, missing)
+
+        return self._known(self._loaded.ids, dict.fromkeys(numbers, self._bank), load)
 
     def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
         with self._reading():

@@ -10,9 +10,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 from sqlalchemy import Connection, Table, delete, select, update
 
 from vmemo.errors import InvalidInput
@@ -244,24 +245,26 @@ def _record(fact: Fact, order: Callable[[str], int]) -> str:
 def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequence[Cells]) -> list[Fact]:
     """Return the facts of rows, without embeddings. Facts share mentions: most mention the same few entities."""
     at = facts.columns.keys().index("record")
-    records = [json.loads(row[at]) for row in rows]
-    wanted = {(id, said) for record in records for id, said in record["entities"]}
-    ids = listed({id for id, _ in wanted})
+    records: list[dict[str, Any]] = from_json(f"[{','.join([row[at] for row in rows])}]")
+    ids = listed({id for record in records for id, _ in record["entities"]})
     known = {row[0]: row for row in connection.execute(_NAMES, {"of_bank": bank, "ids": ids})}
-    mentions = {
-        (id, said): Mention.trusted({"id": id, "name": known[id][1], "type": known[id][2], "name_in_text": said})
-        for id, said in wanted
-    }
+    mentions: dict[tuple[str, str], Mention] = {}
     found: list[Fact] = []
     for row, record in zip(rows, records, strict=True):
-        lists = {each: tuple(record[each]) for each in _LISTS}
-        entities = tuple([mentions[id, said] for id, said in record["entities"]])
-        more = {**lists, "entities": entities, "bank": name, "embedding": None}
-        found.append(Fact.trusted(fields_of(Fact, facts, row) | record | more))
+        values = fields_of(Fact, facts, row) | record
+        for each in _LISTS:
+            values[each] = tuple(record[each])
+        pairs = [(id, said) for id, said in record["entities"]]
+        for id, said in pairs:
+            if (id, said) not in mentions:
+                named = {"id": id, "name": known[id][1], "type": known[id][2], "name_in_text": said}
+                mentions[id, said] = Mention.trusted(named)
+        values["entities"], values["bank"], values["embedding"] = tuple([mentions[each] for each in pairs]), name, None
+        found.append(Fact.trusted(values))
     return found
 
 
-_NAMES = select(entities.c.id, entities.c.name, entities.c.type).where(
+_NAMES = select(entities.c.id, entities.c.name, entities.c.type, entities.c.seq).where(
     of_bank(entities), among(entities.c.id, later("ids"))
 )
 
@@ -325,7 +328,9 @@ def _sources_in(table: Table, kinds: Sequence[int]) -> AnySelect:
 _SOURCES = _sources_in(messages, (MESSAGE, CONTEXT)), _sources_in(episodes, (EPISODE,)), _sources_in(facts, (BASIS,))
 
 
-def rewrite_records(connection: Connection, bank: int, seqs: Iterable[int], *, bare: Set[int] = frozenset()) -> None:
+def rewrite_records(
+    connection: Connection, bank: int, seqs: Iterable[int], revision: int, *, bare: Set[int] = frozenset()
+) -> None:
     """Write the present sources and mentions of facts into their records; those of `bare` lose their context."""
     numbers = {"of_bank": bank, "facts": listed(seqs)}
     sourced: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -348,7 +353,7 @@ def rewrite_records(connection: Connection, bank: int, seqs: Iterable[int], *, b
         }
         text = dump({**now, "context": ""} if seq in bare else now)
         if text != record:
-            update_row(connection, facts, {"record": text}, bank=bank, seq=seq)
+            update_row(connection, facts, {"record": text, "revision": revision}, bank=bank, seq=seq)
 
 
 def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
@@ -425,7 +430,7 @@ def _successors(connection: Connection, bank: int, successors: Mapping[FactId, F
     return {id: successors[id] for id in connection.execute(select(facts.c.id).where(*free)).scalars()}
 
 
-def change_confidence(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
+def change_confidence(connection: Connection, bank: int, new: Sequence[ConfidenceChange], revision: int) -> None:
     """Record confidence changes and set the confidence of their opinions."""
     if not new:
         return
@@ -437,7 +442,8 @@ def change_confidence(connection: Connection, bank: int, new: Sequence[Confidenc
             raise InvalidInput(
                 f"The fact {step.opinion!r} is no opinion, so it has no confidence to move. Nothing was written."
             )
-        update_row(connection, facts, {"confidence": step.after}, bank=bank, seq=known[step.opinion])
+        changed = {"confidence": step.after, "revision": revision}
+        update_row(connection, facts, changed, bank=bank, seq=known[step.opinion])
     record_confidence_history(connection, bank, new)
 
 
@@ -512,25 +518,34 @@ def drop_context(
     index.drop_facts(connection, bank, list(known.values()))
     own = sources.c.bank == bank, sources.c.kind == CONTEXT, among(sources.c.fact, known.values())
     connection.execute(delete(sources).where(*own))
-    own_rows = statements.by_numbers(facts, bank, known.values())
-    connection.execute(update(facts).where(own_rows).values(revision=revision))
-    rewrite_records(connection, bank, known.values(), bare=set(known.values()))
+    rewrite_records(connection, bank, known.values(), revision, bare=set(known.values()))
     bare = [replace(item, fact=item.fact.model_copy(update={"context": ""})) for item in changed]
     index.add_facts(connection, bank, [(known[item.fact.id], item) for item in bare if item.fact.id in known])
 
 
-def save_entities(connection: Connection, bank: int, new: Sequence[Entity], reserved: Mapping[str, int | None]) -> Seqs:
-    """Insert or update entities; one with a reserved number returns under it."""
+def save_entities(
+    connection: Connection, bank: int, new: Sequence[Entity], reserved: Mapping[str, int | None], revision: int
+) -> None:
+    """Insert or update entities, and change the facts that mention a renamed one.
+
+    An entity with a reserved number returns under it.
+    """
     if not new:
-        return {}
-    known = seqs_of(connection, entities, bank, (entity.id for entity in new))
+        return
+    by_id = {entity.id: entity for entity in new}
+    stored = connection.execute(_NAMES, {"of_bank": bank, "ids": listed(by_id)}).all()
+    known = {row.id: row.seq for row in stored}
+    renamed = [row.seq for row in stored if (row.name, row.type) != (by_id[row.id].name, by_id[row.id].type)]
+    if renamed:
+        mentioning = select(mentions.c.fact).where(mentions.c.bank == bank, among(mentions.c.entity, renamed))
+        touched = statements.bank_column(facts) == bank, statements.within(facts.c.seq, mentioning)
+        connection.execute(update(facts).where(*touched).values(revision=revision))
     rows = [row_values(entities, bank, entity) for entity in new]
     for row in rows:
         if (number := reserved.get(str(row["id"]))) is not None:
             row["seq"] = number
     seqs = save_rows(connection, entities, rows, known)
     save_names(connection, bank, {seqs[entity.id]: folded_names(entity.name, entity.aliases) for entity in new})
-    return seqs
 
 
 def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> set[int]:

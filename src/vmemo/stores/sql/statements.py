@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from operator import itemgetter
 from sqlite3 import Connection as RawConnection
 from typing import Any, TypeVar, cast
 
@@ -181,16 +182,23 @@ _READ: dict[str, Callable[[Any], object]] = {
 
 def fields_of(kind: type[Record], table: Table, row: Cells) -> dict[str, object]:
     """Return the fields of a record that are columns of a table, from its row; the inverse of `row_values`."""
-    return {
-        name: row[at] if read is None or row[at] is None else read(row[at]) for at, name, read in _columns(kind, table)
-    }
+    names, values, converted = _columns(kind, table)
+    found = dict(zip(names, values(row), strict=True))
+    for name, read in converted:
+        if (value := found[name]) is not None:
+            found[name] = read(value)
+    return found
 
 
 @cache
-def _columns(kind: type[Record], table: Table) -> list[tuple[int, str, Callable[[Any], object] | None]]:
-    """Return the position, name and conversion of the columns that are fields of a record."""
-    named = [(at, column) for at, column in enumerate(table.columns) if column.name in kind.model_fields]
-    return [(at, each.name, _READ.get(each.info.get("stores", ""))) for at, each in named if each.name != "bank"]
+def _columns(
+    kind: type[Record], table: Table
+) -> tuple[Sequence[str], Callable[[Cells], Cells], Sequence[tuple[str, Callable[[Any], object]]]]:
+    """Return the columns that are fields of a record, a function that takes them from a row, and conversions."""
+    named = [each for each in table.columns if each.name in kind.model_fields and each.name != "bank"]
+    places = [table.columns.keys().index(each.name) for each in named]
+    converted = [(each.name, _READ[stored]) for each in named if (stored := each.info.get("stores"))]
+    return [each.name for each in named], itemgetter(*places), converted
 
 
 def record_of(kind: type[AnyRecord], table: Table, row: Cells, **more: object) -> AnyRecord:

@@ -124,19 +124,19 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     revision = bank_rows.bump(connection, bank, purges=int(purged))
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = rows.reserved_numbers(connection, bank) if undone else {}
-    rows.save_entities(connection, bank, changes.entities, numbers)
+    rows.save_entities(connection, bank, changes.entities, numbers, revision)
     rows.save_episodes(connection, bank, changes.episodes)
     seqs = rows.save_facts(connection, bank, new, revision)
     rows.save_links(connection, bank, changes.links, seqs)
     changed = rows.add_sources(connection, bank, changes.sources)
     rows.update_facts(connection, bank, changes, revision)
-    rows.change_confidence(connection, bank, changes.confidence)
+    rows.change_confidence(connection, bank, changes.confidence, revision)
     rows.record_confidence_history(connection, bank, changes.confidence_history)
     if changes.erase:
         bank_rows.erase_copies(connection, bank, changes, index)
     changed |= _delete(connection, bank, changes, index)
     if changed:
-        rows.rewrite_records(connection, bank, changed)
+        rows.rewrite_records(connection, bank, changed, revision)
     rows.requeue(connection, bank, changes.requeued, index)
     rows.drop_context(connection, bank, changes.without_context, revision, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])

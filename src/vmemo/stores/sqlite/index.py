@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,10 +294,7 @@ def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     return (*segments[:first], Segment.of_sorted(merged))
 
 
-Column = Literal[
-    "seq", "tokens", "mentioned", "network", "valid", "invalid", "recorded", "expired", "expires", "start", "end"
-]
-COLUMNS: tuple[Column, ...] = get_args(Column)
+COLUMNS = tuple("seq tokens mentioned network valid invalid recorded expired expires start end revision".split())
 Columns = NDArray[np.int64]
 NETWORKS: tuple[Network, ...] = get_args(Network)
 LEAST_SCORED = 512
@@ -533,7 +530,7 @@ class BankIndex:
         # A fact that ended at its start was never true.
         return (invalid < LATEST) & (valid < np.minimum(invalid, end)) & (invalid > start)
 
-    def column(self, name: Column) -> NDArray[np.int64]:
+    def column(self, name: str) -> NDArray[np.int64]:
         return self.table[COLUMNS.index(name), : self.count]
 
 

@@ -36,7 +36,7 @@ from vmemo.models.search import (
 )
 from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of, fact_words
 from vmemo.stores.sql.bank_rows import BankState, bank_state
-from vmemo.stores.sql.reads import Parameters, ScopeFilter, SqlBankSearch, instruction_statement
+from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS, fact_index, facts, messages, token_vectors
 from vmemo.stores.sql.statements import OF_PAGES, Cells, among, fetch, insert_all, later, listed
@@ -68,7 +68,7 @@ _COLUMNS = f"""
 seq, tokens, mentioned_at, CASE network {_NETWORK} END,
 coalesce(valid_at, {EARLIEST + 1} - 1), coalesce(invalid_at, {LATEST}),
 recorded_at, coalesce(expired_at, {LATEST}), coalesce(expires_at, {LATEST}), {_BEGAN},
-max(coalesce(occurred_end, mentioned_at + 1), {_BEGAN} + 1)
+max(coalesce(occurred_end, mentioned_at + 1), {_BEGAN} + 1), revision
 """
 _CHANGED = f"SELECT {_COLUMNS} FROM facts WHERE bank = ? AND revision > ? AND seq <= ? ORDER BY seq"
 _NEW = f"""
@@ -197,6 +197,7 @@ class IndexCache:
     """The indexes of the banks that were searched last. Every process's writes move the counter that refreshes one."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.loaded = LoadedRecords()
         self._indexes: OrderedDict[BankId, BankIndex] = OrderedDict()
         self._bytes = 0
         self._most_bytes = most_bytes
@@ -205,6 +206,7 @@ class IndexCache:
     def clear(self) -> None:
         # Without the lock, which a fork may have copied while another thread held it.
         self._indexes.clear()
+        self.loaded = LoadedRecords()
         self._bytes = 0
 
     def get(self, connection: Connection, bank: BankId) -> BankIndex:
@@ -224,6 +226,8 @@ class IndexCache:
         if index is None or (index.number, index.purges) != (state.seq, state.purges):
             capacity = count_facts(connection, state.seq)
             index = BankIndex.empty(state.dimension, state.seq, state.purges, capacity, state.embedder)
+            # What was deleted does not stay in memory.
+            self.loaded = LoadedRecords()
         if index.revision < state.revision:
             index = _updated(connection, state, index)
             self._keep(bank, index)
@@ -395,8 +399,11 @@ class SqliteBankReader(SqlBankSearch):
     It explains the errors of its own statements, and not those of the function that uses it.
     """
 
-    def __init__(self, connection: Connection, bank: BankId, index: BankIndex, reading: Reading) -> None:
-        super().__init__(connection, bank, index.number)
+    def __init__(
+        self, connection: Connection, bank: BankId, index: BankIndex, loaded: LoadedRecords, reading: Reading
+    ) -> None:
+        super().__init__(connection, bank, index.number, loaded)
+        self._revision, self._purges = index.revision, index.purges
         self._translated = reading
         self._index = index
         self._filtered: list[tuple[Scope, Mask]] = []
@@ -404,6 +411,11 @@ class SqliteBankReader(SqlBankSearch):
 
     def _reading(self) -> AbstractContextManager[None]:
         return self._translated()
+
+    def _versions(self, facts: Sequence[int]) -> Mapping[int, int]:
+        rows = self._index.at(facts)
+        seqs, versions = self._index.column("seq")[rows], self._index.column("revision")[rows]
+        return dict(zip(seqs.tolist(), versions.tolist(), strict=True))
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""

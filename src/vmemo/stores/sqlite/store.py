@@ -470,7 +470,8 @@ class SqliteStore(SqlStore[SqliteDatabase]):
             with file.snapshot() as connection:
                 with file.reading():
                     index = self._indexes.get(connection, bank)
-                return run(SqliteBankReader(connection, bank, index, file.reading))
+                self._indexes.loaded.trim()
+                return run(SqliteBankReader(connection, bank, index, self._indexes.loaded, file.reading))
 
         return await self._database.run(read, self._database.file)
 
