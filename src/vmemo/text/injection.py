@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from importlib.resources import files
+from collections.abc import Iterable, Iterator
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.tokens import STOP_WORDS
 
 MIN_REPEATED_WORDS = 8
@@ -14,29 +14,21 @@ MIN_REPEATED_WORDS = 8
 _SAME_SENTENCE = r"[^.!?。\n]{0,80}?"
 
 
-def _patterns() -> Iterator[LazyPattern]:
-    """Yield the pattern of each section of `injection.txt` that has patterns."""
-    content = files("vmemo.text").joinpath("injection.txt").read_text(encoding="utf-8")
-    names, *sections = [
-        [line for line in section.splitlines()[1:] if line and line[0] != "#"]
-        for section in re.split(r"^\[(?=[a-z]+\]$)", content, flags=re.MULTILINE)[1:]
-    ]
-    defined = dict(line.split(" = ", 1) for line in names)
-    for lines in sections:
-        parts = (
-            re.sub(r"<([a-z ]+)>", lambda name: defined.get(name[1], name[0]), line).split(" ... ") for line in lines
-        )
-        found = (
-            f"(?:{first})"
-            + "".join(f"(?={_SAME_SENTENCE}(?:{p}))" for p in others[:-1])
-            + "".join(f"{_SAME_SENTENCE}(?:{p})" for p in others[-1:])
-            for first, *others in parts
-        )
-        yield LazyPattern("|".join(found), re.IGNORECASE | re.MULTILINE)
+def _pattern(lines: Iterable[str]) -> LazyPattern:
+    """Return the pattern of some lines, in which dots separate what stands in one sentence, the last part last."""
+    found: list[str] = []
+    for first, *others in (line.split(" ... ") for line in lines):
+        between, last = others[:-1], others[-1:]
+        ahead = "".join(f"(?={_SAME_SENTENCE}(?:{each}))" for each in between)
+        found.append(f"(?:{first}){ahead}" + "".join(f"{_SAME_SENTENCE}(?:{each})" for each in last))
+    return LazyPattern("|".join(found), re.IGNORECASE | re.MULTILINE)
 
 
-_OVERRIDE, _DIRECTIVE = _patterns()
-"""Instructions against the model's rules, which nobody may give, and on how to answer, which only the user may give."""
+_PATTERNS = read_patterns("injection.txt")
+_OVERRIDE = _pattern(_PATTERNS["overriding"])
+"""Instructions against the model's rules, which nobody may give."""
+_DIRECTIVE = _pattern(_PATTERNS["directives"])
+"""Instructions on how to answer, which only the user may give."""
 _SENTENCE = LazyPattern(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _WORD = LazyPattern(r"\w+")
 _SECOND_PERSON = frozenset("you your yours yourself you're".split())

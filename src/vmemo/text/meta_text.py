@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from vmemo.models.recalled import INSTRUCTIONS, LEGEND, NOTHING
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.tokens import terms
 
 _MAX_CHARACTERS = 200
@@ -19,50 +20,7 @@ _RECALLED_LINE = re.compile(rf"- \[{_ID}\] \S")
 _SHORTLY_RECALLED_LINE = re.compile(r"- \[[0-9a-f]{8}(?:-[0-9a-f]{6})?\] \S")
 """A recalled line below a heading; elsewhere, eight digits in brackets may be anything."""
 
-_PARTICIPANT = r"(?:the |an |a |this )?(?:user|(?:ai )?assistant|ai|(?:ai |language )?model|agent|chatbot|bot|speaker)"
-_SUBJECT = rf"(?:i|{_PARTICIPANT})"
-_OTHER = r"(?: (?:to |with )?(?:the |each )?(?:user|assistant|ai|agent|chatbot|bot|speakers?|other|one another))?"
-_AM = r"(?:i am|i'm|as|(?:the|this) (?:assistant|agent|chatbot|bot|model|ai) is)"
-_POLITENESS = "|".join(
-    (
-        r"(?:has |have |had )?(?:greeted|thanked|welcomed|acknowledged|answered|responded|replied|apologi[sz]ed)",
-        r"(?:said|says) (?:hi|hello|hey|goodbye|bye|thanks|thank you)",
-        r"(?:asked|asks|answered) (?:a|some|the|another) questions?",
-        r"asked how (?:the user|the assistant|they) (?:was|were|is|are)(?: doing)?",
-        r"asked how (?:it|they|i) (?:can|could|may) help",
-        r"(?:asked for|offered|offers|provided|gave|requested) (?:(?:some|more|its) )?(?:help|assistance|support)",
-        r"offered to (?:help|assist)",
-        r"(?:is|am|was|were) (?:ready|happy|glad|here|available) to (?:help|assist)",
-        r"expressed (?:gratitude|thanks|appreciation)",
-        r"(?:started|began|ended|initiated|continued) (?:the|a) conversation",
-        r"made (?:a )?small talk|exchanged (?:greetings|pleasantries)|(?:sent|wrote) (?:a|the) message",
-        rf"wished{_OTHER} a (?:good|nice|great) (?:day|night|weekend)",
-    )
-)
-_CONVERSATION = r"(?:the|this) (?:conversation|dialogue|dialog|chat|exchange|transcript|episode)"
-_FACTS = r"(?: (?:new|relevant|memorable|notable|further|other))?(?: (?:facts?|information|memories|details|content))"
-_WERE = r"(?: (?:was|were|is|are|has been|have been|could be))?"
-_FOUND = (
-    r"(?: (?:found|extracted|provided|present|available|given|stated|worth remembering|to (?:extract|remember|add)))?"
-)
-_IN_CONVERSATION = r"(?: (?:in|from) (?:the|this) (?:conversation|lines|text|episode|message))?"
-_META_TEXT = tuple(
-    LazyPattern(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{_SUBJECT}(?: and {_PARTICIPANT})? (?:politely |briefly |then |also )?(?:{_POLITENESS}){_OTHER}",
-        rf"{_SUBJECT} (?:greeted|thanked){_OTHER} and (?:{_POLITENESS}){_OTHER}",
-        rf"(?:{_AM} an (?:ai|artificial intelligence)(?: assistant| (?:language )?model)?"
-        rf"|{_AM} a (?:large )?language model)(?:(?:,| and| that| without).*)?",
-        r"(?:i am|i'm) (?:here|happy|ready|glad) to (?:help|assist)|i'm sorry,? but i can(?:'|no)t (?:help|assist).*",
-        rf"{_CONVERSATION} (?:was|is) (?:about|between|short|brief|over|empty|casual|friendly)\b.*",
-        rf"{_CONVERSATION} (?:(?:began|begins|started|starts|ended|ends|opened|opens|closed|closes) with"
-        r"|(?:contains?|contained|has|had|includes?) no|(?:does|did)(?: not|n't)|consist(?:s|ed) of)\b.*",
-        rf"(?:there (?:are|were|is|was) )?no{_FACTS}{_WERE}{_FOUND}{_IN_CONVERSATION}",
-        rf"none|nothing{_WERE}{_FOUND}{_IN_CONVERSATION}",
-        r"n/?a|null|nil|undefined|unknown|empty|todo|tbd|string|not (?:applicable|specified|available)",
-        r"(?:here|below) (?:are|is) (?:the|a list of|some) (?:\w+ )?(?:facts?|json)\b.*",
-    )
-)
+_META_TEXT = LazyPattern("|".join(read_patterns("meta_text.txt")["meta"]), re.IGNORECASE)
 _ROLE_TERMS = frozenset(("user", "assist", "agent", "tool", "system", "ai"))
 _ENGLISH_WORDS = frozenset("the and is are of to my with have has it you for that this he she they we i".split())
 _SPEAKER_PREFIX = re.compile(r"[^:\n]{1,60}: ")
@@ -110,7 +68,7 @@ def is_meta_text(text: str) -> bool:
     plain = " ".join(text.replace("’", "'").split()).strip(" .!\"'`*-")
     if len(plain) > _MAX_CHARACTERS:
         return False
-    return not any(map(str.isalnum, plain)) or any(pattern.fullmatch(plain) for pattern in _META_TEXT)
+    return not any(map(str.isalnum, plain)) or _META_TEXT.fullmatch(plain) is not None
 
 
 def is_grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) -> bool:
