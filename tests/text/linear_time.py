@@ -77,8 +77,9 @@ def _trees(value: object, *, depth: int) -> Iterator[Any]:
     if isinstance(value, re.Pattern):
         pattern = cast("re.Pattern[str]", value)
         yield sre_parser.parse(pattern.pattern, pattern.flags)
-    elif isinstance(value, tuple) and depth < 4:
-        for part in cast("tuple[object, ...]", value):
+    elif isinstance(value, tuple | dict) and depth < 4:
+        held = cast("dict[str, object] | tuple[object, ...]", value)
+        for part in held.values() if isinstance(held, dict) else held:
             yield from _trees(part, depth=depth + 1)
 
 

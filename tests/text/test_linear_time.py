@@ -169,6 +169,7 @@ NOT_RULES = {
     "text.temporal.tense.tense_of": "called by annotate for each time expression",
     "text.temporal.format.count_noun": "formats a number",
     "text.temporal.find.time_expression": "called by find_times for each time expression",
+    "text.pattern_files.read_patterns": "reads a file",
     "text.temporal.grammar.compile_pattern": "reads the patterns of the grammar",
     "text.temporal.grammar.tags_of": "reads the patterns of the grammar",
 }

@@ -10,41 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.tokens import term_set, terms
 
 MAX_SENTENCE = 400
 """Characters of a sentence; a longer one says more than an instruction."""
-_VERB = (
-    "(?:answer|reply|respond|give|show|list|include|add|use|write|format|put|keep|explain|provide|tell|mention|cite|"
-    "convert|speak|talk|ask|check|confirm|warn|remind|recommend|suggest|start|begin|end|skip|avoid|be|make|round|"
-    "translate|summari[sz]e|spell|state|limit|describe|call me|address me)"
-)
-"""Acts of an assistant; "wear a helmet" is advice to somebody."""
-_OPENING = r"(?:(?:please|also|and|but|ok|okay|so|remember to|make sure to|be sure to|thanks|yes|no)[,:!.]? ){0,3}"
-_ALWAYS = r"(?:always|never|don't ever|do not ever)"
-_FROM_NOW = r"(?:from now on|going forward|in future|henceforth|as a rule|at all times|every time)"
-_WHENEVER = r"(?:when|whenever|every time|each time|if) (?:i|we|you) "
-_STANDING = LazyPattern(
-    rf"{_OPENING}(?:(?:you )?(?:should|must) )?{_ALWAYS} (?:please |only )?{_VERB}\b"
-    rf"|{_OPENING}{_FROM_NOW},? (?:please |only |{_ALWAYS} )?(?:don't |do not |stop )?\w"
-    rf"|{_OPENING}(?:don't |do not |{_ALWAYS} )?{_VERB}\b.{{0,200}}\b(?:{_FROM_NOW}|any ?more)\b"
-    rf"|{_OPENING}(?:for|in|on|about) [^,]{{2,60}}, {_ALWAYS} {_VERB}\b"
-    rf"|{_OPENING}{_WHENEVER}[^,]{{1,120}}, (?:please )?(?:(?:don't|do not|{_ALWAYS}) )?{_VERB}\b"
-    rf"|{_OPENING}(?:{_ALWAYS} )?{_VERB}\b.{{0,200}}\b{_WHENEVER}(?:ask|say|mention|paste|write|answer|reply)"
-    rf"|{_OPENING}keep (?:(?:all|your|the) ){{0,3}}(?:answers|replies|responses)\b"
-    rf"|{_OPENING}(?:call me|address me as) (?!(?:at|on|if|when|before|after|back|later|tomorrow)\b)"
-    r"|i(?:'d| would)? (?:prefer|rather) (?:(?:[\w-]+ ){0,3}(?:answers|replies|responses)|you)\b"
-)
-_ENDING = LazyPattern(
-    rf"{_OPENING}(?:forget|drop|scrap|ignore|cancel) (?:the|my|that|about|what i said)\b[^,;:]{{0,80}}"
-    r"\b(?:rules?|requests?|wish|instructions?|formats?|limits?|said|asked)\b[^,;:]{0,40}"
-    rf"|{_OPENING}you (?:can|may) (?:stop|drop|leave off|leave out)\b[^;:]{{0,120}}"
-    rf"|{_OPENING}you (?:don't|do not|no longer) (?:need|have) to {_VERB}\b[^;:]{{0,120}}"
-)
-_CUE = LazyPattern(
-    r"\b(?:forget|scrap|drop|reverse|repeal|undo|lifted|cancelled|rescinded|suspended|no longer|no more|any ?more|"
-    r"again|after all|instead|has to go|can go|(?:can|may|so) stop|is (?:over|gone|history))\b"
-)
+_PATTERNS = read_patterns("instructions.txt")
+_STANDING = LazyPattern("|".join(_PATTERNS["standing"]))
+_ENDING = LazyPattern("|".join(_PATTERNS["ending"]))
+_CUE = LazyPattern("|".join(_PATTERNS["cue"]))
 """Words of a sentence that ends an instruction, or replaces it."""
 
 
@@ -71,26 +45,7 @@ def _plain(sentence: str) -> str:
 
 # Instructions that replace earlier ones: "use ISO dates from now on" after "give dates as MM/DD/YYYY".
 
-_ASPECTS = tuple(
-    LazyPattern(pattern)
-    for pattern in (
-        r"\b(?:iso|us|european|american|british)[ -]?(?:style )?dates?\b|\bdates? (?:as|in|the|like|with|format)\b|"
-        r"\bdate format|\bmm/dd|\bdd/mm|\byyyy",
-        r"\b(?:24|12)[- ]?h(?:ou)?rs?\b|\btime format|\b[ap]\.?m\b",
-        r"\b(?:metric|imperial|units?|kilomet\w+|miles|celsius|fahrenheit)\b",
-        r"\b(?:euros?|dollars?|pounds sterling|currenc(?:y|ies))\b",
-        r"\bin (?:\w+ )?(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese|"
-        r"korean|arabic|turkish|hindi|swedish|danish|norwegian|finnish|greek|czech|ukrainian|hebrew)\b",
-        r"\b(?:short(?:er)?|brief|concise|long(?:er)?|detailed|in detail|"
-        r"(?:under|than|within|most) \w+ (?:words|sentences))\b",
-        r"\b(?:bullets?|bullet points?|bulleted|lists)\b",
-        r"\btables\b",
-        r"\bmarkdown\b",
-        r"\bemojis?\b",
-        r"\b(?:call(?:ing)?|address|refer to) me\b|\bi go by\b",
-        r"\b(?:formal|informal|casual|blunt|polite|friendly)\b",
-    )
-)
+_ASPECTS = tuple(LazyPattern("|".join(lines)) for name, lines in _PATTERNS.items() if name.startswith("aspect"))
 """Properties of an answer that have one value at a time: dates, times, units, currency, language, length, layout, name
 and tone."""
 _WHEN = LazyPattern(

@@ -13,54 +13,21 @@ from functools import lru_cache
 
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.split import sentence_spans
 
 MAX_OWN_WORDS = 2_000
 """Characters of a message; a longer one is mostly a document that was pasted."""
 _MAX_READ = 4096
 """Texts whose own words stay in memory: each is compared with many others."""
-_HEAD = LazyPattern(
-    r"^(?:dear\b|subject:|from:|sent:|fwd?:|author:|begin forwarded|-{3,} ?(?:original|forwarded)|diff --git "
-    r"|commit [0-9a-f]{7,40}\b)"
-    r"|(?<=\n)(?:hello|hi|hey)\b[^\n]{0,40},[ \t]{0,9}\n"
-    r"|\b(?:says|said|told|reads|wrote|writes|states)(?: (?:to )?(?:me|us|him|her|them))?:(?=\s)",
-    re.IGNORECASE | re.MULTILINE,
-)
+_PATTERNS = read_patterns("own_words.txt")
+_HEAD = LazyPattern("|".join(_PATTERNS["head"]), re.IGNORECASE | re.MULTILINE)
 """The head of a letter, a forwarded message or a commit, or the words before what somebody said."""
-_TEXT = (
-    "text|e-?mail|message|article|prompt|page|document|letter|post|review|note|instructions|paragraph|file|log|output|"
-    "transcript|caption"
-)
-_ASKED = (
-    r"(?:(?:please|can you|could you|would you|will you|now|then|also|help me|hi|hey)[, ]{1,2}){0,3}"
-    "(?:translate|summari[sz]e|proof-?read|re(?:write|phrase|word)|paraphrase|transcribe|(?:spell-?)?check|correct|fix|extract|edit|shorten|"
-    r"simplify|improve|polish|review|analy[sz]e|classify|explain|describe|convert|format|tl;?dr|look at|read)\b"
-)
-"""A request about a text."""
-_PASTED = LazyPattern(
-    # A request: "Translate this into German.", "What does this page say?".
-    rf"(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,100}}(?::|[.!?]{{0,3}}\n)"
-    rf"|(?:^|(?<=[.!?] )){_ASKED}[^.!?:\n]{{0,60}}\b(?:this|these|{_TEXT})\b[^.!?:\n]{{0,60}}[.!?](?=\s)"
-    r"|\b(?:this|these)\b[^.!?:\n]{0,80}\?[ \t]{0,9}\n"
-    # The head of a document.
-    r"|^(?:to:|re:|-{3,}|={3,}|#{1,6} |chapter \w+|abstract\b)",
-    re.IGNORECASE | re.MULTILINE,
-)
+_PASTED = LazyPattern("|".join(_PATTERNS["pasted"]), re.IGNORECASE | re.MULTILINE)
 """The words before a text that was pasted; the reader itself sees other introductions, such as "she wrote:"."""
-_PASTED_BEFORE = LazyPattern(
-    rf"(?:\n|(?<=[.!?] ))(?:{_ASKED}[^.!?:\n]{{0,60}}[.!?]{{0,3}}\s{{0,9}}\Z|[^.!?:\n]{{0,60}}\b(?:the|text) above\b)",
-    re.IGNORECASE,
-)
+_PASTED_BEFORE = LazyPattern("|".join(_PATTERNS["pasted before"]), re.IGNORECASE)
 """A request about the text before it."""
-_PERSONA = LazyPattern(
-    r"(?:^|(?<=[.!?:;]\s)|(?<=\n))\W{0,4}(?:(?:[Pp]lease|[Nn]ow|[Hh]i|[Ss]o|[Oo]k(?:ay)?|[Tt]oday),? )?"
-    r"(?:(?:[Yy]ou are|[Yy]ou['’]re|[Yy]ou will be)(?: now| going to be)? (?:(?:an?|the|my) (?:[a-z-]+ )?"
-    r"(?!(?:great|good|big|huge|real|true)\b|star\b|help|gem\b|genius|angel|legend|lifesaver|best|friend\b|treasure|"
-    r"champion)[a-zA-Z-]{4,}|[A-Z]\w+[,.])"
-    r"|(?:I want you to |I['’]d like you to |[Ll]et['’]s )?(?:[Aa]ct as|[Aa]ct like|[Pp]retend|[Rr]ole-?play|"
-    r"[Ii]magine (?:that )?you|[Pp]lay the role|[Tt]ake the role|[Aa]s an? [^,.\n]{3,60}, (?:you|always|never)\b)"
-    r"|\[?(?:[Rr]ole|[Pp]ersona|[Ss]ystem|SYSTEM|ROLE|TASK|[Tt]ask|[Ii]nstructions?|[Rr]ules)\]?(?::|(?<=\])) )"
-)
+_PERSONA = LazyPattern("|".join(_PATTERNS["persona"]))
 """The start of a part that the assistant is to play, or of a prompt that was pasted: "You are a travel agent."."""
 _OPENING = 200
 """Characters at the start of a message."""
@@ -75,12 +42,7 @@ _LABEL = LazyPattern(
     re.MULTILINE,
 )
 """A line of a conversation that was copied, "Omar: I moved.", or of a list of fields."""
-_JOKE = LazyPattern(
-    r"\b(?:ha(?: ?ha){1,20}h?|(?:he){2,20}|lo{1,20}l|lmf?ao|rofl|jk|as a joke|yeah,? right|oh,? sure"
-    r"|(?:(?:no|i['’]m|i am|just|only),? ){0,3}(?:kidding|joking))\b"
-    r"|(?<!\w)(?:j/k|/s)(?!\w)|;-?\)|:-?P(?!\w)|[😂🤣😜😝😉🙃]",
-    re.IGNORECASE,
-)
+_JOKE = LazyPattern("|".join(_PATTERNS["joke"]), re.IGNORECASE)
 
 
 def begins_persona(text: str) -> bool:

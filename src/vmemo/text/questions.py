@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vmemo.models import Interval, QueryType, QuestionTense
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal import TimeExpression, find_times
 from vmemo.text.temporal.find import lower_same_length
 from vmemo.text.tokens import STOP_WORDS
@@ -22,83 +23,15 @@ MAX_QUERY_CHARS = 2_000
 _LETTERS = LazyPattern(r"[^\W\d_]+")
 _CONTENTLESS = STOP_WORDS | frozenset("s d m please know tell think mean say ok okay yes hi hello hey thanks".split())
 _STATEMENT = LazyPattern(r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b")
-_SPOKEN = r"(?!need|proceed|exceed)[a-z]{2,}ed|said|told|gave|wrote|put|made|drew|chose|thought|taught"
-_ASSISTANT = LazyPattern(
-    rf"(?<!thank )\b(?:you|assistant|chatbot)(?:'d|'ve| had| have)?(?: \w+ly| just| already| once)? (?:{_SPOKEN})\b"
-    r"|\b(?:did|had|have) (?:you(?! (?:know|remember|heard|hear|got|any|a)\b)|your|the assistant|the chatbot) \w"
-    r"|\b(?:was|were|remember|recall|repeat|from|in|on|according to) your (?!opinion|view|mind|experience)\w+"
-    r"|\bour (?:last |previous |earlier |past )?(?:chats?|conversations?|discussions?)\b|\bthe assistant's\b"
-    r"|\bwe(?:'d|'ve| had)? (?:talked|discussed|chatted)\b|\bdid we (?:talk about|discuss)\b"
-)
-_ADVICE = LazyPattern(
-    r"(?:^|[.?!] |you |please )(?:suggest|recommend)\b|\b(?:any|some) (?:\w+ )?(?:suggestions|advice|tips|ideas)\b"
-    r"|(?:^|[.?!,]\s+)(?:plan|so should|should (?:i|we))\b|\bwould (?:suit|be an? (?:good|nice))\b|\bhelp me (?!rem)\w"
-    r"|\b(?:what|which|where|how)\b.{0,40}\b(?:should|could|can|might|shall) (?:i|we) (?!have\b)\w|\blooking for\b"
-)
-_CUES: tuple[tuple[LazyPattern, QueryType], ...] = (
-    (LazyPattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b"), "general"),
-    (
-        LazyPattern(
-            r"\bwhen(?:'s| (?:and|did|do|does|is|are|was|were|has|have|will|should))\b|\b(?:since|remember) when\b"
-            r"|\bhow (?:long|soon|recently)\b|\bhow many (?:days|weeks|months|years)\b(?! (?:a|per|each|every) )"
-            r"|\bhow old\b.{0,80}\bwhen\b|\b(?:what|which) (?:dates?|days?|months?|years?|time)\b|\bcame first\b"
-            r"|\b(?:first|last|earlier|later)\b[^,:]{0,40}[,:] .{1,200}\bor\b|\bbefore or after\b|\b(?:late|recent)ly\b"
-        ),
-        "temporal",
-    ),
-    (
-        LazyPattern(
-            r"\b(?:latest|newest|most recent|current(?:ly)?|nowadays|at the moment|these days|any ?more|still|yet)\b"
-            r"|(?<!until )(?<!by )(?<!from )(?<!just )\bnow\b(?!,? that\b)|\bused? to\b|\bprevious(?:ly)?\b"
-            r"|\b(?:has|have|did|what(?:'s| has)?)\b.{0,80}\bchanged?\b|\bswitch(?:ed)? (?:to|from)\b"
-        ),
-        "update",
-    ),
-    (
-        LazyPattern(
-            r"\bhow (?:many|often|frequently)\b|\bnumber of\b|\bcount (?:how|the|all|my)\b|\bwhat percentage of\b"
-            r"|\b(?:how much|what)\b.{0,120}\b(?:total|altogether|overall|on average)\b"
-            r"|\bhow much\b.{0,60}\b(?:spen[dt]|saved|paid)\b"
-        ),
-        "count",
-    ),
-    (
-        LazyPattern(
-            r"\b(?:both|in common|compared?|versus|differences?|the same)\b|\b[a-z]{2,20}er than (?!\d|an?\b|usual\b)"
-            r"|\bwhat (?:kinds|types) of\b|\b(?:list|name|show me) (?:all|every|each)\b|\b(?:what|who|where) else\b"
-            r"|'s \w{1,30}'s\b|\bthe (?:person|man|woman|one|city|town|place|company) (?:who|that|whose|where)\b"
-            r"|\bover the years\b| and (?:who|what|where|which) \w"
-        ),
-        "multi-hop",
-    ),
-    (
-        LazyPattern(
-            r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\bwho (?:likes|loves|enjoys)\b"
-            r"|\b(?:do|does|did|would)\b.{1,60}?(?<!look )(?<!feel )(?<!sound )(?<!be )\b(?:like|love|enjoy|hate)\b"
-        ),
-        "preference",
-    ),
-)
+_PATTERNS = read_patterns("questions.txt")
+_ASSISTANT = LazyPattern("|".join(_PATTERNS["assistant"]))
+_ADVICE = LazyPattern("|".join(_PATTERNS["advice"]))
+_TYPES: tuple[QueryType, ...] = ("general", "temporal", "update", "count", "multi-hop", "preference")
+_CUES = {type: LazyPattern("|".join(_PATTERNS[type])) for type in _TYPES}
 """Cues of a question, the first of which decides."""
-_EVERYTHING = LazyPattern(
-    r"\bhow (?:many|often|frequently)\b|\b(?:number|total) of\b|\bcount (?:how|the|all|my)\b|\bin total\b|\bso far\b"
-    r"|\b(?:list|name|give me|show me|tell me|what are|which|who are) (?:all|every|each|everything|everyone)\b"
-    r"|\blist (?:the|my|his|her|our|their)\b|\ball (?:of )?(?:the|my|his|her|our|their) [\w-]+ (?:i|we|he|she)\b"
-)
-_COURSE = LazyPattern(
-    r"\b(?:what|which|the) (?:order|sequence) (?:in which|did|do|have|of)\b|\bchronological|\bsummar(?:y of|i[sz]e)\b"
-    r"|\b(?:timeline|recap|overview|rundown|story|history) (?:of|my|our|the)\b|\bsum up\b|, in order\b(?! to\b)"
-    r"|\bhow (?:has|have|did)\b.{1,120}\b(?:progress|develop|unfold|evolve)(?:ed|d)?\b"
-)
-_SUBJECT = r"(?!(?:your?|it|this|that|when|how|the time)\b)[\w.-]+(?: [\w.-]+){0,3}\s*(?:[?.!]|$)"
-"""A name or a short description at the end; a longer text or a possessive asks for something in particular."""
-_NAME = r"(?!(?:your?|it|this|that|when|how|the|an?|my|our|his|her|their)\b)[\w.-]+(?: [\w.-]+)?\s*(?:[?.!]|$)"
-_PROFILE = LazyPattern(
-    rf"\b(?:tell me(?: more| something| all)?|everything|all you know|what do (?:you|we) know) about {_SUBJECT}"
-    rf"|\bwho(?:'s| is| are| was) {_NAME}|\bwhat(?:'s| is| are| was) [\w.-]+(?: [\w.-]+){{0,3}} like\s*(?:[?.!]|$)"
-    rf"|\bwhat (?:kind|sort|type) of (?:a )?person\b|\b(?:describe|introduce(?: me to)?) {_SUBJECT}|\bsummari[sz]e\b"
-    r"|\bsum up\b|\bin summary\b|\b(?:summary|overview|profile|portrait|recap|rundown) (?:of|on|about)\b"
-)
+_EVERYTHING = LazyPattern("|".join(_PATTERNS["everything"]))
+_COURSE = LazyPattern("|".join(_PATTERNS["course"]))
+_PROFILE = LazyPattern("|".join(_PATTERNS["profile"]))
 
 
 def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
@@ -106,14 +39,14 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
     if _ASSISTANT.search(text):
         return "assistant"
     asked = " ".join(questions)
-    if _ADVICE.search(text) and not _CUES[1][0].search(asked):
+    if _ADVICE.search(text) and not _CUES["temporal"].search(asked):
         return "preference"
     if not questions or (set(_LETTERS.findall(text)) <= _CONTENTLESS and not timed):
         # At most eight words that state nothing are keywords.
         keywords = len(text.split(maxsplit=8)) <= 8 and _STATEMENT.match(text) is None
         return "temporal" if timed and keywords else "general"
-    for cue, type in _CUES:
-        if cue.search(asked):
+    for type in _TYPES:
+        if _CUES[type].search(asked):
             return type
     return "temporal" if timed else "factual"
 
@@ -145,23 +78,13 @@ _OPENING = (
 """Greetings and phrases before the question itself."""
 _ABBREVIATED = r"(?:(?<=\b[A-Za-z])|(?<=\b[DMS][rst])|(?<=Mrs)|(?<=Prof)|(?<=vs))\."
 _SENTENCE = LazyPattern(rf"(?:[^.?!\n]+|[.!](?=\w)|{_ABBREVIATED})+[.?!]*\s*")
-_QUESTION = LazyPattern(
-    rf"(?i){_OPENING}(?:(?:who|whom|whose|which|where|why)\b|what\b(?! an?\b)|when(?:'s| (?:{_AUX}))\b"
-    rf"|how(?:'s|\ (?:{_AUX}|many|much|often|long|old|far|soon|recently|frequently|come))\b"
-    r"|(?:in|at|on|for|to|with|from|by|since|until) (?:what|which|whom|when)\b"
-    r"|(?:did|does|is|are|was|were|has|can|could|should|would)\s\w"
-    r"|(?:do|have|had|will|may|am)\ (?:i|you|we|they|he|she|it|my|his|her|our|their|the|any|there)\b"
-    r"|(?:remind me (?!to\b)|give me|show me|tell me (?!about\b)|list|name|count|compare)\b)|[^?？؟]*[?？؟]"
-)
+_QUESTION = LazyPattern("|".join(_PATTERNS["question"]))
 _OPENING_PHRASE = LazyPattern(rf"(?i){_OPENING}")
 _WORD = LazyPattern(r"[^\W_]+")
 _DEPENDENT = LazyPattern(r"(?i)\b(?:its?|that|this|those|these|each|ones?|there|then|they|them)\b")
 _PRONOUN = LazyPattern(r"(?i)\b(?:he|him|his|she|her)\b")
 _CLAUSE = LazyPattern(r"(?i),? and (?=(?:(?:in|on|at|by|for) )?(?:who|what|where|when|why|which|how)\b)")
-_TWO = LazyPattern(
-    r"(?i)\b(?:(?:first|last|earlier|later)[,:] (?=.{3,120} or )|"
-    r"(?:days|weeks|months|years|long|time|passed|gap|differences?)\b[^?;,]{0,40}\bbetween )"
-)
+_TWO = LazyPattern("|".join(_PATTERNS["two"]))
 """The beginning of a question about two events, which "or" or "and" separates."""
 _JOINED = (
     LazyPattern(
@@ -230,32 +153,9 @@ def _stands_alone(part: str) -> bool:
 
 # Times that a question names and the rules cannot resolve: no durations, habits, or times that only an event defines.
 
-_COUNT = (
-    r"(?:[\d.,]{0,6}[\d¼½¾]|half a dozen|(?:a|two|three) dozen|a (?:score|handful|couple|quarter) of|several|an?"
-    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
-)
-_UNIT = r"(?:day|night|weekend|week|fortnight|month|quarter|semester|year|decade)s?"
-_TIME = LazyPattern(
-    rf"\b{_COUNT}[ -]?(?:[a-z]+ )?{_UNIT} (?:ago|hence|from (?:now|today))\b"
-    r"|\b(?:last|previous|past|this|next|coming) (?:han+uk+ah?|diwali|passover|holi|nowruz|ramadan|eid(?: al[- ]\w+)?"
-    r"|lent|mardi gras)\b(?! [a-z]*party\b)"
-)
+_TIME = LazyPattern("|".join(_PATTERNS["unresolved"]))
 """Calendar times that the rules miss: "a dozen days ago", "last Diwali"."""
-_FOREIGN = LazyPattern(
-    "|".join([
-        r"\b(?:vorgestern|gestern|heute|letzte[nrsm]? (?:woche|monat|jahr|wochenende))\b",
-        r"\bvor \w+ (?:tag|woche|monat|jahr)e?n?\b",
-        r"\b(?:avant-hier|aujourd['’]hui|(?:semaine|mois|année|an) derni(?:er|ère))\b",
-        r"\bil y a \w+ (?:jours?|semaines?|mois|ans?)\b",
-        r"\b(?:anteayer|ayer|anoche|(?:semana|mes|año) pasad[oa]|hace \w+ (?:días?|semanas?|meses|años?))\b",
-        r"\b(?:anteontem|ontem|(?:semana|mês|ano) passad[oa]|há \w+ (?:dias?|semanas?|meses|anos?))\b",
-        r"\b(?:ieri|(?:settimana|mese|anno) scors[oa]|\w+ (?:giorn[oi]|settiman[ae]|mes[ei]|ann[oi]) fa)\b",
-        r"\b(?:eergisteren|gisteren|vorige (?:week|maand)|vorig jaar|igår|i går|wczoraj|včera|dün|kemarin|hôm qua)\b",
-        r"\b(?:позавчера|вчера|на прошлой неделе|в прошлом (?:месяце|году)|вчора|χθες)\b",
-        "昨日|先週|先月|昨年|去年|昨天|前天|上(?:个|個)?(?:周|週|星期|月)|어제|지난 ?(?:주|달|해)|작년",
-        "أمس|الأسبوع الماضي|אתמול",
-    ])
-)  # fmt: skip
+_FOREIGN = LazyPattern("|".join(_PATTERNS["foreign"]))
 """Common times in other languages than English, which are detected here but not resolved. In lower case."""
 
 
@@ -285,41 +185,11 @@ def find_unresolved_times(text: str, times: Sequence[TimeExpression]) -> Iterato
 
 # Tense.
 
-_PAST_VERB = r"(?:did|didn't|was|wasn't|were|weren't|had|hadn't)"
-_IRREGULAR = (
-    "drove|stood|went|came|took|got|gave|made|said|told|sold|bought|ran|won|lost|led|held|kept|wrote|taught|paid|sang|sat"
-    "|met|saw|knew|thought|found|left|began|brought|built|caught|chose|drew|ate|fell|flew|grew|heard|rode|sent|spoke|spent"
-)
-_PAST = LazyPattern(rf"\b{_PAST_VERB}\b|\w'd been\b")
-_PRESENT = LazyPattern(
-    r"\b(?:is|are|am|do|does|has|have|will|can|should)\b|\w'(?:re|m|ll|ve)\b"
-    r"|\b(?:what|who|where|when|how|it|he|she|that|there)'s\b"
-)
-_PAST_SUBJECT = LazyPattern(
-    rf"^(?:and |so )?(?:who|what|which)(?: [\w'-]{{1,30}}){{0,3}}? (?:{_IRREGULAR}|\w{{2,20}}ed)\b"
-)
+_PAST = LazyPattern("|".join(_PATTERNS["past"]))
+_PRESENT = LazyPattern("|".join(_PATTERNS["present"]))
+_PAST_SUBJECT = LazyPattern("|".join(_PATTERNS["past subject"]))
 """A question for the subject of a verb, which has no auxiliary."""
-_NOT_HABIT = r"(?<!\bam )(?<!\bare )(?<!\bis )(?<!'m )(?<!'re )(?<!'s )(?<!\bget )(?<!\bgot )(?<!\bgetting )(?<!\bbe )"
-_OWNER = r"(?:my|our|his|her|their|the|\w{1,30}'s)"
-_FORMER = LazyPattern(
-    "|".join(
-        (
-            rf"{_NOT_HABIT}\bused? to\b",
-            r"\b(?:origin|initi)al(?:ly)?\b|\bat first\b|\bin the first place\b|\bto (?:begin|start) with\b",
-            r"\b(?:former|previous|prior)(?:ly)?\b|\bback (?:then|when|in|at)\b",
-            r"\bin (?:the past|(?:those|the old) days)\b",
-            rf"\b{_OWNER} (?:old|ex)\b(?! (?:friend|people|man|woman|town|lady)s?\b)|\bex-\w",
-            r"\bhow (?:did|has|have|had)\b.{0,80}\b(?:chang|evolv|develop|shift)(?:ed?)?\b",
-            rf"\bwhat(?:'s| has| have| had)? (?:\w{{1,20}} ){{0,4}}changed\b|\bchanges? (?:to|of|in) {_OWNER}\b",
-            rf"\b(?:switch|chang|mov)(?:e|ed|ing)? (?:away )?from\b|\bhistory of {_OWNER}\b",
-            r"\bover (?:time|the years)\b|\bearlier (?:plan|version|idea|value|date|address|name|job|choice)s?\b",
-            r"\bno longer\b.{0,60}\b(?:which|what|who|where)\b|\b(?:which|what|who|where)\b.{0,60}\bno longer\b",
-            # These words ask for a former state if the verb is in the past.
-            rf"\b{_PAST_VERB}\b.{{0,120}}\b(?:before|until|till|first|once|earlier|up to|instead)\b",
-            rf"\b(?:before|until|till|first|once|earlier)\b.{{0,80}}\b{_PAST_VERB}\b",
-        )
-    )
-)
+_FORMER = LazyPattern("|".join(_PATTERNS["former"]))
 
 
 def question_tense(text: str, during: Interval | None, now: datetime) -> QuestionTense:
