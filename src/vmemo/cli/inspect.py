@@ -19,7 +19,7 @@ from vmemo.cli.output import day, occurred, one_line, page, plain, status_table,
 from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import Target, run
 from vmemo.errors import NotFound
-from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, FactId, Message, MessageId
+from vmemo.models import ConfidenceChange, Entity, Episode, Message, requests as r
 
 Listed = Literal["facts", "instructions", "pinned", "feedback", "episodes", "entities", "messages"]
 What = Literal["status", "banks", "facts", "instructions", "pinned", "feedback", "episodes", "entities", "messages"]
@@ -64,22 +64,18 @@ def _list(target: Target, what: Listed, *, limit: int, after: str | None, docume
 async def _read(
     memory: Memory, what: Listed, limit: int, after: str | None, document: str | None
 ) -> tuple[Sequence[Fact | Episode | Entity | Message], Table]:
+    given = {"after": after, "limit": limit}
     match what:
         case "facts" | "instructions" | "pinned" | "feedback":
-            facts = await memory.facts(
-                after=FactId(after) if after else None,
-                limit=limit,
-                instructions=what == "instructions",
-                pinned=what == "pinned",
-                feedback=what == "feedback",
-            )
+            only = {} if what == "facts" else {what: True}
+            facts = await memory.run(r.FactsRequest.of({**given, **only}))
             return facts, fact_table(facts)
         case "episodes":
-            episodes = await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
+            episodes = await memory.run(r.EpisodesRequest.of(given))
             rows = ((day(e.started_at), str(len(e.messages)), with_id(e.title, e.id)) for e in episodes)
             return episodes, table("started", "messages>", "title and id", rows=rows)
         case "entities":
-            entities = await memory.entities(after=EntityId(after) if after else None, limit=limit)
+            entities = await memory.run(r.EntitiesRequest.of(given))
             names = (", ".join(dict.fromkeys((each.name, *each.aliases))) for each in entities)
             rows = (
                 (e.type, str(e.mentions), day(e.last_seen), with_id(name, e.id))
@@ -87,7 +83,7 @@ async def _read(
             )
             return entities, table("type", "mentions>", "last seen", "name, aliases and id", rows=rows)
         case "messages":
-            messages = await memory.messages(document=document, after=MessageId(after) if after else None, limit=limit)
+            messages = await memory.run(r.MessagesRequest.of({**given, "document": document}))
             rows = (
                 (day(m.timestamp), m.state, Text(one_line(m.document or "")), with_id(f"{m.voice}: {m.content}", m.id))
                 for m in messages

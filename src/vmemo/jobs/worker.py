@@ -26,7 +26,7 @@ from vmemo.models.results import Job, Retained
 from vmemo.models.select import MessageSelect
 from vmemo.ports import WorkNotifier, renewed
 from vmemo.reflect.opinions import update_opinions
-from vmemo.reflect.profiles import ObservationJob, update_observations
+from vmemo.reflect.profiles import update_observations
 from vmemo.retain.context import RetainContext
 from vmemo.retain.llm_pipeline import GROUPING_BATCH, ExtractionJob, LeaseLost, extract_episode, group_pending
 from vmemo.retain.pipeline import embedder_changed, error_text, process
@@ -71,8 +71,8 @@ class RunResult:
     keep: bool = True
     """Keep what was retained; a worker that runs indefinitely does not."""
     errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
-    processing_errors: deque[Exception] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
-    """The last errors that left messages pending."""
+    processing_error: Exception | None = None
+    """The first error that left messages pending."""
     jobs: int = 0
     failed: int = 0
     _parts: list[Retained] = field(default_factory=list[Retained])
@@ -87,7 +87,7 @@ class RunResult:
             self.failed += 1
             self.errors.append(outcome)
             if kind in PROCESSING_JOBS:
-                self.processing_errors.append(outcome)
+                self.processing_error = self.processing_error or outcome
         elif self.keep:
             self._parts.append(outcome)
 
@@ -468,9 +468,10 @@ class JobRunner:
                 facts = [FactId(str(id)) for id in named] if isinstance(named, list) else []
                 await update_opinions(job.bank, facts, self.context, llm, lease)
             case "observe":
-                forced = [bool(each.detail.get("anew")) for each in jobs]
-                due = zip(jobs, map(ObservationJob, leases, forced), strict=True)
-                await update_observations(job.bank, {EntityId(each.key): o for each, o in due}, self.context, llm)
+                entities = [EntityId(each.key) for each in jobs]
+                forced = {id for id, each in zip(entities, jobs, strict=True) if each.detail.get("anew")}
+                held = dict(zip(entities, leases, strict=True))
+                await update_observations(job.bank, held, forced, self.context, llm)
             case _:
                 assert_never(job.kind)
         return Retained(usage=llm.take_usage())

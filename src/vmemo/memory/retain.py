@@ -11,7 +11,7 @@ from pathlib import Path
 from vmemo import errors
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.session import MemoryRuntime, MemorySession
-from vmemo.models import BankId, FactId, MessageId, utc_now
+from vmemo.models import BankId, MessageId, utc_now
 from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
 from vmemo.models.select import FactSelect
@@ -90,8 +90,8 @@ async def derive(runtime: MemoryRuntime, bank: BankId, messages: Sequence[str] =
             known = context.derived_messages.facts_of(bank, messages)
             return await _derive_locally(runtime, bank) if known is None else Retained(derived=known)
     result = await runtime.worker.drain(bank)
-    if result.processing_errors:
-        raise result.processing_errors[0]
+    if result.processing_error is not None:
+        raise result.processing_error
     return result.retained
 
 
@@ -112,16 +112,12 @@ async def _process(session: MemorySession, messages: Sequence[str]) -> Retained:
         session.runtime.start_background_jobs(session.bank)
     if not messages or derived.derived or derived.revised:
         return derived
-    return derived.model_copy(update={"derived": await _facts_of(session, messages)})
-
-
-async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[FactId, ...]:
     known = session.context.derived_messages.facts_of(session.bank, messages)
-    if known is not None:
-        return known
-    facts = await session.store.facts(session.bank, FactSelect(messages=[MessageId(id) for id in messages]))
-    # Facts without an episode were not derived from messages directly.
-    return tuple(fact.id for fact in facts if fact.episodes)
+    if known is None:
+        facts = await session.store.facts(session.bank, FactSelect(messages=[MessageId(id) for id in messages]))
+        # Facts without an episode were not derived from messages directly.
+        known = tuple(fact.id for fact in facts if fact.episodes)
+    return derived.model_copy(update={"derived": known})
 
 
 PAGE = 500

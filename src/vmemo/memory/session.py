@@ -215,12 +215,12 @@ class MemoryRuntime:
     async def close(self) -> None:
         """Stop background jobs, write the access counts and close the store. Unfinished jobs stay queued."""
         self.open_banks.clear()
-        if self.guard.forked:
+        forked = self.guard.forked
+        self.guard.reset()
+        if forked:
             # Background jobs and unwritten counts are those of the parent process.
             await self.context.store.close()
-            self.guard.reset()
             return
-        self.guard.reset()
         await self._stop_background_jobs()
         # A model that was passed in belongs to the caller.
         if self.context.owns_llm and isinstance(self.context.llm, Closable):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
@@ -337,33 +337,26 @@ def _fitting(facts: Sequence[Fact], chosen: Mapping[FactId, Fact], left: int) ->
     return fitting, left
 
 
-@dataclass(frozen=True)
-class ObservationJob:
-    """A leased job to update the profile of one entity; `force` rebuilds the profile even if nothing is new."""
-
-    lease: Lease
-    force: bool = False
-
-
 async def update_observations(
-    bank: BankId, jobs: Mapping[EntityId, ObservationJob], context: Context, llm: StructuredLLM
+    bank: BankId, leases: Mapping[EntityId, Lease], forced: Collection[EntityId], context: Context, llm: StructuredLLM
 ) -> int:
     """Update the profiles that are due, with one call for as many as fit, and return the number of new statements.
 
-    Statements that lost their support are closed in any case. Each job is completed in the transaction of its
-    profile; one whose new facts do not fit into a prompt is held until a later call has seen them all.
+    Each entity has the lease of its job; `forced` profiles are rebuilt even if nothing is new. Statements that lost
+    their support are closed in any case. Each job is completed in the transaction of its profile; one whose new facts
+    do not fit into a prompt is held until a later call has seen them all.
     """
-    writer, waiting, written = _ProfileWriter(bank, context, llm), dict(jobs), 0
+    writer, waiting, written = _ProfileWriter(bank, context, llm), dict(leases), 0
     begun = set[EntityId]()
     while waiting:
-        profiles = await load_profiles(bank, {id: job.force for id, job in waiting.items()}, context.store)
+        profiles = await load_profiles(bank, {id: id in forced for id in waiting}, context.store)
         due = [each for each in profiles if each.is_due() or (each.entity.id in begun and each.facts)]
         if due:
             # Profiles that will be due soon share the call, and the facts that are about several entities.
             due = [each for each in profiles if each in due or each.is_due(early=True)]
         others = waiting.keys() - {each.entity.id for each in due}
         unsupported = {each.entity.id: each.unsupported for each in profiles if each.entity.id in others}
-        await writer.finish({id: waiting.pop(id).lease for id in others}, unsupported)
+        await writer.finish({id: waiting.pop(id) for id in others}, unsupported)
         if not due:
             break
         due.sort(key=lambda each: -len(each.facts))
@@ -371,11 +364,11 @@ async def update_observations(
         answer = await llm.ask(prompt.request(), EntityProfiles, prompt.feedback)
         for update in prompt.updates(answer):
             id = update.profile.entity.id
-            job = waiting.pop(id)
-            count = await writer.write(update, job.lease)
+            lease = waiting.pop(id)
+            count = await writer.write(update, lease)
             written += count or 0
             if count is not None and not update.is_complete:
-                waiting[id] = job
+                waiting[id] = lease
                 begun.add(id)
     return written
 

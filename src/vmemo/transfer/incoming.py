@@ -58,13 +58,12 @@ def hidden_name(bank: BankId) -> BankId:
 async def incoming_banks(store: Store) -> list[IncomingBank]:
     """Return the banks whose migration has begun, by name."""
     hidden = [each for each in await store.hidden_banks() if each.bank.id.startswith(f"{HIDDEN}arriving ")]
-    found = [IncomingBank.of(each) for each in hidden]
-    return sorted((bank for bank in found if bank.hidden == hidden_name(bank.bank)), key=lambda bank: bank.bank)
+    return sorted(map(IncomingBank.of, hidden), key=lambda bank: bank.bank)
 
 
 async def find_incoming(store: Store, bank: BankId) -> IncomingBank | None:
     """Return the progress of the bank with this name; None if its migration has not begun."""
-    return next((found for found in await incoming_banks(store) if found.bank == bank), None)
+    return await _progress(store, hidden_name(bank))
 
 
 async def begin(store: Store, bank: Bank, *, digest: str) -> IncomingBank:
@@ -81,9 +80,9 @@ async def receive(store: Store, before: IncomingBank, page: Sequence[RestoreReco
     All merges of a bank are in one page. A page that was added already is not added again.
     """
     after = replace(before, records=before.records + len(page), digest=digest)
-    progress = NoteChange(note=after.note, expected=before.note)
+    added = await store.commit(page_changes(before.hidden, page, NoteChange(note=after.note, expected=before.note)))
     # A refused commit may be this page's own, whose response was lost.
-    if not await store.commit(page_changes(before.hidden, page, progress)) and await _progress(store, before) != after:
+    if not added and await _progress(store, before.hidden) != after:
         raise StoreBusy(
             f"Another process is loading a bank {before.bank!r}. Nothing of both was mixed; let it finish, or stop it "
             "and try again."
@@ -91,9 +90,9 @@ async def receive(store: Store, before: IncomingBank, page: Sequence[RestoreReco
     return after
 
 
-async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None:
-    found = (hidden for hidden in await store.hidden_banks() if hidden.bank.id == incoming.hidden)
-    return next((IncomingBank.of(hidden) for hidden in found), None)
+async def _progress(store: Store, hidden: BankId) -> IncomingBank | None:
+    found = (each for each in await store.hidden_banks() if each.bank.id == hidden)
+    return next((IncomingBank.of(each) for each in found), None)
 
 
 def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
@@ -197,7 +196,7 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
             await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=derived, becomes="extracted"))
         await activate(store, loaded)
     except BaseException:
-        found = await _progress(store, incoming)
+        found = await _progress(store, hidden)
         if found is not None and found.digest == incoming.digest:
             await store.drop_bank(hidden)
         raise

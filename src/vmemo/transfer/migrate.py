@@ -290,7 +290,11 @@ class _BankMigration:
         loaded = Tally(bank)
         incoming = begun or await begin(self.target, bank, digest=loaded.digest)
         async with aclosing(records(self.source, self.name)) as exported:
-            if not await self._resumes(exported, loaded, incoming):
+            while loaded.records < incoming.records and (record := await anext(exported, None)) is not None:
+                loaded.add(record)
+                if loaded.records % STEP == 0:
+                    self.progress.show(self.name, "load", loaded.records)
+            if loaded.digest != incoming.digest:
                 return None
             async for page in _pages(exported, self.page):
                 for record in page:
@@ -298,17 +302,6 @@ class _BankMigration:
                 incoming = await receive(self.target, incoming, page, digest=loaded.digest)
                 self.progress.show(self.name, "load", loaded.records)
         return loaded
-
-    async def _resumes(self, exported: AsyncGenerator[RestoreRecord], loaded: Tally, incoming: IncomingBank) -> bool:
-        """Skip the records that the target has; return False if it has others."""
-        while loaded.records < incoming.records:
-            record = await anext(exported, None)
-            if record is None:
-                return False
-            loaded.add(record)
-            if loaded.records % STEP == 0:
-                self.progress.show(self.name, "load", loaded.records)
-        return loaded.digest == incoming.digest
 
     async def _same(self, loaded: Tally) -> bool:
         """Compare the source with what was loaded; return False if the source has changed since."""
