@@ -150,8 +150,9 @@ def _is_foreign(text: str) -> bool:
     words = {word.lower() for word in _WORD.findall(text) if not (word.isupper() and len(word) > 1)}
     accented = sum(word.islower() and not word.isascii() for word in _WORD.findall(text))
     lists = word_lists()
-    others = words & (other_function_words() | lists["foreign"]) - lists["function_word"]
-    english = words & (lists["common"] | lists["function_word"]) - others
+    # Joined lists would be copied for each text.
+    others = (words & other_function_words() | words & lists["foreign"]) - lists["function_word"]
+    english = (words & lists["common"] | words & lists["function_word"]) - others
     return len(others) + accented > len(english)
 
 
