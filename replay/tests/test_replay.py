@@ -70,16 +70,42 @@ def test_contexts_and_prices_are_counted(report: dict[str, Any]) -> None:
 def test_an_outdated_hit_is_stale_and_names_what_outdated_it(replay_command: Run, tmp_path: Path) -> None:
     said = [
         ("My rent is 400 euros a month.", "2026-01-05T09:00:00Z"),
-        ("Correction: my rent is 450 euros a month.", "2026-02-05T09:00:00Z"),
-        ("What was my rent before?", "2026-03-05T09:00:00Z"),
+        ("My rent is 450 euros a month.", "2026-02-05T09:00:00Z"),
+        ("I play the cello and live by the sea.", "2026-02-06T09:00:00Z"),
+        ("Shall I look for a flat with another rent?", "2026-03-05T09:00:00Z"),
+        ("What do I play?", "2026-03-05T09:00:00Z"),
     ]
     file = tmp_path / "rent.json"
     file.write_text(json.dumps([{"role": "user", "name": "Ana", "content": c, "timestamp": t} for c, t in said]))
     report = replayed_as(replay_command, tmp_path, file)
-    stale = [hit for hit in report["turns"][-1]["given"][0]["hits"] if "stale" in hit.get("flags", ())]
+    rent, cello = (turn["given"][0] for turn in report["turns"][-2:])
+    stale = [hit for hit in rent["hits"] if "stale" in hit.get("flags", ())]
     facts = {each["id"]: each for each in report["columns"][0]["facts"]}
     assert ["400" in facts[hit["fact"]]["text"] for hit in stale] == [True]
-    assert "450" in facts[facts[stale[0]["fact"]]["outdated_by"]]["text"]
+    assert "450" in facts[stale[0]["outdated_by"][0]]["text"]
+    # The new rent comes above the old one, and no claim about the rent bears on the other turn.
+    assert all("stale" not in turn["given"][0].get("flags", ()) for turn in report["turns"])
+    assert all("stale" not in hit.get("flags", ()) for hit in cello["hits"])
+
+
+def test_a_turn_is_stale_if_an_outdated_claim_comes_before_what_outdated_it(
+    replay_command: Run, tmp_path: Path
+) -> None:
+    said = [
+        ("I live in Rome and I work at Fernhill.", "2026-01-05T09:00:00Z"),
+        ("I moved to Lisbon last week, Rome is over.", "2026-02-05T09:00:00Z"),
+        ("Where do I live?", "2026-08-01T00:00:00Z"),
+        ("Where do I work?", "2026-08-02T00:00:00Z"),
+    ]
+    file = tmp_path / "home.json"
+    file.write_text(json.dumps([{"role": "user", "name": "Ana", "content": c, "timestamp": t} for c, t in said]))
+    report = replayed_as(replay_command, tmp_path, file)
+    facts = {each["id"]: each["text"] for each in report["columns"][0]["facts"]}
+    for given in (turn["given"][0] for turn in report["turns"]):
+        texts = [facts[hit["fact"]] for hit in given.get("hits", ())]
+        outdated = [n for n, hit in enumerate(given.get("hits", ())) if "stale" in hit.get("flags", ())]
+        expected = any("Lisbon" not in " ".join(texts[:n]) for n in outdated)
+        assert ("stale" in given.get("flags", ())) == expected
 
 
 def test_only_the_turns_that_are_wanted_are_asked_at(replay_command: Run, tmp_path: Path) -> None:

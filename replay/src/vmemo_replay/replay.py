@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from vmemo.models.records import Instant, utc_now
 from vmemo.models.requests import MAX_QUERY
 from vmemo.models.results import Usage
 from vmemo.providers import count_tokens
+from vmemo.text.tokens import terms
 from vmemo_replay.configuration import Configuration
 from vmemo_replay.player import Pace, Player, all_facts
 from vmemo_replay.report import (
@@ -35,6 +36,8 @@ from vmemo_replay.transcripts import Line, Transcript
 
 NOISE_SHARE = 0.4
 """A hit with less than this share of the best score is noise; the relevant facts of a context have at least that."""
+STALE_SHARE = 0.6
+"""A hit with an outdated claim counts if it has this share of the best score: a precise recall would return it."""
 MOST_TURNS = 1_000
 """Turns to ask at by default; a replay of 5,000 messages then takes about 260 seconds of CPU time on a slow machine."""
 SHOWN = 10
@@ -241,9 +244,9 @@ def _given(found: Recalled, context: PromptContext, line: Line, threshold: float
         flags.append("unanswerable")
     if 2 * noise_tokens > found.tokens:
         flags.append("noise")
-    weak = {hit.id for hit in noise}
+    weak, asked = {hit.id for hit in noise}, set(terms(query_of(line)))
     return Given(
-        hits=tuple(_hit(hit, weak=hit.id in weak) for hit in found.hits[:SHOWN]),
+        hits=tuple(_hit(hit, _newer_facts(hit, asked, best), weak=hit.id in weak) for hit in found.hits[:SHOWN]),
         found=len(found.hits),
         tokens=found.tokens,
         noise_tokens=noise_tokens,
@@ -259,14 +262,27 @@ def _sections(context: PromptContext) -> list[tuple[str, list[Fact]]]:
     return [(name, [each.fact if isinstance(each, Hit) else each for each in items]) for name, items in found]
 
 
-def _hit(hit: Hit, *, weak: bool) -> GivenHit:
-    flags: list[HitFlag] = []
-    if hit.status != "current":
-        flags.append("stale")
+def _newer_facts(hit: Hit, asked: AbstractSet[str], best: float) -> tuple[str, ...]:
+    """Return the facts that outdated, or may have, a claim of a hit which has words of the turn; none for a former fact.
+
+    A former fact is recalled for a question about the past, and marked as former.
+    """
+    if hit.status == "former" or hit.score < STALE_SHARE * best:
+        return ()
+    return tuple(claim.replaced_by for claim in hit.fact.claims if not asked.isdisjoint(terms(claim.text)))
+
+
+def _hit(hit: Hit, newer: tuple[str, ...], *, weak: bool) -> GivenHit:
+    flags: list[HitFlag] = ["stale"] if newer else []
     if weak:
         flags.append("noise")
     return GivenHit(
-        fact=hit.id, score=round(hit.score, 3), status=hit.status, flags=tuple(flags), verbatim=hit.verbatim
+        fact=hit.id,
+        score=round(hit.score, 3),
+        status=hit.status,
+        flags=tuple(flags),
+        outdated_by=newer,
+        verbatim=hit.verbatim,
     )
 
 
@@ -316,23 +332,24 @@ def _known_fact(fact: Fact, newer: Fact | None) -> KnownFact:
 def _with_hindsight(given: Given, line: Line, known: Mapping[str, KnownFact]) -> Given:
     """Also mark hits that a message before the turn had outdated, which the memory learned later.
 
-    The turn itself is stale if an outdated hit does not come below the one that outdated it.
+    The turn itself is stale if a stale hit does not come below one that outdated it.
     """
     hits = [_reconsidered(hit, line, known.get(hit.fact)) for hit in given.hits]
     above, alone = set[str](), False
     for hit in hits:
-        fact = known.get(hit.fact)
-        alone = alone or ("stale" in hit.flags and (fact is None or fact.outdated_by not in above))
+        alone = alone or ("stale" in hit.flags and above.isdisjoint(hit.outdated_by))
         above.add(hit.fact)
     flags: tuple[TurnFlag, ...] = ("stale",) if alone else ()
     return given.model_copy(update={"hits": tuple(hits), "flags": (*flags, *given.flags)})
 
 
 def _reconsidered(hit: GivenHit, line: Line, fact: KnownFact | None) -> GivenHit:
-    outdated = fact.outdated_at if fact is not None and fact.closed else None
-    if "stale" in hit.flags or outdated is None or outdated > line.known_before:
+    if fact is None or not fact.closed or fact.outdated_at is None or fact.outdated_at > line.known_before:
         return hit
-    return hit.model_copy(update={"flags": ("stale", *hit.flags)})
+    if hit.status == "former" or {"stale", "noise"} & set(hit.flags):
+        return hit
+    newer = () if fact.outdated_by is None else (fact.outdated_by,)
+    return hit.model_copy(update={"flags": ("stale", *hit.flags), "outdated_by": newer})
 
 
 def _turn(line: Line, before: int, given: Sequence[Given], facts: Sequence[Sequence[KnownFact]]) -> Turn:

@@ -14,9 +14,9 @@ from vmemo.models.records import HitStatus, Instant, Record, in_words
 
 FORMAT, VERSION = "vmemo-replay", 1
 HitFlag = Literal["stale", "noise"]
-"""A hit that a later message had outdated by then, or whose score is far below the best one."""
+"""A hit with an outdated claim that bears on the turn, or whose score is far below the best one."""
 TurnFlag = Literal["stale", "unanswerable", "noise"]
-"""An outdated hit that does not come below what outdated it; a question whose answer memory probably does not hold;
+"""A stale hit that does not come below what outdated it; a question whose answer memory probably does not hold;
 hits that are mostly noise."""
 TURN_FLAGS: tuple[TurnFlag, ...] = ("stale", "unanswerable", "noise")
 
@@ -66,6 +66,9 @@ class GivenHit(Record):
     score: float
     status: HitStatus = "current"
     flags: tuple[HitFlag, ...] = ()
+    outdated_by: tuple[str, ...] = Field(
+        default=(), description="ids of the facts that outdated what bears on the turn"
+    )
     verbatim: bool = False
     different: bool = Field(default=False, description="another configuration did not give this statement")
 

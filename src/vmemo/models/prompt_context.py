@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -101,6 +102,7 @@ class ContextPrompt:
 
     def fit(self, max_tokens: int, count: Callable[[str], int]) -> PromptContext:
         """Return the context whose text has at most `max_tokens`. No fact is in two sections."""
+        count = cache(count)
         everything = [hit for hits in self.candidates.values() for hit in hits]
         truncated = [hit.model_copy(update={"truncated": True}) for hit in everything[:1]]
         legend = count(legend_of([*everything, *truncated], CONTEXT_LEGEND, with_banks=self._with_banks))

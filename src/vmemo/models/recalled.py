@@ -307,6 +307,8 @@ class RecallPrompt:
 
     def _whole(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> int:
         """Return the number of whole hits that fit, by bisection: each step lays out and counts the whole prompt."""
+        if count(self.render(hits)) <= max_tokens:
+            return len(hits)
         return bisect_right(range(1, len(hits) + 1), max_tokens, key=lambda n: count(self.render(hits[:n])))
 
     def _truncated(self, hits: Sequence[Hit], next_hit: Hit, max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
