@@ -263,7 +263,7 @@ def _sections(context: PromptContext) -> list[tuple[str, list[Fact]]]:
 
 
 def _newer_facts(hit: Hit, asked: AbstractSet[str], best: float) -> tuple[str, ...]:
-    """Return the facts that outdated, or may have, a claim of a hit which has words of the turn; none for a former fact.
+    """Return the facts that outdated, or may have, a claim which has words of the turn; none of a former fact.
 
     A former fact is recalled for a question about the past, and marked as former.
     """
