@@ -275,7 +275,7 @@ def test_every_field_is_offered(request_model: type[Request], interface: Interfa
     assert {*renamed, *excluded} <= set(fields_of(request_model))
 
 
-MESSAGE_OPTIONS = {"tags": "tag", "metadata": "meta", "content": "text"}
+MESSAGE_OPTIONS = {"content": "text"}
 
 
 @pytest.mark.parametrize("interface", INTERFACES)

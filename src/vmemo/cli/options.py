@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from pydantic import AwareDatetime, JsonValue
+from pydantic import AwareDatetime, BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from vmemo.cli.target import Target
@@ -148,25 +148,35 @@ _REPEATED = {
 """Filters that can be given several times, by field, with the form of their values; other lists are of names."""
 
 
-def _filter_options(name: str, field: FieldInfo) -> list[inspect.Parameter]:
+def request_options(model: type[BaseModel], *names: str, panel: str | None = None) -> dict[str, inspect.Parameter]:
+    """Return options for fields of a request, by name, with the help and the limits that the fields state."""
+    fields = ((name, model.model_fields[name]) for name in names)
+    return {each.name: each for name, field in fields for each in _options(name, field, panel)}
+
+
+def _options(name: str, field: FieldInfo, panel: str | None) -> list[inspect.Parameter]:
     if name == "occurred":
         return [
-            _filter("after", datetime, "--after", help="Occurred at this time or later.", parser=parse_time),
-            _filter("before", datetime, "--before", help="Occurred before this time.", parser=parse_time),
+            _option("after", datetime, "--after", panel, help="Occurred at this time or later.", parser=parse_time),
+            _option("before", datetime, "--before", panel, help="Occurred before this time.", parser=parse_time),
         ]
     help, flag, kinds = field.description or "", f"--{name.replace('_', '-')}", _types(field.annotation)
     if name in _REPEATED or get_origin(field.annotation) is tuple:
         flag, metavar = _REPEATED.get(name, (flag.removesuffix("s"), "NAME"))
-        return [_filter(name, list[str], flag, help=f"{help} Repeatable.", metavar=metavar)]
+        return [_option(name, list[str], flag, panel, help=f"{help} Repeatable.", metavar=metavar)]
     if bool in kinds:
-        return [_filter(name, bool, flag, default=False, help=help)]
+        return [_option(name, bool, flag, panel, default=field.default, help=help)]
     if datetime in kinds:
-        return [_filter(name, datetime, flag, help=help, parser=parse_time)]
+        return [_option(name, datetime, flag, panel, help=help, parser=parse_time)]
     if timedelta in kinds:
-        return [_filter(name, str, flag, help=help, metavar="DURATION")]
+        return [_option(name, str, flag, panel, help=help, metavar="DURATION")]
     if float in kinds:
-        return [_filter(name, float, flag, help=help, min=0, max=1)]
-    return [_filter(name, field.annotation, flag, help=help)]
+        return [_option(name, float, flag, panel, help=help, min=0, max=1)]
+    if int in kinds:
+        return [_option(name, int, flag, panel, default=field.default, help=help, min=1)]
+    if str in kinds:
+        return [_option(name, str, flag, panel, help=help, metavar="NAME")]
+    return [_option(name, field.annotation, flag, panel, help=help)]
 
 
 def _types(annotation: object) -> set[object]:
@@ -175,10 +185,12 @@ def _types(annotation: object) -> set[object]:
     return {own}.union(*map(_types, inner[:1] if get_origin(annotation) is Annotated else inner))
 
 
-def _filter(name: str, kind: Any, flag: str, *, default: object = None, **settings: Any) -> inspect.Parameter:
+def _option(
+    name: str, kind: Any, flag: str, panel: str | None, *, default: object = None, **settings: Any
+) -> inspect.Parameter:
     if settings.get("parser") is parse_time:
         settings["metavar"] = "TIME"
-    declared = typer.Option(flag, rich_help_panel=_FILTER_PANEL, **settings)
+    declared = typer.Option(flag, rich_help_panel=panel, **settings)
     optional = kind if default is not None else kind | None
     return option(name, Annotated[optional, declared], default)
 
@@ -199,14 +211,11 @@ def _read_filters(**values: Any) -> RecallOptions:
     return validated
 
 
-_FILTERS = [
-    each
-    for name, field in RecallFilters.model_fields.items()
-    # Only `recall` has this option.
-    if name != "explain"
-    for each in _filter_options(name, field)
-]
-Filters = Annotated[RecallOptions, OptionGroup({each.name: each for each in _FILTERS}, _read_filters)]
+# Only `recall` explains.
+_FILTERS = request_options(
+    RecallFilters, *(name for name in RecallFilters.model_fields if name != "explain"), panel=_FILTER_PANEL
+)
+Filters = Annotated[RecallOptions, OptionGroup(_FILTERS, _read_filters)]
 """The filters of recall and reflect.
 
 A field that is added to `RecallFilters` becomes an option without a change here, unless it has a type of its own.

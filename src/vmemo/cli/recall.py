@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -23,18 +22,22 @@ from vmemo.cli.options import (
     Budgeted,
     Filters,
     OnBanks,
+    OptionGroup,
     WithModels,
     parse_budget,
-    time_option,
+    request_options,
 )
 from vmemo.cli.output import marked_hit, one_line, plain, print_json, stderr, table, when
 from vmemo.cli.target import run
 from vmemo.models.recalled import Explanation
 from vmemo.models.records import counted
-from vmemo.models.requests import ReflectOptions, SearchOptions
+from vmemo.models.requests import ContextRequest, ReflectOptions, SearchOptions
 from vmemo.text.temporal import format_interval
 
 PAGE = 10
+ContextFields = Annotated[
+    dict[str, object], OptionGroup(request_options(ContextRequest, "user", "max_tokens", "now", "session"), dict)
+]
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 
 
@@ -156,28 +159,16 @@ def summary(found: Recalled) -> str:
 )
 def context(
     query: Annotated[str | None, typer.Argument(help="What the next answer is about.")] = None,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The user whose profile and instructions are meant. Default: the only one."),
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of the whole text.")] = 2048,
     precise: Annotated[
         bool, typer.Option("--precise/--fill", help="Show the fewest relevant facts that suffice, or fill the budget.")
     ] = True,
-    now: Annotated[datetime | None, time_option("The time of the query. Default: now.", "--now")] = None,
-    session: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A conversation whose contexts begin with the same text.")
-    ] = None,
     *,
+    fields: ContextFields,
     target: OnBanks,
 ) -> Output:
     """Print memories as one block for a system prompt: who the user is, instructions, constraints, relevant facts."""
-    found = run(
-        target,
-        lambda memory: memory.context(
-            query, user, max_tokens, now=now, precise=precise, session=session, banks=target.banks
-        ),
-    )
+    request = ContextRequest.of({**fields, "query": query, "precise": precise, "banks": target.banks})
+    found = run(target, lambda memory: memory.run(request))
     return Output(found, found.text)
 
 

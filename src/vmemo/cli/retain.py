@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -15,19 +14,29 @@ from rich.text import Text
 
 from vmemo import Memory, Retained
 from vmemo.cli.command import Output, command
-from vmemo.cli.options import AsJson, WithModel, WithModels, Yes, parse_metadata, time_option
+from vmemo.cli.options import AsJson, OptionGroup, WithModel, WithModels, Yes, parse_metadata, request_options
 from vmemo.cli.output import one_line, stderr, with_progress
 from vmemo.cli.target import run
 from vmemo.errors import InvalidInput
-from vmemo.models import Role
 from vmemo.models.records import counted
-from vmemo.models.requests import ChatMessage, MessageOptions
+from vmemo.models.requests import ChatMessage, MessageOptions, NewMessage
 from vmemo.models.results import Forgotten, Job
 from vmemo.transfer.foreign import chat_fields, chat_items, read_file
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""
 _BREAKS = ("\n\n", "\n", " ")
+
+
+def _read_fields(metadata: list[str] | None, ttl: str | None, **values: object) -> MessageOptions:
+    given = {name: value for name, value in values.items() if value is not None}
+    if ttl is not None:
+        given["ttl"] = float(ttl) if ttl.replace(".", "", 1).isdigit() else ttl
+    return cast("MessageOptions", {**given, "metadata": parse_metadata(metadata or ())})
+
+
+_FIELDS = ("speaker", "role", "document", "timestamp", "tags", "metadata", "ttl", "expires_at")
+MessageFields = Annotated[MessageOptions, OptionGroup(request_options(NewMessage, *_FIELDS), _read_fields)]
 
 
 @command(
@@ -38,48 +47,24 @@ _BREAKS = ("\n\n", "\n", " ")
     'vmemo retain "We moved the launch to May." --llm openai:gpt-5-mini',
     'a line of chat.jsonl: {"speaker": "Maya", "content": "Hello!", "timestamp": "2024-05-01T09:30Z"}',
 )
-def retain(  # noqa: PLR0913 - each is an option of the command line
+def retain(
     text: Annotated[str | None, typer.Argument(help="The text to retain, or - for standard input.")] = None,
     file: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, readable=True, help="A text file, or messages: .json or .jsonl."),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="The speaker's name.")] = None,
-    role: Annotated[
-        Role | None,
-        typer.Option(help="The speaker's role. Default: user, or document for text with --document and no --speaker."),
-    ] = None,
-    document: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The document it belongs to; retaining the same lines again changes nothing."
-        ),
-    ] = None,
-    timestamp: Annotated[
-        datetime | None, time_option("When it was said: a date, or a time with a time zone. Default: now.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
-    meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
-    ttl: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Forget it after this time: seconds, or an ISO 8601 duration (P30D)."),
-    ] = None,
-    expires_at: Annotated[datetime | None, time_option("Forget it after this time.")] = None,
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Store the words without deriving facts.")] = False,
     *,
+    message: MessageFields,
     target: WithModels,
     as_json: AsJson = False,
 ) -> Output:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
     content = _content(text, file)
-    seconds = float(ttl) if ttl is not None and ttl.replace(".", "", 1).isdigit() else ttl
-    given = {"speaker": speaker, "role": role, "timestamp": timestamp, "ttl": seconds, "expires_at": expires_at}
-    options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
-    options |= cast("MessageOptions", {name: value for name, value in given.items() if value is not None})
 
     async def verb(memory: Memory) -> Retained:
         # One call, so that repeated lines of a document stay distinct.
-        work = memory.retain(content, not no_infer, **options)
+        work = memory.retain(content, not no_infer, **message)
         return await with_progress(work, lambda: _pending(memory), what="processing messages", shown=not as_json)
 
     done = run(target, verb, requires="nothing")
