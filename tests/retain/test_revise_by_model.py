@@ -17,7 +17,6 @@ from vmemo.retain.revise_by_model import (
     choose,
     closure,
     comparable,
-    in_order,
     is_statement,
 )
 from vmemo_conformance.samples import a_fact, day, with_vector
@@ -56,12 +55,6 @@ def test_facts_of_one_message_or_of_other_tags_are_not_compared() -> None:
     assert comparable(fact("m1", "a", "b"), fact("m2", "b", "a"))
     assert not comparable(fact("m1"), fact("m1"))
     assert not comparable(fact("m1", "ana"), fact("m2", "bo"))
-
-
-def test_the_fact_that_was_mentioned_first_is_the_older_one() -> None:
-    assert in_order(OSLO, ROME, PAIR, {}) == Comparison(ROME, OSLO, PAIR, {})
-    assert in_order(ROME, OSLO, PAIR, {}) == Comparison(ROME, OSLO, PAIR, {})
-    assert in_order(said("new", 1), ROME, PAIR, {}).newer.fact.text == "new"
 
 
 def test_a_correction_closes_a_possible_change_is_suspected_and_others_are_ignored() -> None:

@@ -55,10 +55,9 @@ class Neighbours:
 
     @staticmethod
     def of(bank: BankId, context: Context) -> Neighbours:
-        limits = [NEAREST, context.settings.links_per_fact]
-        if context.revision_model is not None:
-            limits.append(MAX_SIMILAR)
-        return Neighbours(bank, context.store, limit=max(limits), floor=LEAST_COSINE)
+        compared = NEAREST if context.revision_model is None else MAX_SIMILAR
+        limit = max(compared, context.settings.links_per_fact)
+        return Neighbours(bank, context.store, limit=limit, floor=LEAST_COSINE)
 
     @staticmethod
     def for_links(bank: BankId, context: Context) -> Neighbours:
@@ -244,11 +243,8 @@ def unjudged_pairs(
 ) -> list[FactPair]:
     """Return pairs without a verdict whose known fact the engine was not shown."""
     judged = {(at, each.fact) for at, draft in enumerate(drafts) for each in draft.judgements}
-    return [
-        pair
-        for pair in pairs
-        if pair.new not in settled and pair.known.id not in result.known and (pair.new, pair.known.id) not in judged
-    ]
+    open_ = (pair for pair in pairs if pair.new not in settled and pair.known.id not in result.known)
+    return [pair for pair in open_ if (pair.new, pair.known.id) not in judged]
 
 
 def verdicts_from_engine(drafts: Sequence[FactDraft], pairs: Sequence[FactPair]) -> dict[int, list[Judgement]]:
@@ -342,22 +338,9 @@ def mentions_in(text: str, mentions: Sequence[Mention]) -> tuple[Mention, ...]:
 
 
 def times_of_rest(old: Fact, text: str) -> dict[str, datetime | None]:
-    """Return the event time of what still holds of a fact: none if only the other part of the old text names it."""
-    if old.occurred_start is None and old.occurred_end is None:
-        return {}
-    lost = _names_event(old, old.text) and not _names_event(old, text)
-    return {"occurred_start": None, "occurred_end": None} if lost else {}
-
-
-def _names_event(fact: Fact, text: str) -> bool:
-    """Return True if a text names a time that overlaps the event of a fact."""
-    start, end = fact.occurred_start, fact.occurred_end
-    times = (each.broad_interval for each in find_statement_times(text, fact.mentioned_at))
-    return any(
-        (time.start is None or end is None or time.start < end)
-        and (time.end is None or start is None or start < time.end)
-        for time in times
-    )
+    """Return the event time of what still holds of a fact: none if only the other part of the old text names a time."""
+    times = [find_statement_times(each, old.mentioned_at) for each in (old.text, text)]
+    return {"occurred_start": None, "occurred_end": None} if times[0] and not times[1] else {}
 
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
@@ -578,11 +561,10 @@ async def judge_pairs(
     pairs: Sequence[FactPair], new: Sequence[NewFact], llm: StructuredLLM
 ) -> dict[int, list[Judgement]]:
     """Return the verdicts on pairs of new and known facts, by the index of the new fact."""
-    new_by_number = {f"N{n}": at for n, at in enumerate(dict.fromkeys(pair.new for pair in pairs), start=1)}
-    numbers = {at: number for number, at in new_by_number.items()}
+    numbers = {at: f"N{n}" for n, at in enumerate(dict.fromkeys(pair.new for pair in pairs), start=1)}
     known = {f"K{n}": pair for n, pair in enumerate(pairs, start=1)}
     lines: list[str] = []
-    for number, at in new_by_number.items():
+    for at, number in numbers.items():
         beside = [f"    beside {id} (known) | {describe_fact(p.known)}" for id, p in known.items() if p.new == at]
         lines += [f"{number} (new) | {describe_fact(new[at].fact)}", *beside]
 

@@ -94,21 +94,14 @@ async def outdated_claims(outdated: Sequence[Outdated], model: RevisionModel) ->
         for item in left
     ]
     several = [(pair, claims, later) for pair, claims, later in divided if len(claims) > 1 and later]
-    asked = [
-        [
-            ClaimPair(
-                revise.said_in(pair.older.fact)[claim.start : claim.end],
-                pair.newer.fact.text,
-                pair.probability,
-                numbers,
-            )
-            for claim, numbers in zip(
-                claims, claim_numbers(claims, later, pair.probability, pair.rarity).tolist(), strict=True
-            )
+    asked: list[ClaimPair] = []
+    for pair, claims, later in several:
+        said, newer = revise.said_in(pair.older.fact), pair.newer.fact.text
+        rows = claim_numbers(claims, later, pair.probability, pair.rarity).tolist()
+        asked += [
+            ClaimPair(said[c.start : c.end], newer, pair.probability, r) for c, r in zip(claims, rows, strict=True)
         ]
-        for pair, claims, later in several
-    ]
-    scores = iter(await model.score_claims([each for claims in asked for each in claims]))
+    scores = iter(await model.score_claims(asked))
     found: list[tuple[Fact, Claim]] = []
     for item, (pair, claims, later) in zip(left, divided, strict=True):
         judged = [next(scores) for _ in claims] if len(claims) > 1 and later else [pair.probability] * len(claims)
@@ -263,7 +256,10 @@ def _compare(item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewF
     others = [Statement(revise.own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
     pairs = statement_pairs(said, others, [score for _, score in chosen])
     rarity = rarity_of(said.text, [each.text for each in others])
-    return (in_order(item, other, pair, rarity) for (other, _), pair in zip(chosen, pairs, strict=True))
+    for (other, _), pair in zip(chosen, pairs, strict=True):
+        # News of an earlier time is the older one.
+        late = item.fact.mentioned_at < other.fact.mentioned_at
+        yield Comparison(*((item, other) if late else (other, item)), pair, rarity)
 
 
 def is_statement(fact: Fact) -> bool:
@@ -281,13 +277,6 @@ def comparable(one: Fact, other: Fact) -> bool:
         return False
     same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
     return same_tags and set(one.messages).isdisjoint(other.messages)
-
-
-def in_order(new: NewFact, known: NewFact, pair: StatementPair, rarity: Mapping[str, float]) -> Comparison:
-    """Return two facts by the time of their mention: news of an earlier time is the older one."""
-    late = new.fact.mentioned_at < known.fact.mentioned_at
-    older, newer = (new, known) if late else (known, new)
-    return Comparison(older, newer, pair, rarity)
 
 
 def choose(judged: Sequence[Comparison]) -> list[Outdated]:
@@ -343,7 +332,18 @@ def apply(done: revise.Revision, outdated: Sequence[Outdated]) -> revise.Revisio
         changed={**done.changed, **{pair.older.fact.id: pair.older.fact for pair in closed}},
         # Of a stored fact the store knows if it replaces another one already.
         successors={**{newer: old for newer, old in successors.items() if newer not in new}, **done.successors},
-        links=[*done.links, *map(_link, outdated)],
+        links=[
+            *done.links,
+            *(
+                Link(
+                    source=item.pair.newer.fact.id,
+                    target=item.pair.older.fact.id,
+                    kind="replaces" if item.closed else "outdates",
+                    weight=item.pair.probability,
+                )
+                for item in outdated
+            ),
+        ],
     )
 
 
@@ -359,12 +359,6 @@ def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
     edited = newer.engine == EDITED_BY_HAND
     end = max(revise.start_of(older), revise.start_of(newer)) if edited else newer.mentioned_at
     return FactClosure(fact=older.id, invalid_at=end, expired_at=expired_at)
-
-
-def _link(item: Outdated) -> Link:
-    older, newer, probability = item.pair.older, item.pair.newer, item.pair.probability
-    kind = "replaces" if item.closed else "outdates"
-    return Link(source=newer.fact.id, target=older.fact.id, kind=kind, weight=probability)
 
 
 # Claims: parts of a statement. The revision model judges whole statements. Most hold several claims, of which a later

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 
 MAX_PROCEDURE = 6_000
 """Characters of a procedure; a longer list is a document."""
@@ -20,44 +21,21 @@ MAX_OUTCOME = 80
 """Characters of such words; a longer message says more, and stays a fact of its own."""
 INLINE_STEPS = 3
 """Steps of a list within a paragraph, at least."""
-_STEPS = frozenset(
-    "add announce apply approve archive ask assign attach back bake boil book branch build bump buy call cancel change "
-    "check checkout cherry-pick clean clear click clone close collect comment commit compare compile configure confirm "
-    "connect convert copy create cut delete deploy describe disable do document download drain draft drop edit email "
-    "enable enter export fetch file fill find fix follow force-push format freeze generate get give go grab grant hand "
-    "import increment inform insert install invite keep kill label leave lint list load lock log login look lower make "
-    "mark measure merge migrate mix mount move note notify open order pack page paste pause pick pin ping post pour "
-    "prepare press print profile promote publish pull push put raise read rebase rebuild record register regenerate "
-    "remove rename reload replace reply report request rerun re-run reset resolve restart restore resume retry return "
-    "revert review rinse rollback roll rotate run save scale schedule select send set shut sign skip smoke-test squash "
-    "ssh start stash stir stop submit switch sync tag take tell test transfer trigger try turn uninstall unlock unplug "
-    "update upgrade upload use validate verify wait warn wash watch weigh wipe write".split()
-)
+_PATTERNS = read_patterns("procedures.txt")
+_STEPS = frozenset(" ".join(_PATTERNS["steps"]).split())
+"""Verbs of steps."""
 _ADVERBS = frozenset("first second third next then now finally lastly afterwards always please and also just".split())
 _NAMED = frozenset("process procedure checklist runbook playbook routine steps workflow how-to recipe".split())
 _HOW = ("how we ", "how i ", "how to ", "how do ", "how should ", "here's how ", "here is how ", "this is how ")
 _WHEN = ("when ", "whenever ", "if ", "before ", "after ", "once ", "every time ", "to ", "for a ")
 _OURS = frozenset("we our us repo repository project team".split())
-_ASKS_HOW = LazyPattern(
-    r"\bhow (?:do|should|did) (?:we|i|you)\b|\bwhat (?:do|should) (?:we|i) do (?:when|if|after|before)\b"
-    r"|\bwhat(?:'s| is| are) (?:our|the) (?:steps|process|procedure|checklist|workflow)\b"
-)
+_ASKS_HOW = LazyPattern("|".join(_PATTERNS["asks how"]))
 _ITEM = re.compile(r"[ \t]{0,8}(?:(?P<number>\d{1,2})[.)]|\((?P<other>\d{1,2})\)|[-*+•‣·])[ \t]{1,4}(?P<words>\S.*)")
 _INLINE = LazyPattern(r"(?:(?<=\s)|^)\(?(\d{1,2})[.)]\s(?=\S)")
 _BORDER = LazyPattern(r"[,;:.\n]|\b(?:then|and)\b")
 _SEQUENCE = LazyPattern(r"\b(?:then|after that|afterwards|finally)\b")
 _WORD = LazyPattern(r"[^\W\d_][\w'-]*")
-_SUBJECT = r"(?:that|it|this|which|(?:the|our) [a-z]{3,20}(?: [a-z]{3,20})?|(?:that|the) procedure|steps? \d{1,2})"
-_RESULT = (
-    r"(?:worked|works|did the trick|fixed it|helped|solved it|went (?:well|fine|through|wrong)|passed|failed|fails"
-    r"|broke|breaks|didn't (?:work|help)|did not (?:work|help)|doesn't (?:work|help)|does not (?:work|help)"
-    r"|no longer works"
-    r"|(?:is|was) (?:gone|obsolete|wrong|missing|unnecessary|no longer (?:needed|there|necessary)|not needed|outdated))"
-)
-_OUTCOME = LazyPattern(
-    rf"(?:(?:ok|okay|yes|no|great|good|perfect|thanks|thank you|hm|hmm|oh|sorry|nice|cool)[,.!]{{0,3}} ){{0,2}}"
-    rf"{_SUBJECT} (?:still |now |just |all |also )?{_RESULT}\b"
-)
+_OUTCOME = LazyPattern("|".join(_PATTERNS["outcome"]))
 
 
 class Procedure(NamedTuple):

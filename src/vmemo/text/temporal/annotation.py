@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from vmemo.models.records import COMPUTED_DATE
 from vmemo.text.own_words import MAX_OWN_WORDS
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal.calendar_days import DayRange
 from vmemo.text.temporal.find import ResolvedTime, TimeExpression, lower_same_length, parse_both, time_expression
 from vmemo.text.temporal.format import format_days
@@ -75,17 +76,10 @@ _GENERIC = re.compile(
 _UNREAL = re.compile(r"(?<!\w )\bif [^.!?\n]{1,80}?(?:\b(?:would|could|should|might)|['’]d)\b", re.IGNORECASE)
 """Words of a sentence about what is not so."""
 
-_CODE = re.compile(
-    r"```|^\||^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
-    r".{0,200}[:;({=]|\w{1,40} ?= ?\S|</?\w{1,20}[^>\n]{0,80}>)|[;{}]$",
-    re.MULTILINE,
-)
+_PATTERNS = read_patterns("temporal/annotation.txt")
+_CODE = re.compile("|".join(_PATTERNS["code"]), re.MULTILINE)
 """A fence, or a line of a table, of a program or of markup."""
-_DOCUMENT = re.compile(
-    r"^(?:dear\b|subject:|from:|to:|re:|sincerely|(?:kind|best|warm) regards|yours (?:truly|sincerely|faithfully)"
-    r"|chapter \w+|abstract\b|act [ivx\d]+\b|scene \d+)|\[(?:your |my )?(?:name|date|company|address|email|title)",
-    re.IGNORECASE | re.MULTILINE,
-)
+_DOCUMENT = re.compile("|".join(_PATTERNS["document"]), re.IGNORECASE | re.MULTILINE)
 """The beginning of a line in a letter, a script or a paper, or a placeholder of a template."""
 _TODAY_IS = re.compile(
     r"\b(?:today(?:['’]s(?: date)?)?(?: is)?|(?:it is|it['’]s|it was) (?:currently|now)):?\s(?:on\s)?$", re.IGNORECASE
@@ -335,12 +329,7 @@ _GOVERNED: Mapping[Tense, AbstractSet[str]] = {
     "future": _DAY_WORDS,
 }
 """Words before a time that a verb governs, by tense: "I worked there until March", but "they gave me until March"."""
-_INTERRUPTION = re.compile(
-    r"[,;:.!?\n()\[\]\"“”|]|\s[-–—]\s|(?:and|so)\b(?! (?:in|on|at)\b)|\w['’](?:d|ll|m|re)\b"
-    r"|\bto (?!(?:the|an?|my|our|his|her|their|this|that)\b|(?-i:[A-Z]))"
-    r"|\b(?:would|will|won't|can|is|are|be|am|for|wants?|about|with|who|that|which|of|after|when|since)\b",
-    re.IGNORECASE,
-)
+_INTERRUPTION = re.compile("|".join(_PATTERNS["interruption"]), re.IGNORECASE)
 """A sign between a verb and a time that another word governs the time."""
 _OPENED = re.compile(r",?(?: \w{1,20}){0,3} ")
 """The text between a time that opens a clause and its verb: "In May, we drove"."""

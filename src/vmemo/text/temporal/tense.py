@@ -15,8 +15,7 @@ from vmemo.text.pattern_files import read_patterns
 Tense = Literal["future", "past", "arranged", "reported"]
 """`arranged` is a past act about a future date ("booked"); `reported` is one if a preposition points forward."""
 
-_PRONOUN = "i|we|he|she|they|it|you|there"
-_POSSESSIVE = "my|our|your|his|her|their"
+_PATTERNS = read_patterns("temporal/tense.txt")
 _BEFORE_STATE = tuple(
     f"{word} "
     for word in (
@@ -24,10 +23,7 @@ _BEFORE_STATE = tuple(
     ).split(";")
 )
 """A participle after these is a state or an adjective: "is closed", "the planned trip"."""
-_BY_DATE = LazyPattern(
-    r" by (?:(?:the|early|mid|late|end of)[ -])?(?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu"
-    r"|fri|sat|sun|next|tomorrow|end)"
-)
+_BY_DATE = LazyPattern("|".join(_PATTERNS["by date"]))
 _CUES: Mapping[str, Tense | None] = {
     "named": None,
     "unfulfilled": "past",
@@ -38,7 +34,7 @@ _CUES: Mapping[str, Tense | None] = {
     "past_verb": "past",
 }
 """Tense by type of cue, the sections of `tense.txt`; the earlier type wins if two match at the same word."""
-_GROUPS = (f"(?P<{name}>{'|'.join(lines)})" for name, lines in read_patterns("temporal/tense.txt").items())
+_GROUPS = (f"(?P<{name}>{'|'.join(_PATTERNS[name])})" for name in _CUES)
 _CUE = LazyPattern(rf"(?:\b(?=\w)|(?=['’]))(?:{'|'.join(_GROUPS)})")
 
 
@@ -88,52 +84,22 @@ def _is_state(lowered: str, start: int, end: int, in_future: bool) -> bool:
 
 # The sentence and clause around a time expression, and the tense of that clause.
 
-_SCHEDULED = re.compile(
-    r"(?:\b(?:is|are|isn['’]t|aren['’]t)|['’](?:s|re))"
-    r"(?: (?:not|now|still|only|just|back|out|over|up|off|away|due|set|fixed|closed)){0,8}"
-    r"(?: at [\d:]+(?: ?[ap]m)?)?(?: (?:on|in|at|for|from))?(?: the)? $|\b(?:starts?|begins?) (?:on |in )?(?:the )?$",
-    re.IGNORECASE,
-)
+_SCHEDULED = re.compile("|".join(_PATTERNS["scheduled"]), re.IGNORECASE)
 """The verb before a future date: "is on Saturday", "is out in April"."""
-_PRESENT_STATE = re.compile(
-    r"\W{0,2}(?:is|are|isn['’]t|aren['’]t)\b|(?<=['’]s) (?:fine|good|okay|ok|perfect|best|better|full|off|free)\b",
-    re.IGNORECASE,
-)
+_PRESENT_STATE = re.compile("|".join(_PATTERNS["present state"]), re.IGNORECASE)
 """The verb after a future day: "Friday is sold out"."""
-_FUNCTION_WORDS = (
-    "and|or|but|so|because|though|while|if|when|where|which|that|who|as|to|for|with|at|in|on|by|from|of|until|after"
-    "|before|since|during|i|we|he|she|they|it|you|there|my|our|your|his|her|their|the|an?|is|are|was|were|will|would"
-    "|has|had|have|about|around|over|into|just|then|also|not|only|too|instead|finally|this|these|via|per|due|without"
-    r"|through|\w+ing"
-)
 _HABITUAL = re.compile(r"\b(?:always|usually|normally|typically|generally|annually|traditionally)\b", re.IGNORECASE)
 
-_MODIFIED_NOUN = re.compile(
-    rf"['’]s\b|(?:\s(?:morning|evening|night|afternoon)(?:['’]s)?)?\s(?!(?:{_FUNCTION_WORDS})\b)[a-z]", re.IGNORECASE
-)
+_MODIFIED_NOUN = re.compile("|".join(_PATTERNS["modified noun"]), re.IGNORECASE)
 """The text after a date that qualifies a noun: "the July 8 workshop", "Friday's game"."""
 _DETERMINER = re.compile(r"(?:\b(?:the|an?|my|our|your|his|her|their|its|this|that)|['’]s?)\s$", re.IGNORECASE)
-_EVENT_AHEAD = "deadlines?|due|appointments?|meetings?"
-_DATED_PLAN = re.compile(rf"\b(?:{_EVENT_AHEAD})\b", re.IGNORECASE)
-_PLAN = re.compile(
-    rf"\b(?:{_EVENT_AHEAD}|goals?|targets?|timelines?|schedules?|plans?|budgets?|milestones?|quotas?|date|committed"
-    r"|wanted|needed|aimed|hoped|required)\b",
-    re.IGNORECASE,
-)
-_ATTAINED = re.compile(
-    r"\b(?:met|reached|hit|missed|achieved|completed|finished|held|attended|submitted|beat|exceeded|fulfilled|went|did"
-    r"|kept|passed)\b",
-    re.IGNORECASE,
-)
+_DATED_PLAN = re.compile("|".join(_PATTERNS["dated plan"]), re.IGNORECASE)
+_PLAN = re.compile("|".join(_PATTERNS["plan"]), re.IGNORECASE)
+_ATTAINED = re.compile("|".join(_PATTERNS["attained"]), re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"[.!?…]\s|\n")
 _SENTENCE_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
-_CLAUSE = re.compile(
-    r",?\s(?:and|but|so|because|though|although|while|whereas|if|yet)\s"
-    rf"(?=(?i:{_PRONOUN}|{_POSSESSIVE}|the|this|that|in|on|by|at|from|until)\b|[A-Z])"
-    rf"|\s(?:since|when|before|after|until)\s(?=(?i:{_PRONOUN})\b)"
-    rf"|,\s(?=(?i:{_PRONOUN})\b|[A-Z]\w+ (?:will|is|was|has|had|can|could|would|did|does|says|said)\b)",
-)
+_CLAUSE = re.compile("|".join(_PATTERNS["clause"]))
 _OPENING = re.compile(
     r"\W*+(?:(?:and|but|so|then)\s*+)?(?:(?:in|on|by|at|around|from|until|for)\s*+)?(?:the\s)?", re.IGNORECASE
 )
