@@ -304,12 +304,6 @@ def shrink(episode: Episode, remaining: Mapping[MessageId, Message]) -> Episode 
     return episode.model_copy(update={"messages": ids, "started_at": min(times), "ended_at": max(times)})
 
 
-def redescribe(episode: Episode, remaining: Mapping[MessageId, Message]) -> Episode | None:
-    """Return a shrunk episode with a title and a narrative of its remaining messages alone."""
-    shrunk = shrink(episode, remaining)
-    return None if shrunk is None else describe_episode(shrunk, [remaining[id] for id in shrunk.messages])
-
-
 @dataclass(frozen=True)
 class _ForgetReader:
     """Reads of the records of one bank that a forget concerns."""
@@ -450,7 +444,11 @@ class _ForgetReader:
         held = [episode for episode in held if episode.id not in reach.episodes]
         left = [id for episode in held for id in episode.messages if id not in curated]
         remaining = {message.id: message for message in await self.store.messages(self.bank, MessageSelect(ids=left))}
-        return {episode.id: redescribe(episode, remaining) for episode in held}
+        shrunk = {episode.id: shrink(episode, remaining) for episode in held}
+        return {
+            id: each and describe_episode(each, [remaining[message] for message in each.messages])
+            for id, each in shrunk.items()
+        }
 
     async def _with_dependents(self, facts: Iterable[Fact], known: Mapping[FactId, Fact]) -> list[Fact]:
         """Return the facts that are not known, with those that rest on them, directly or not."""

@@ -52,7 +52,9 @@ def segment(lines: Sequence[MessageVector], settings: Settings) -> list[list[int
     """Return the indexes of each episode's messages, ordered by first message. Lines must be in order of time."""
     groups = [
         group
-        for block in _blocks(lines, timedelta(minutes=settings.episode_gap_minutes))
+        for block in runs_without_gap(
+            [line.at for line in lines], timedelta(minutes=settings.episode_gap_minutes), most=WINDOW
+        )
         for group in _topics(lines, block)
     ]
     size = settings.episode_messages
@@ -72,16 +74,13 @@ def _merged(lines: Sequence[MessageVector], groups: Sequence[list[int]], size: i
     return kept
 
 
-def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int]]:
-    """Yield runs without a longer gap and of at most WINDOW messages."""
-    block: list[int] = []
-    for i, line in enumerate(lines):
-        if block and (line.at - lines[block[-1]].at > gap or len(block) >= WINDOW):
-            yield block
-            block = []
-        block.append(i)
-    if block:
-        yield block
+def runs_without_gap(times: Sequence[datetime], gap: timedelta, *, most: int | None = None) -> Iterator[range]:
+    """Yield the places of runs of times without a longer gap, each of at most so many times."""
+    start = 0
+    for end in range(1, len(times) + 1):
+        if end == len(times) or times[end] - times[end - 1] > gap or end - start == most:
+            yield range(start, end)
+            start = end
 
 
 def _topics(lines: Sequence[MessageVector], block: Sequence[int]) -> list[list[int]]:
@@ -220,7 +219,6 @@ class OpenEpisodes:
         self._cached: OrderedDict[tuple[BankId, str | None], _Cached] = OrderedDict()
 
     async def of(self, bank: BankId, revision: BankRevision, message: Message) -> OpenEpisode | None:
-        """Return the episode of a message, or None if it is in none."""
         cached = self._cached.get((bank, message.document))
         if cached is None or cached.revision != revision or message.id not in cached.known.episode.messages:
             found = await self._read(bank, message)

@@ -304,15 +304,13 @@ def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
 
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
     """Return the names that a text contains, a person's also by a part that no other name has."""
+    folded = f" {fold_name(text)} "
     return tuple(
         found
         for found in names
-        if any(_contains(text, name) for name in (found.name, *found.aliases)) or _names_part(text, found, names)
+        if any(f" {fold_name(name)} " in folded for name in (found.name, *found.aliases))
+        or _names_part(text, found, names)
     )
-
-
-def _contains(text: str, name: str) -> bool:
-    return f" {fold_name(name)} " in f" {fold_name(text)} "
 
 
 def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool:

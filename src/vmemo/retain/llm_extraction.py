@@ -314,21 +314,13 @@ def _problems(answer: llm_answers.Extraction, source: ExtractionInput) -> str | 
 
 
 def _line_problem(n: int, fact: llm_answers.ExtractedFact, source: ExtractionInput) -> str | None:
-    if not _source_messages(fact, source):
+    own = [line for number, line in enumerate(source.lines, start=1) if number in fact.lines]
+    if not own:
         return f"fact {n} has no line of the episode, whose lines are 1 to {len(source.lines)}"
-    if not _is_grounded(fact, source):
+    texts, known = [f"{line.message.voice}: {line.text}" for line in own], source.numbered.values()
+    if not is_grounded(llm_answers.fact_text(fact), texts, [each.text for each in known]):
         return f"fact {n} has nothing in common with its lines"
     return None
-
-
-def _source_messages(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
-    return llm_answers.sources(fact.lines, source.messages)
-
-
-def _is_grounded(fact: llm_answers.ExtractedFact, source: ExtractionInput) -> bool:
-    wanted = set(fact.lines)
-    texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
-    return is_grounded(llm_answers.fact_text(fact), texts, [known.text for known in source.numbered.values()])
 
 
 def _usable_result(
@@ -345,7 +337,7 @@ def _usable_result(
     names, numbered = llm_answers.found_names(answer.names), source.numbered
 
     def draft(n: int, fact: llm_answers.ExtractedFact) -> FactDraft:
-        messages = _source_messages(fact, source)
+        messages = llm_answers.sources(fact.lines, source.messages)
         found = llm_answers.draft(fact, messages, names, numbered, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
 

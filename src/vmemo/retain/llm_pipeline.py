@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
@@ -38,6 +38,7 @@ from vmemo.retain.episodes import (
     link_to_previous,
     message_before,
     new_episode,
+    runs_without_gap,
     segment,
     split_by_topics,
 )
@@ -356,12 +357,15 @@ async def group_messages(
 ) -> Changes:
     """Return the changes that place pending messages in new episodes or the open one, and queue their extraction."""
     vectors, settings = await write_plan.embed_messages(messages, context), context.settings
+    gap = timedelta(minutes=settings.episode_gap_minutes)
     runs = [
-        run
+        stream[place.start : place.stop]
         for stream in by_document(messages)
-        for run in _runs(stream, timedelta(minutes=settings.episode_gap_minutes))
+        for place in runs_without_gap([message.timestamp for message in stream], gap)
     ]
-    groups = await _groups(runs, llm, settings.episode_messages)
+    large = [run for run in runs if len(run) > settings.episode_messages]
+    grouped = iter(await _group_with_llm(large, llm, settings.episode_messages) if large else [])
+    groups = [next(grouped) if len(run) > settings.episode_messages else [_TopicGroup(run)] for run in runs]
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
@@ -382,24 +386,6 @@ async def group_messages(
         jobs=jobs,
         becomes="grouped",
     )
-
-
-def _runs(stream: Sequence[Message], gap: timedelta) -> Iterator[tuple[Message, ...]]:
-    """Yield the runs of a document's messages without a longer gap."""
-    run: list[Message] = []
-    for message in stream:
-        if run and message.timestamp - run[-1].timestamp > gap:
-            yield tuple(run)
-            run = []
-        run.append(message)
-    if run:
-        yield tuple(run)
-
-
-async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int) -> list[list[_TopicGroup]]:
-    large = [run for run in runs if len(run) > most]
-    grouped = iter(await _group_with_llm(large, llm, most) if large else [])
-    return [next(grouped) if len(run) > most else [_TopicGroup(run)] for run in runs]
 
 
 async def _group_with_llm(

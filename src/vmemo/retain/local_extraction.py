@@ -95,7 +95,12 @@ class LocalExtractor:
             tags=message.tags,
             metadata=message.metadata,
         )
-        return draft if self._times is None else _add_time(draft, self._times), dated
+        if self._times is not None:
+            found = self._times(draft.text.partition(": ")[2], draft.mentioned_at)
+            bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
+            known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
+            draft = replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
+        return draft, dated
 
 
 def _chunks(message: Message, before: Message | None) -> list[tuple[str, bool]]:
@@ -105,21 +110,11 @@ def _chunks(message: Message, before: Message | None) -> list[tuple[str, bool]]:
     found = find_procedure(message.content, before=question, by_agent=by_agent)
     if found is None:
         return [(chunk, False) for chunk in split_text(message.content)]
-    start, end = found
-    before_it, after_it = message.content[:start], message.content[end:]
-    steps = message.content[start:end].strip()
-    return [
-        *((chunk, False) for chunk in split_text(before_it)),
-        (steps, True),
-        *((chunk, False) for chunk in split_text(after_it)),
-    ]
-
-
-def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
-    found = times(draft.text.partition(": ")[2], draft.mentioned_at)
-    bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
-    known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
-    return replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
+    before_it, after_it = (
+        [(c, False) for c in split_text(part)]
+        for part in (message.content[: found.start], message.content[found.end :])
+    )
+    return [*before_it, (message.content[found.start : found.end].strip(), True), *after_it]
 
 
 async def _in_slices(drafts: Iterator[FactDraft]) -> list[FactDraft]:

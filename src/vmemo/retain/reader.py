@@ -238,7 +238,11 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
     text = with_date(draft.likely_dates or draft.text, draft.mentioned_at)
     places = None if reading is None else _places(source, text)
     if reading is None or places is None:
-        by_rule = partial(_score_by_rule, source.words)
+
+        def by_rule(start: int, end: int) -> tuple[float, float]:
+            sentence = source.words[start:end].strip()
+            return float(is_standing(sentence)), float(ends_standing(sentence))
+
         return list(_instructions(source, by_rule)), list(name_spans(source.words, speakers=source.speakers))
     persons = list(_persons(source.words, places, reading))
     others = (
@@ -259,11 +263,6 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
         return (float(best[:, _INSTRUCTION].mean()), float(best[:, _END].mean())) if len(best) else (0.0, 0.0)
 
     return list(_instructions(source, score)), names
-
-
-def _score_by_rule(words: str, start: int, end: int) -> tuple[float, float]:
-    sentence = words[start:end].strip()
-    return float(is_standing(sentence)), float(ends_standing(sentence))
 
 
 def _is_speaker(name: FoundName, source: DraftSource) -> bool:
@@ -362,15 +361,11 @@ def _trimmed(text: str, *, opens: bool = False) -> str:
     if any(word[0].isupper() for word in words):
         inner = [at for at, word in enumerate(words) if word[0].isupper()]
         words = words[inner[0] : inner[-1] + 1]
-        if opens and len(words) > 1 and _is_plain_word(words[0]):
+        plain = normalize_word(words[0])
+        if opens and len(words) > 1 and is_common_word(plain) and plain not in all_names() and not is_title(words[0]):
             # "Same Nesta": the first capital is that of the sentence.
             del words[0]
     else:
         words = [word.capitalize() for word in words]
     name = " ".join(words).strip(_EDGES)
     return name if any(map(str.isalpha, name)) and not all(map(is_title, words)) else ""
-
-
-def _is_plain_word(word: str) -> bool:
-    plain = normalize_word(word)
-    return is_common_word(plain) and plain not in all_names() and not is_title(word)

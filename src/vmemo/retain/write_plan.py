@@ -13,14 +13,7 @@ import numpy as np
 
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Episode, Fact, Link, Mention, Message
-from vmemo.models.changes import (
-    AddedSource,
-    Changes,
-    ExtractionResult,
-    FactClosure,
-    FactDraft,
-    NewFact,
-)
+from vmemo.models.changes import AddedSource, Changes, ExtractionResult, FactClosure, FactDraft, NewFact
 from vmemo.models.records import BankId, BankRevision, EntityId, FactId, LinkKind, MessageId, is_supported, utc_now
 from vmemo.models.search import Encoding, Vector
 from vmemo.models.select import FactSelect, MessageSelect
@@ -330,7 +323,6 @@ def event_time(fact: Fact) -> datetime:
 
 
 def semantic_links(fact: FactId, near: revise.Similar, limit: int) -> Iterator[Link]:
-    """Yield links from a fact to the `limit` most similar ones."""
     others = ((id, score) for id, score in zip(near.ids, near.scores, strict=True) if id != fact)
     for id, score in islice(others, limit):
         if score >= revise.LINK_COSINE:
@@ -428,14 +420,14 @@ async def inherit_expiry(changes: Changes, store: Store) -> Changes:
     expiries = {message.id: message.expires_at for message in found}
     return replace(
         changes,
-        facts=[_expiring(item, expiries) for item in changes.facts],
+        facts=[
+            replace(item, fact=item.fact.model_copy(update={"expires_at": time}))
+            if (time := expiry_of(item.fact.messages, expiries))
+            else item
+            for item in changes.facts
+        ],
         expiries={fact.id: expiry_of((*fact.messages, *added[fact.id]), expiries) for fact in known},
     )
-
-
-def _expiring(item: NewFact, expiries: Mapping[MessageId, datetime | None]) -> NewFact:
-    time = expiry_of(item.fact.messages, expiries)
-    return item if time is None else replace(item, fact=item.fact.model_copy(update={"expires_at": time}))
 
 
 def expiry_of(messages: Iterable[MessageId], expiries: Mapping[MessageId, datetime | None]) -> datetime | None:

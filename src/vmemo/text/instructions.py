@@ -69,7 +69,6 @@ class InstructionTopic(NamedTuple):
 
 
 def instruction_topic(text: str) -> InstructionTopic:
-    """Return the topic of an instruction."""
     lower = text.lower()
     aspects = frozenset(number for number, aspect in enumerate(_ASPECTS) if aspect.search(lower))
     return InstructionTopic(_occasion(text), aspects, frozenset(terms(text)) - term_set(_MANNER_WORDS))

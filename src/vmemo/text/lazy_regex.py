@@ -17,23 +17,18 @@ class LazyPattern:
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The compiled expression."""
         return re.compile(self._source, self._flags)
 
     def search(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
-        """Return the first match between `start` and `end`."""
         return self.compiled.search(text, start, end)
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """Return the match at `start`."""
         return self.compiled.match(text, start)
 
     def fullmatch(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
-        """Return the match of the whole text between `start` and `end`."""
         return self.compiled.fullmatch(text, start, end)
 
     def finditer(self, text: str, start: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:
-        """Return an iterator over all matches between `start` and `end`."""
         return self.compiled.finditer(text, start, end)
 
     def findall(self, text: str) -> list[str]:

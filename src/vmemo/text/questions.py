@@ -169,7 +169,6 @@ class UnresolvedTime(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The end offset."""
         return self.start + len(self.text)
 
 
@@ -207,7 +206,6 @@ def question_tense(text: str, during: Interval | None, now: datetime) -> Questio
 
 
 def is_over(during: Interval, now: datetime) -> bool:
-    """Return True if an interval has ended."""
     return during.end is not None and during.end <= now
 
 
@@ -219,8 +217,6 @@ _CONJUNCTION = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!
 
 @dataclass(frozen=True, kw_only=True)
 class QueryAnalysis:
-    """The result of analysing a query."""
-
     type: QueryType
     during: Interval | None
     """The time that the query is about."""

@@ -66,13 +66,11 @@ def term_set(words: str) -> frozenset[str]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the words of a query that are searched."""
     distinct = list(dict.fromkeys(terms(text)))
     return sorted(distinct, key=len, reverse=True)[:_MOST_TERMS] if len(distinct) > _MOST_TERMS else distinct
 
 
 def _fold(text: str) -> str:
-    """Return a text without accents."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text)))

@@ -119,7 +119,6 @@ class _TextCertainty(NamedTuple):
     """Offsets of lines."""
 
     def is_quoted(self, offset: int) -> bool:
-        """Return True if the offset is in a quotation."""
         place = bisect_right(self.marks, offset) - 1
         return place >= 0 and self.quoted[place]
 
@@ -584,5 +583,4 @@ def after_line(line: str, text: str) -> str:
 
 
 def with_date(text: str, mentioned_at: datetime) -> str:
-    """Return the text with its date in front."""
     return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text}"

@@ -79,7 +79,6 @@ def period_bounds(day: date, unit: int, offset: int = 0, count: int = 1) -> Boun
 
 
 def day_bounds(day: date | None) -> Bounds | None:
-    """Return the bounds of one day."""
     return day and (day, add_days(day, 1))
 
 
@@ -183,7 +182,6 @@ class DayRange:
 def single_day(
     day: date | None, *, relative: bool = True, kind: RangeKind = "day", certain: bool = True
 ) -> DayRange | None:
-    """Return the range of one day."""
     return day and DayRange(day, add_days(day, 1), kind=kind, relative=relative, certain=certain)
 
 
@@ -300,6 +298,5 @@ class CalendarLength:
 
 
 def half_of(unit: int) -> CalendarLength | None:
-    """Return half of a unit."""
     number, smaller = _SMALLER.get(unit, (0, 0))
     return CalendarLength(number // 2, smaller) if number else None

@@ -91,7 +91,6 @@ class DateSpan:
 
     @property
     def is_day(self) -> bool:
-        """The span is one day."""
         return self.first == self.last
 
     @property
@@ -103,7 +102,6 @@ class DateSpan:
 
     @property
     def is_year(self) -> bool:
-        """The span is one calendar year."""
         return self.months == 12 and self.first.month == 1
 
 

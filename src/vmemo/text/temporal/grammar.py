@@ -194,7 +194,6 @@ class ParseContext:
 
     @property
     def today(self) -> date:
-        """The day of the reference in its own time zone."""
         return self.now.date()
 
 
@@ -207,7 +206,6 @@ class RuleMatch(NamedTuple):
 
     @property
     def today(self) -> date:
-        """The day of the reference."""
         return self.context.today
 
     @property
@@ -223,7 +221,6 @@ class RuleMatch(NamedTuple):
 
     @property
     def last_token(self) -> Token:
-        """The last token of the match."""
         return self.tokens[self.groups.end() - 1]
 
     def has(self, label: str) -> bool:
@@ -235,7 +232,6 @@ class RuleMatch(NamedTuple):
         return self.groups[label] or ""
 
     def token(self, label: str) -> Token:
-        """Return the first token under the label."""
         return self.tokens[self.groups.start(label)]
 
     def value(self, label: str, default: int = 0) -> int:
@@ -313,7 +309,6 @@ class TokenLine(NamedTuple):
 
     @classmethod
     def of(cls, tokens: list[Token]) -> TokenLine:
-        """Return the line of the tokens."""
         tags = "".join([token[0] for token in tokens])
         return cls(tokens, tags, set(tags))
 
