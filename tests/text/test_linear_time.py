@@ -171,6 +171,7 @@ NOT_RULES = {
     "text.temporal.find.time_expression": "called by find_times for each time expression",
     "text.pattern_files.read_patterns": "reads a file",
     "text.temporal.grammar.compile_pattern": "reads the patterns of the grammar",
+    "text.temporal.grammar.rules_of": "reads the patterns of the grammar",
     "text.temporal.grammar.tags_of": "reads the patterns of the grammar",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""

@@ -5,7 +5,7 @@
 `annotate` writes dates into a statement, and only those that are `certain`; `annotate_likely` is for embeddings,
 and `date_text` does both, with the doubtful dates that a reader may accept.
 
-A text is tokenized, and the rules of `rules` are applied in stages: numbers, dates, then combinations of dates with
+A text is tokenized, and the rules of `rules.txt` are applied in stages: numbers, dates, then combinations of dates with
 years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
 last 10 days" ends before today; `broad_interval` includes these days.
 """

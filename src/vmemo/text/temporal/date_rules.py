@@ -39,7 +39,7 @@ from vmemo.text.temporal.calendar_days import (
     weekday_on_or_after,
     whole_period,
 )
-from vmemo.text.temporal.grammar import TAGS, PlainToken, Resolver, Rule, RuleMatch, tags_of
+from vmemo.text.temporal.grammar import TAGS, PlainToken, Resolver, Rule, RuleMatch, rules_of, tags_of
 
 # First stage: merges numbers in words, and hides phrases that later rules would mistake for dates.
 
@@ -61,21 +61,17 @@ def _year_from_2000(match: RuleMatch) -> PlainToken | None:
     return PlainToken("Y4", 2000 + match.value("tens") + match.value("ones")) if match.value("thousands") == 2 else None
 
 
-NUMBER_RULES = (
-    Rule("century=(TEEN|TENS) DASH? ones=TEEN", _year_in_words),
-    Rule("century=(TEEN|TENS) DASH? tens=TENS DASH? ones=ONES?", _year_in_words),
-    Rule("thousands=ONES thousand (and? tens=TENS? DASH? ones=(ONES|TEEN))?", _year_from_2000),
-    Rule("tens=TENS DASH? ones=ONES", _number("NUMBER")),
-    Rule("tens=TENS DASH? ones=ORDONE", _number("ORDINAL")),
-    Rule("count=(ONES|A) hundred", lambda match: PlainToken("NUMBER", match.value("count") * 100)),
-    Rule("A? couple of?", _plain("NUMBER", 2)),
-    Rule("A? few", _plain("FEWER", 3)),
-    Rule("month=MABBR STOP (?!$)", lambda match: PlainToken("MABBR", match.value("month"))),
-    Rule("NUMERAL DOT NUMERAL (?=UNIT)", _plain("WORD")),
-    Rule("half A UNIT (?!ago)(?!back)", _plain("WORD")),
-    Rule("(POSS|her) PART? DASH? (DECADENUM|DECADEWORD)", _plain("WORD")),
-    Rule("(day (after|by|to|DASH) DASH? day|week (after|by) week)", _plain("WORD")),
-    Rule("end of the day (?!before|after)", _plain("WORD")),
+NUMBER_RULES = rules_of(
+    "number",
+    year_in_words=_year_in_words,
+    year_from_2000=_year_from_2000,
+    number=_number("NUMBER"),
+    ordinal=_number("ORDINAL"),
+    hundreds=lambda match: PlainToken("NUMBER", match.value("count") * 100),
+    couple=_plain("NUMBER", 2),
+    few=_plain("FEWER", 3),
+    month=lambda match: PlainToken("MABBR", match.value("month")),
+    no_date=_plain("WORD"),
 )
 
 
@@ -107,20 +103,14 @@ def _alternative_counts(match: RuleMatch) -> CalendarLength | None:
     return CalendarLength(high, unit, exact=False, low=low, high=high) if low < high else None
 
 
-LENGTH_RULES = (
-    Rule("(?<!MFULL|MNAME|MABBR) count=(COUNT|A|SOME) unit=(UNIT|weekend)", _counted),
-    Rule("count=(COUNT|A) unit=UNIT and A half", _and_a_half),
-    Rule("count=COUNT and A half unit=UNIT", _and_a_half),
-    Rule("half A unit=UNIT", lambda match: half_of(match.value("unit"))),
-    Rule("low=COUNT (or|to|DASH|HYPHEN) count=COUNT unit=UNIT", _alternative_counts),
-    Rule("low=A unit=UNIT or count=COUNT (?!UNIT)", _alternative_counts),
+LENGTH_RULES = rules_of(
+    "length",
+    counted=_counted,
+    and_a_half=_and_a_half,
+    half=lambda match: half_of(match.value("unit")),
+    alternative_counts=_alternative_counts,
 )
-LENGTH_SUM_RULES = (
-    Rule(
-        "(?<!for|MOD) first=LENGTH COMMA? and last=LENGTH",
-        lambda match: match.length("first").plus(match.length("last")),
-    ),
-)
+LENGTH_SUM_RULES = rules_of("length sum", length_sum=lambda match: match.length("first").plus(match.length("last")))
 
 
 # Dates with a day of the month, in numbers or words, with or without the year and month.
@@ -209,52 +199,14 @@ def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
     return None
 
 
-_NO_NUMBER_FOLLOWS = "(?!SEP NUMERAL)(?!s)"
-_NOT_JOINED = "(?<!DASH)(?<!SLASH)(?<!DOT)"
-_AFTER_DATE_CUE = (
-    "(?<=on|by|from|until|till|til|to|since|before|after|between|through|WFULL|WABBR|DASH|HYPHEN|TILDE"
-    "|last|this|next|coming|previous)"
-)
-_NUMBER = "(ORD|DAYNUM)"
-_WEEKDAY = "(WDAY COMMA?)?"
-_NO_NOUN_FOLLOWS = "(?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)"
-_NOT_CONTINUED = "(?!SLASH)(?!DOT)(?!of)(?!MONTH)(?!UNIT)"
-
-DATE_RULES = (
-    Rule("year=Y4 SEP first=D12 SEP second=DD", _numeric),
-    Rule("first=DD SEP second=DD SEP year=Y4", _numeric),
-    Rule("year=Y4 SEP first=MONTH SEP second=DD", _numeric),
-    Rule("year=Y4 SEP second=DD SEP first=MONTH", _numeric),
-    Rule("first=MONTH SEP year=Y4 SEP second=DD", _numeric),
-    Rule("second=DD SEP year=Y4 SEP first=MONTH", _numeric),
-    Rule(f"{_NOT_JOINED} first=DD SLASH second=DD SLASH year=YY {_NO_NUMBER_FOLLOWS}", _numeric),
-    Rule(f"{_AFTER_DATE_CUE} first=DD SLASH second=DD (?!SLASH)", _numeric),
-    Rule("first=DD SLASH second=DD (?=TO DD SLASH)", _numeric),
-    Rule("(?<=on|WFULL|WABBR) first=DD (DASH|DOT) second=DD (?!SEP)", _numeric),
-    Rule(f"the? day={_NUMBER} (of|COMMA|SEP)? month=MONTH", _written_day),
-    Rule(f"the? day={_NUMBER} (?=((COMMA|and|or){{1,2}} the? {_NUMBER}){{1,8}} of? month=MONTH)", _written_day),
-    Rule(f"month=MONTH SEP? COMMA? the? day={_NUMBER} (?!UNIT) (?!COMMA? UNIT)", _written_day),
-    Rule(
-        f"from? (weekday=WDAY COMMA?)? the? first={_NUMBER} TO {_WEEKDAY} the? second={_NUMBER} of? month=MONTH",
-        _days_of_month,
-    ),
-    Rule(
-        f"(from|between)? month=MONTH the? first={_NUMBER} TO the? second={_NUMBER} {_NOT_CONTINUED}",
-        _days_of_month,
-    ),
-    Rule("the? ordinal=ORD day? of? modifier=(MOD|the) month", _day_of_this_month),
-    Rule(
-        f"(?<=on|since|until|till|by|for|before|after|from|TO|and|or) the ordinal=ORDNUM {_NO_NOUN_FOLLOWS}",
-        _nearest_ordinal,
-    ),
-    Rule(f"(?<=on the ORDNUM (and|or)) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
-    Rule(f"(?<!between|up) the ordinal=(ORDNUM|ORDTEEN|ORDINAL) {_NO_NOUN_FOLLOWS}", _bare_ordinal),
-    Rule("(?<=on|until|till) the ordinal=ORDONE (?=$|COMMA|STOP|and|with|we|i)", _bare_ordinal),
-    Rule("(?<=between) the ordinal=ORDNUM (?=and the ORDNUM)", _nearest_ordinal),
-    Rule(f"(?<=on) ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
-    Rule("(?<=week (of|starting|beginning)) the ordinal=ORDNUM (?!of)(?!MONTH)", _nearest_ordinal),
-    Rule("weekday=WDAY COMMA? the? ordinal=ORD (?!of)(?!MONTH)", _nearest_ordinal),
-    Rule("weekday=WDAY ordinal=DD (?=$|STOP|COMMA|HYPHEN|at|from|in|with|for|we|i)", _nearest_ordinal),
+DATE_RULES = rules_of(
+    "date",
+    numeric=_numeric,
+    written_day=_written_day,
+    days_of_month=_days_of_month,
+    day_of_this_month=_day_of_this_month,
+    nearest_ordinal=_nearest_ordinal,
+    bare_ordinal=_bare_ordinal,
 )
 
 
@@ -353,42 +305,25 @@ def _quarter(match: RuleMatch) -> DayRange | None:
     return found and replace(found, certain=False)
 
 
-_PREPOSITIONS = "in|since|of|until|till|by|during|before|after|from|through|between|EARLY|MID|LATE"
-_OTHER_MONTHS = "month=(MABBR|MVERB|MNAME)"
 _CLEAR_MONTHS = frozenset("feb apr aug sept oct nov".split())
 _CLEAR_DAYS = frozenset("tue tues thu thur thurs fri".split())
 """Abbreviations that are nothing else."""
 
-PERIOD_RULES = (
-    Rule("month=MONTH (of|in|COMMA|SEP|APOSTROPHE)? year=Y4 (?!DASH D12)", _month_of_year),
-    Rule("month=MONTH of? APOSTROPHE? year=YY (?<=(of|APOSTROPHE) YY)", _month_of_year),
-    Rule(f"{_NOT_JOINED} year=Y4 (DASH|SLASH) month=D12 (?!MONTH) {_NO_NUMBER_FOLLOWS}", _month_of_year),
-    Rule(f"{_NOT_JOINED} month=D12 (DASH|SLASH) year=Y4 {_NO_NUMBER_FOLLOWS}", _month_of_year),
-    Rule("modifier=MOD month=MONTH (?!DAYNUM)(?!ORD) (?!(?<=this MVERB) (WORD|be|not))", _modified_month),
-    Rule("month=MFULL", _month),
-    Rule(f"(?<={_PREPOSITIONS}) {_OTHER_MONTHS}", _month),
-    Rule(f"{_OTHER_MONTHS} (?=TO from? the? (MONTH|PARTOF))", _month),
-    Rule("(?<=(MONTH|DD|ORDNUM|Y4) (to|and|or|COMMA|DASH|HYPHEN)) month=(MABBR|MNAME)", _month),
-    Rule("(?<=between MONTH and) month=MVERB", _month),
-    Rule("(?<=to|DASH|HYPHEN) month=MVERB (?=$|STOP|COMMA|Y4)", _month),
-    Rule(f"{_OTHER_MONTHS} (?=(and|or|COMMA) MONTH)", _capitalised_month),
-    Rule("month=MNAME (?=$|STOP|COMMA|and|or)", _month),
-    Rule("month=MABBR", lambda match: _month(match) if match.source_text("month").lower() in _CLEAR_MONTHS else None),
-    Rule("the? calendar? year of? year=Y4", _year),
-    Rule("the? ordinal=ORD century", _century),
-    Rule(f"(?<={_PREPOSITIONS}|than|APOSTROPHE) year=Y4 {_NO_NUMBER_FOLLOWS}", _recent_year),
-    Rule(f"(?<=in|since|until|during) year=Y4 {_NO_NUMBER_FOLLOWS}", _year),
-    Rule("(?<=PART DASH) year=Y4", _year),
-    Rule(f"{_NOT_JOINED} (calendar year)? year=Y4 (DASH|SLASH) last=(Y4|YY) {_NO_NUMBER_FOLLOWS}", _year_range),
-    Rule(f"{_NOT_JOINED} (?<!NUMERAL)(?<!NUMERAL HYPHEN) year=Y4 {_NO_NUMBER_FOLLOWS} (?!UNIT)", _likely_year),
-    Rule("(?<=in|of|since|until|from|by|before|after) APOSTROPHE year=YY (?!COUNT)(?!UNIT)", _year),
-    Rule(
-        "(the|(?<=in|EARLY|MID|LATE|DASH|of|since|APOSTROPHE)) APOSTROPHE? decade=(DECADENUM|DECADEWORD)",
-        _decade,
-    ),
-    Rule("decade=Y4 s", _decade),
-    Rule("decade=DECADENUM", lambda match: _decade(match) if match.value("decade") >= 1000 else None),
-    Rule("q number=D12 ((of|SEP|COMMA)? year=Y4)?", _quarter),
+PERIOD_RULES = rules_of(
+    "period",
+    month_of_year=_month_of_year,
+    modified_month=_modified_month,
+    month=_month,
+    capitalised_month=_capitalised_month,
+    clear_month=lambda match: _month(match) if match.source_text("month").lower() in _CLEAR_MONTHS else None,
+    year=_year,
+    century=_century,
+    recent_year=_recent_year,
+    year_range=_year_range,
+    likely_year=_likely_year,
+    decade=_decade,
+    long_decade=lambda match: _decade(match) if match.value("decade") >= 1000 else None,
+    quarter=_quarter,
 )
 
 
@@ -506,14 +441,7 @@ def _modified_season(match: RuleMatch) -> DayRange | None:
     return None
 
 
-_ANY_SEASON = "season=(SEASON|SEASONX)"
-
-SEASON_RULES = (
-    Rule(f"(?<=in|during|over|since|until|by) the? {_ANY_SEASON} (?!of|WORD|so)", _season),
-    Rule(f"(?<=for) the {_ANY_SEASON} (?!of|WORD|so)", _season),
-    Rule(f"the? {_ANY_SEASON} (?=(of|COMMA)? (Y4|APOSTROPHE YY))", _season),
-    Rule(f"the? modifier=MOD {_ANY_SEASON}", _modified_season),
-)
+SEASON_RULES = rules_of("season", season=_season, modified_season=_modified_season)
 
 
 # Weekdays and numbered weeks: "last Friday", "this coming Tuesday", "on Monday", "week 12".
@@ -561,18 +489,11 @@ def _week_number(match: RuleMatch) -> DayRange | None:
     return bounds and DayRange(*bounds, kind="week", yearly=yearly, certain=False)
 
 
-WEEKDAY_RULES = (
-    Rule("(on|this)? modifier=MOD weekday=WDAY (?!of)(?!in (MONTH|Y4))", _modified_weekday),
-    Rule(
-        "(?<!every|A|POSS) (?<!A WFULL (or|and)) weekday=WFULL (?!habit|(and|or|COMMA|SLASH|TO) WFULL habit)", _weekday
-    ),
-    Rule("(?<=POSS) weekday=WFULL (?!habit|WORD)", _weekday),
-    Rule("(?<=on|by|until) weekday=WABBR", _weekday),
-    Rule("(?<=WDAY (or|and|TO|SLASH)) weekday=WABBR", _weekday),
-    Rule(
-        "weekday=WABBR", lambda match: _weekday(match) if match.source_text("weekday").lower() in _CLEAR_DAYS else None
-    ),
-    Rule("weekday=WABBR (?=(or|and|TO|SLASH) WDAY|(COMMA|STOP)? (MONTH|DD|the? ORD))", _weekday),
-    Rule("the? weekday=WDAY (before last|forward=after next)", _second_weekday),
-    Rule("week number=(D12|D31|D99) (?!SEP)", _week_number),
+WEEKDAY_RULES = rules_of(
+    "weekday",
+    modified_weekday=_modified_weekday,
+    weekday=_weekday,
+    clear_weekday=lambda match: _weekday(match) if match.source_text("weekday").lower() in _CLEAR_DAYS else None,
+    second_weekday=_second_weekday,
+    week_number=_week_number,
 )

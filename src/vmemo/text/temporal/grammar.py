@@ -17,6 +17,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal.calendar_days import (
     CalendarLength,
     DayRange,
@@ -298,6 +299,15 @@ class Rule:
 
     pattern: str
     resolve: Resolver
+
+
+_RULES = read_patterns("temporal/rules.txt")
+
+
+def rules_of(section: str, **resolvers: Resolver) -> tuple[Rule, ...]:
+    """Return the rules of a section of `rules.txt`, with the resolvers that it names."""
+    named = (line.split(" | ", 1) for line in _RULES[section])
+    return tuple(Rule(pattern, resolvers[name]) for name, pattern in named)
 
 
 class TokenLine(NamedTuple):

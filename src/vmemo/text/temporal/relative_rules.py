@@ -44,7 +44,7 @@ from vmemo.text.temporal.calendar_days import (
     whole_period,
 )
 from vmemo.text.temporal.date_rules import on_weekday
-from vmemo.text.temporal.grammar import TAGS, Rule, RuleMatch
+from vmemo.text.temporal.grammar import TAGS, RuleMatch, rules_of
 
 # Distances from the reference: "two weeks ago", "in three days", "the last 10 days".
 
@@ -146,19 +146,16 @@ def _weekdays_away(match: RuleMatch) -> DayRange | None:
     return single_day(add_units(nearest, match.step() * (match.value("count") - 1), WEEK))
 
 
-COUNTED_RULES = (
-    Rule(
-        "(the|these)? (for the)? modifier=(last|previous|past|next|coming|following) length=LENGTH (?!of)(?!ago)",
-        _window,
-    ),
-    Rule("(the|these) count=(COUNT|SOME) modifier=(previous|past|next|coming) unit=UNIT", _window),
-    Rule("the? modifier=MOD count=COUNT? (business|working) day (?!of)", _business_days),
-    Rule("within the? modifier=MOD? length=LENGTH (?!of)", _within),
-    Rule("(comparison=(more|less) than)? length=LENGTH (ago|back|forward=(from now|hence))", _offset),
-    Rule("(?<!time) forward=in length=LENGTH (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_length),
-    Rule("length=LENGTH (forward=later|earlier) (?!this)(?!than)(?!in)(?!on)(?!WORD than)", _later),
-    Rule("length=LENGTH ago day=RELDAY", _ago_to_the_day),
-    Rule("count=COUNT weekday=WPLURAL (ago|forward=(from now))", _weekdays_away),
+COUNTED_RULES = rules_of(
+    "counted",
+    window=_window,
+    business_days=_business_days,
+    within=_within,
+    offset=_offset,
+    in_length=_in_length,
+    later=_later,
+    ago_to_the_day=_ago_to_the_day,
+    weekdays_away=_weekdays_away,
 )
 
 
@@ -268,27 +265,21 @@ def _rest_of_period(match: RuleMatch) -> DayRange | None:
     return bounds and DayRange(today, bounds[1], certain=certain) if unit != DAY else None
 
 
-RELATIVE_RULES = (
-    Rule("day=RELDAY", _relative_day),
-    Rule("last night", lambda match: single_day(add_units(match.today, -1, DAY))),
-    Rule("this day=daytime", _relative_day),
-    Rule("(?<=in|over|during|within|for) the modifier=last unit=UNIT (?!of)", _rolling_period),
-    Rule("the forward=(next day|following unit=UNIT)", _adjacent_period),
-    Rule("the? very? part=PARTOF of the? unit=UNIT (?!of)", _part_of_current_period),
-    Rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half|LENGTH) of) the unit=UNIT", _current_period),
-    Rule("article=the? modifier=last calendar? unit=UNIT (?!of)(?!in (MONTH|Y4))", _period),
-    Rule("article=the? this? modifier=(previous|past|this|next|coming|following) calendar? unit=UNIT", _period),
-    Rule("article=the? this? modifier=MOD unit=weekend (?!of)", _period),
-    Rule("(?<=over|during|on|at) the unit=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
-    Rule("(?<!every) the unit=weekend (?!of)(?!before)(?!after)", _this_period),
-    Rule("(?<=for) the unit=UNIT (?=$|STOP|COMMA)", _this_period),
-    Rule("the unit=fortnight", _this_period),
-    Rule("the? unit=(UNIT|weekend) (before last|forward=after next) (?!WDAY|UNIT|MONTH|weekend)", _second_period),
-    Rule("the unit=(UNIT|weekend) (before|forward=after) (?=$|STOP|COMMA)", _adjacent_period),
-    Rule("(earlier|forward=later) in? (this|article=the) unit=UNIT", _earlier_or_later),
-    Rule("the? rest of (the|this) unit=UNIT", _rest_of_period),
-    Rule("so far this unit=UNIT", _so_far),
-    Rule("this unit=UNIT so far", _so_far),
+RELATIVE_RULES = rules_of(
+    "relative",
+    relative_day=_relative_day,
+    last_night=lambda match: single_day(add_units(match.today, -1, DAY)),
+    rolling_period=_rolling_period,
+    adjacent_period=_adjacent_period,
+    part_of_current_period=_part_of_current_period,
+    current_period=_current_period,
+    period=_period,
+    over_the_weekend=_over_the_weekend,
+    this_period=_this_period,
+    second_period=_second_period,
+    earlier_or_later=_earlier_or_later,
+    rest_of_period=_rest_of_period,
+    so_far=_so_far,
 )
 
 
@@ -384,24 +375,15 @@ def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
     return single_day(weekday_on_or_after(offset, named.weekday()), certain=False)
 
 
-_DIRECTION = "(before|previous to|forward=(after|following))"
-
-OFFSET_RULES = (
-    Rule(f"the unit=(UNIT|weekend) {_DIRECTION} base=ANY", _adjacent_to),
-    Rule(f"the weekday=WEEKDAY {_DIRECTION} base=ANY", _weekday_adjacent),
-    Rule(
-        "(?<!every) (comparison=(more|less) than)? length=LENGTH (before|previous to|forward=(after|from|following)) "
-        "base=(DAY|SPAN)",
-        _offset_from,
-    ),
-    Rule("for length=LENGTH COMMA? (from|starting) (on|from)? base=DAY", _duration_from),
-    Rule("length=LENGTH on weekday=WEEKDAY", _week_after_weekday),
-    Rule("weekday=WEEKDAY week (?=$|STOP|COMMA)", _week_after_weekday),
+OFFSET_RULES = rules_of(
+    "offset",
+    adjacent_to=_adjacent_to,
+    weekday_adjacent=_weekday_adjacent,
+    offset_from=_offset_from,
+    duration_from=_duration_from,
+    week_after_weekday=_week_after_weekday,
 )
-OFFSET_WEEKDAY_RULES = (
-    Rule("base=OFFSET (on|COMMA) weekday=WEEKDAY", _weekday_at_offset),
-    Rule("weekday=WEEKDAY COMMA? base=OFFSET", _weekday_at_offset),
-)
+OFFSET_WEEKDAY_RULES = rules_of("offset weekday", weekday_at_offset=_weekday_at_offset)
 
 
 # Dates combined with a qualifier: the year, the weekday, the weekend, or a part such as "early".
@@ -535,43 +517,28 @@ def _weekday_of_week(match: RuleMatch) -> DayRange | None:
     return _select(match.days("whole"), lambda bounds: day_bounds(add_days(bounds[0], index)), DAY)
 
 
-_NTH = "ordinal=(ORD|last)"
-_AND = "(COMMA|or|and|COMMA (and|or)) (in|on|the)?"
-
-YEAR_RULES = (
-    Rule("base=FLOATING (of|in|COMMA|on|SEP)? the? year? year=(YEAR|Y4)", _with_year),
-    Rule("base=FLOATING (of APOSTROPHE?|APOSTROPHE) year=YY (?!COUNT)", _with_year),
-    Rule("modifier=(last|previous|this|next|coming) base=(DAYF|SPANF)", _modified_date),
-    Rule("base=DAY weekend", lambda match: _select(match.days("base"), _long_weekend)),
+YEAR_RULES = rules_of(
+    "year",
+    with_year=_with_year,
+    modified_date=_modified_date,
+    long_weekend=lambda match: _select(match.days("base"), _long_weekend),
 )
-SHARED_YEAR_RULES = (
-    Rule("(?<=from|between) now (?=(and|TO) ANY)", lambda match: single_day(match.today)),
-    Rule("((?<=ANY TO)|(?<=between ANY and)) now", lambda match: single_day(match.today)),
-    Rule(f"base=FLOATING (?=({_AND} FLOATING){{0,8}} {_AND} other=(DAYX|SPANX))", _with_shared_year),
+SHARED_YEAR_RULES = rules_of(
+    "shared year", today=lambda match: single_day(match.today), with_shared_year=_with_shared_year
 )
-DATED_WEEKDAY_RULES = (
-    Rule("weekday=(WEEKDAY|DAYX) COMMA? the? base=(DAYF|DAYX)", _with_weekday),
-    Rule("weekend of base=DAY", lambda match: _select(match.days("base"), _long_weekend)),
+DATED_WEEKDAY_RULES = rules_of(
+    "dated weekday", with_weekday=_with_weekday, long_weekend=lambda match: _select(match.days("base"), _long_weekend)
 )
-PART_RULES = (
-    Rule("the? part=PART (DASH|in|of|SLASH)? the? base=SPAN", _part_of_span),
-    Rule("the? very? part=PARTOF of the? base=SPAN", _part_of_span),
+PART_RULES = rules_of("part", part_of_span=_part_of_span)
+SUBPERIOD_RULES = rules_of(
+    "subperiod",
+    first_or_last_units=_first_or_last_units,
+    nth_unit=_nth_unit,
+    half=_half,
+    nth_weekday_of_period=_nth_weekday_of_period,
+    week_of_day=lambda match: _select(match.days("whole"), lambda bounds: period_bounds(bounds[0], WEEK), WEEK),
 )
-SUBPERIOD_RULES = (
-    Rule("the? ordinal=(ORDONE|last) length=LENGTH (of|in) whole=SPAN", _first_or_last_units),
-    Rule(f"the? {_NTH} unit=(UNIT|weekend) (of|in) whole=SPAN", _nth_unit),
-    Rule(f"the? {_NTH} half (of|in) whole=SPAN", _half),
-    Rule(f"the? {_NTH} weekday=WEEKDAY (of|in) whole=SPAN", _nth_weekday_of_period),
-    Rule(
-        "(the? week (of|starting|beginning) (on|with)?|w SLASH c) whole=DAY",
-        lambda match: _select(match.days("whole"), lambda bounds: period_bounds(bounds[0], WEEK), WEEK),
-    ),
-)
-WEEKDAY_OF_WEEK_RULES = (
-    Rule("whole=WEEK (on|COMMA)? weekday=WEEKDAY", _weekday_of_week),
-    Rule("on? weekday=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekday_of_week),
-    Rule("weekday=WEEKDAY (?=((COMMA|and|or){1,2} WEEKDAY){1,5} (of|COMMA|in)? whole=WEEK)", _weekday_of_week),
-)
+WEEKDAY_OF_WEEK_RULES = rules_of("weekday of week", weekday_of_week=_weekday_of_week)
 
 
 # Ranges between two dates, and ranges with an open side: "from May to July", "since 2019", "by Friday".
@@ -672,21 +639,5 @@ def _since(match: RuleMatch) -> DayRange | None:
     return _open(base, base.boundary, None)
 
 
-_NOT_AFTER_VERB = "(?<!is|are|was|be|am|m|re|we|i|they|it)"
-
-RANGE_RULES = (
-    Rule("(from|between|in|during|on)? first=ANY TO (the|from)? last=ANY", _range),
-    Rule("(from|between) first=ANY and last=ANY", _range),
-    Rule("(from|between)? first=(DAYF|DAYX) TO the? ordinal=(ORDNUM|ORDINAL|ORDONE|ORDTEEN) (?!WORD)", _to_ordinal),
-)
-OPEN_RANGE_RULES = (
-    Rule("(before|previous to|(no later|no more|earlier|sooner) than|as LATE as) (the|at|on)? base=ANY", _before),
-    Rule("(until|till|til|up to|up until) (the|at|on)? base=ANY", _until),
-    Rule("by the? base=ANY", _until),
-    Rule("(after the?|later than) base=ANY", _after),
-    Rule("since (on|from|in|the)? base=ANY", _since),
-    Rule(f"{_NOT_AFTER_VERB} (starting|beginning) (on|from|in|the)? base=ANY", _since),
-    Rule("as of base=ANY", _as_of),
-    Rule("from base=ANY (on|onward|onwards|forward)", _since),
-    Rule("base=ANY (and|or) (later|after|greater|onward|onwards|beyond) (?=$|STOP|COMMA|or|and|HYPHEN)", _since),
-)
+RANGE_RULES = rules_of("range", range=_range, to_ordinal=_to_ordinal)
+OPEN_RANGE_RULES = rules_of("open range", before=_before, until=_until, after=_after, since=_since, as_of=_as_of)
