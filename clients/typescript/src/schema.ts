@@ -187,8 +187,11 @@ export interface DerivationProblem {
 
 /** Three traits from 1 (low) to 5 (high). */
 export interface Disposition {
+  /** 1 (trusting) to 5 (skeptical) */
   skepticism?: number;
+  /** 1 (reads between the lines) to 5 (literal) */
   literalism?: number;
+  /** 1 (detached) to 5 (empathetic) */
   empathy?: number;
 }
 
@@ -544,9 +547,12 @@ export interface ProcessingProblem {
 
 /** The name, disposition and background of a bank's agent. */
 export interface Profile {
+  /** the agent's name */
   name?: string;
   disposition?: Disposition;
+  /** how strongly the profile shapes answers; 0 is facts only */
   bias?: number;
+  /** the background, in the first person */
   background?: string;
 }
 

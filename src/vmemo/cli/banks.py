@@ -14,7 +14,15 @@ from rich.text import Text
 
 from vmemo import Memory, Profile
 from vmemo.cli.command import CommandGroup, Output, command
-from vmemo.cli.options import DatabaseWithEmbedder, DatabaseWithModel, OnDatabase, OptionGroup, WithModel, Yes, option
+from vmemo.cli.options import (
+    DatabaseWithEmbedder,
+    DatabaseWithModel,
+    OnDatabase,
+    OptionGroup,
+    WithModel,
+    Yes,
+    request_options,
+)
 from vmemo.cli.output import fields, one_line, page, status_table, table, timestamp, with_id
 from vmemo.cli.retain import confirm_deletion, deleted
 from vmemo.cli.target import require_banks, run
@@ -28,41 +36,16 @@ _WHOLE = 2000
 """Maximum characters of a background or reason in the output."""
 
 
-def _trait(name: str, help: str) -> object:
-    return Annotated[int | None, typer.Option(f"--{name}", min=1, max=5, help=help)]
-
-
-_PROFILE_OPTIONS = {
-    "name": Annotated[str | None, typer.Option("--name", metavar="NAME", help="The agent's name.")],
-    "skepticism": _trait("skepticism", "1 (trusting) to 5 (skeptical)."),
-    "literalism": _trait("literalism", "1 (reads between the lines) to 5 (literal)."),
-    "empathy": _trait("empathy", "1 (detached) to 5 (empathetic)."),
-    "bias": Annotated[
-        float | None,
-        typer.Option("--bias", min=0.0, max=1.0, help="How strongly the profile shapes answers; 0 is facts only."),
-    ],
-    "background": Annotated[
-        str | None,
-        typer.Option("--background", metavar="TEXT", help="The background, in the first person; replaces the old one."),
-    ],
-}
-
-
 def _given(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-ProfileChanges = Annotated[
-    dict[str, object], OptionGroup({name: option(name, kind) for name, kind in _PROFILE_OPTIONS.items()}, _given)
-]
+_FIELDS = {
+    **request_options(Profile, "name", "bias", "background", optional=True),
+    **request_options(Disposition, *Disposition.model_fields, optional=True),
+}
+ProfileChanges = Annotated[dict[str, object], OptionGroup(_FIELDS, _given)]
 """New values of profile fields, by name; a field that is not given stays."""
-
-
-def _changed(profile: Profile, changes: Mapping[str, object]) -> Profile:
-    traits = {name: value for name, value in changes.items() if name in Disposition.model_fields}
-    own = {name: value for name, value in changes.items() if name not in traits}
-    disposition = Disposition.of({**profile.disposition.model_dump(), **traits})
-    return Profile.of({**profile.model_dump(), **own, "disposition": disposition})
 
 
 @command(
@@ -109,7 +92,7 @@ def _profile_table(profile: Profile) -> Table:
 @command("vmemo bank create alice", "vmemo bank create tutor --name Ada --skepticism 5 --json", name="bank create")
 def create_bank(bank: BankArgument, *, changes: ProfileChanges, target: DatabaseWithEmbedder) -> Output:
     """Create an empty bank, and the database if it is missing; options left out have their defaults."""
-    given = _changed(Profile(), changes) if changes else None
+    given = Profile().changed(changes) if changes else None
 
     async def create(memory: Memory) -> Status:
         if await memory.exists():
@@ -152,10 +135,10 @@ def set_profile(bank: BankArgument, *, changes: ProfileChanges, target: OnDataba
 async def _change(memory: Memory, changes: Mapping[str, object], more_background: str | None = None) -> Profile:
     """Apply the changes and return the new profile. If the model fails, nothing changes."""
     stored = await memory.profile()
-    _changed(stored, changes)
+    stored.changed(changes)
     if more_background is not None:
         stored = await memory.add_background(more_background)
-    new = _changed(stored, changes)
+    new = stored.changed(changes)
     return stored if new == stored else await memory.profile(new)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from annotated_types import Le
 from pydantic import AwareDatetime, BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
@@ -148,10 +149,13 @@ _REPEATED = {
 """Filters that can be given several times, by field, with the form of their values; other lists are of names."""
 
 
-def request_options(model: type[BaseModel], *names: str, panel: str | None = None) -> dict[str, inspect.Parameter]:
-    """Return options for fields of a request, by name, with the help and the limits that the fields state."""
+def request_options(
+    model: type[BaseModel], *names: str, panel: str | None = None, optional: bool = False
+) -> dict[str, inspect.Parameter]:
+    """Return options for fields of a request, by name, with their help and limits; `optional` ones have no default."""
     fields = ((name, model.model_fields[name]) for name in names)
-    return {each.name: each for name, field in fields for each in _options(name, field, panel)}
+    found = {each.name: each for name, field in fields for each in _options(name, field, panel)}
+    return {name: each.replace(default=None) for name, each in found.items()} if optional else found
 
 
 def _options(name: str, field: FieldInfo, panel: str | None) -> list[inspect.Parameter]:
@@ -160,7 +164,8 @@ def _options(name: str, field: FieldInfo, panel: str | None) -> list[inspect.Par
             _option("after", datetime, "--after", panel, help="Occurred at this time or later.", parser=parse_time),
             _option("before", datetime, "--before", panel, help="Occurred before this time.", parser=parse_time),
         ]
-    help, flag, kinds = field.description or "", f"--{name.replace('_', '-')}", _types(field.annotation)
+    flag, kinds, about = f"--{name.replace('_', '-')}", _types(field.annotation), field.description or ""
+    help = about if about.endswith(".") else f"{about[:1].upper()}{about[1:]}."
     if name in _REPEATED or get_origin(field.annotation) is tuple:
         flag, metavar = _REPEATED.get(name, (flag.removesuffix("s"), "NAME"))
         return [_option(name, list[str], flag, panel, help=f"{help} Repeatable.", metavar=metavar)]
@@ -173,9 +178,10 @@ def _options(name: str, field: FieldInfo, panel: str | None) -> list[inspect.Par
     if float in kinds:
         return [_option(name, float, flag, panel, help=help, min=0, max=1)]
     if int in kinds:
-        return [_option(name, int, flag, panel, default=field.default, help=help, min=1)]
+        most = next((each.le for each in field.metadata if isinstance(each, Le)), None)
+        return [_option(name, int, flag, panel, default=field.default, help=help, min=1, max=most)]
     if str in kinds:
-        return [_option(name, str, flag, panel, help=help, metavar="NAME")]
+        return [_option(name, str, flag, panel, help=help, metavar="TEXT" if name == "background" else "NAME")]
     return [_option(name, field.annotation, flag, panel, help=help)]
 
 

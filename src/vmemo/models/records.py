@@ -626,18 +626,24 @@ def is_supported(observation: Fact, basis: Mapping[FactId, Fact], now: datetime)
 class Disposition(Record):
     """Three traits from 1 (low) to 5 (high)."""
 
-    skepticism: int = Field(default=3, ge=1, le=5)
-    literalism: int = Field(default=3, ge=1, le=5)
-    empathy: int = Field(default=3, ge=1, le=5)
+    skepticism: int = Field(default=3, ge=1, le=5, description="1 (trusting) to 5 (skeptical)")
+    literalism: int = Field(default=3, ge=1, le=5, description="1 (reads between the lines) to 5 (literal)")
+    empathy: int = Field(default=3, ge=1, le=5, description="1 (detached) to 5 (empathetic)")
 
 
 class Profile(Record):
     """The name, disposition and background of a bank's agent."""
 
-    name: Name = "assistant"
+    name: Name = Field(default="assistant", description="the agent's name")
     disposition: Disposition = Field(default_factory=Disposition)
-    bias: Share = 0.5
-    background: Background = ""
+    bias: Share = Field(default=0.5, description="how strongly the profile shapes answers; 0 is facts only")
+    background: Background = Field(default="", description="the background, in the first person")
+
+    def changed(self, values: Mapping[str, object]) -> Profile:
+        """Return the profile with other values for some of its fields, and for traits of its disposition."""
+        traits = {name: value for name, value in values.items() if name in Disposition.model_fields}
+        own = {name: value for name, value in values.items() if name not in traits}
+        return Profile.of({**self.model_dump(), **own, "disposition": {**self.disposition.model_dump(), **traits}})
 
 
 class FormerProfile(Record):

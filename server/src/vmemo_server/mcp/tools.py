@@ -9,7 +9,7 @@ from typing import Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import Disposition, EntityId, Fact, FactId, Interval, MessageId, Profile, Role, requests as r
+from vmemo.models import EntityId, Fact, FactId, Interval, MessageId, Profile, Role, requests as r
 from vmemo.models.recalled import NOTHING
 from vmemo.models.records import Background, Content, Instant, Name, Share, counted
 from vmemo.models.results import Retained
@@ -386,10 +386,7 @@ class SetProfileArguments(BankArguments):
 
     def applied(self, to: Profile) -> Profile:
         """Return the profile with these changes."""
-        given = self.model_dump(exclude_none=True, exclude={"bank", "add_background"})
-        traits = {name: given.pop(name) for name in Disposition.model_fields if name in given}
-        disposition = Disposition.of({**to.disposition.model_dump(), **traits})
-        return Profile.of({**to.model_dump(), **given, "disposition": disposition})
+        return to.changed(self.model_dump(exclude_none=True, exclude={"bank", "add_background"}))
 
 
 @tool("Change a profile", "write", effects=ToolEffects(idempotent=True))
