@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ParamSpec, assert_never, get_args
+from typing import ParamSpec, TypedDict, Unpack, assert_never, get_args
 from weakref import WeakKeyDictionary
 
 from vmemo.errors import LLMDenied, LLMUnavailable, OutcomeUnknown, StoreBusy, StoreError, Unsupported
@@ -108,17 +108,23 @@ FinishedJob = tuple[JobKind, Retained | Exception]
 RunningJobs = dict[asyncio.Task[FinishedJob], Job]
 """The task of each running group of jobs, with the first job of the group."""
 OnDone = Callable[[Job, Exception | None, float], None]
-"""Called after each job with the job, its error and its duration in seconds."""
-OnUnavailable = Callable[[StoreError], None]
-"""Called once each time that the database becomes unavailable or busy."""
-OnPoll = Callable[[], None]
-"""Called each time that the worker has looked for jobs: a worker that no longer calls it is stuck."""
 Callback = ParamSpec("Callback")
 TRANSIENT = StoreBusy, OutcomeUnknown
 """Errors of a database that is unavailable for a while."""
 _log = logging.getLogger("vmemo.jobs")
 _process_limits: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 """The limit of concurrent jobs in this process, shared by all memories."""
+
+
+class WorkCallbacks(TypedDict, total=False):
+    """Functions of a program that a worker calls. An error of one is logged and stops nothing."""
+
+    on_done: OnDone
+    """Called after each job with the job, its error and its duration in seconds."""
+    on_unavailable: Callable[[StoreError], None]
+    """Called once each time that the database becomes unavailable or busy."""
+    on_poll: Callable[[], None]
+    """Called each time that the worker has looked for jobs: a worker that no longer calls it is stuck."""
 
 
 class Worker:
@@ -194,20 +200,17 @@ class Worker:
         *,
         banks: Sequence[BankId] = (),
         once: bool = False,
-        on_done: OnDone | None = None,
-        on_unavailable: OnUnavailable | None = None,
-        on_poll: OnPoll | None = None,
+        **callbacks: Unpack[WorkCallbacks],
     ) -> RunResult:
         """Run the due jobs of all banks, or of some, until `stop` is set, or with `once` until none is due.
 
-        While the database is unavailable the worker waits; with `once` the error is raised. An error of a callback is
-        logged and stops nothing.
+        While the database is unavailable the worker waits; with `once` the error is raised.
         """
         breaker, unavailable = CircuitBreaker(self._settings.retry_initial_seconds), False
 
         async def take(running: Collection[Job]) -> list[Job]:
             nonlocal unavailable
-            _notify(on_poll)
+            _notify(callbacks.get("on_poll"))
             if stop.is_set():
                 return []
             free, found = 0 if breaker.is_open else self._free_slots(running), list[Job]()
@@ -218,7 +221,7 @@ class Worker:
                 if once and not found:
                     raise
                 if not unavailable:
-                    _notify(on_unavailable, error)
+                    _notify(callbacks.get("on_unavailable"), error)
                 unavailable = True
             else:
                 unavailable = False
@@ -230,7 +233,9 @@ class Worker:
             await self._wait_for_work(stop)
             return False
 
-        return await self._run_jobs(take, idle, RunResult(keep=False), breaker=breaker, on_done=on_done)
+        return await self._run_jobs(
+            take, idle, RunResult(keep=False), breaker=breaker, on_done=callbacks.get("on_done")
+        )
 
     def _free_slots(self, running: Collection[Job]) -> int:
         """Return the number of jobs that may start beside those that run, deliveries aside."""

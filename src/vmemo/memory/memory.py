@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable, RunResult
+from vmemo.jobs.worker import RunResult, WorkCallbacks
 from vmemo.lifecycle.reprocess import reembed_bank
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
@@ -211,9 +211,7 @@ class Memory(Verbs):
         *,
         once: bool = False,
         banks: Sequence[str] = (),
-        on_done: OnDone | None = None,
-        on_unavailable: OnUnavailable | None = None,
-        on_poll: OnPoll | None = None,
+        **callbacks: Unpack[WorkCallbacks],
     ) -> RunResult:
         """Run the queued jobs of all banks, or of some, until `stop` is set, or with `once` until none is due.
 
@@ -222,16 +220,8 @@ class Memory(Verbs):
         called each time that the worker looks for jobs; one that no longer does is stuck.
         """
         await self._session.store.open()
-        names = [BankId(name) for name in banks]
         serve = self._session.runtime.worker.serve
-        return await serve(
-            stop or asyncio.Event(),
-            once=once,
-            banks=names,
-            on_done=on_done,
-            on_unavailable=on_unavailable,
-            on_poll=on_poll,
-        )
+        return await serve(stop or asyncio.Event(), once=once, banks=[BankId(name) for name in banks], **callbacks)
 
     async def left_to_reprocess(self) -> int:
         """Return the number of messages that a running `reprocess()` of this memory has not processed yet."""
