@@ -34,6 +34,8 @@ _MAX_TERM_LENGTH = 64
 """Longer words are cut off."""
 _MOST_TERMS = 64
 """Different words of a query that are searched; of a longer query, its longest words."""
+_MAX_KEPT = 300
+"""Characters of a text whose terms are kept: a recall or retain needs those of a question or a fact several times."""
 _MIN_FUNCTION_WORDS = 2
 """Function words of another language from which a text is in that language."""
 
@@ -52,6 +54,15 @@ def terms(text: str) -> list[str]:
 
     Text in a script without spaces gives overlapping pairs of characters.
     """
+    return list(_short_terms(text)) if len(text) <= _MAX_KEPT else _terms(text)
+
+
+@lru_cache(maxsize=2048)
+def _short_terms(text: str) -> tuple[str, ...]:
+    return tuple(_terms(text))
+
+
+def _terms(text: str) -> list[str]:
     lowered = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text.casefold())
     vietnamese = _VIETNAMESE.search(lowered) is not None
     words = _WORD.findall((lowered if vietnamese else _fold(lowered)).replace("_", " "))

@@ -56,7 +56,7 @@ from vmemo.stores.sql.schema import (
     profiles,
     spending,
 )
-from vmemo.stores.sql.statements import AnyRow, among
+from vmemo.stores.sql.statements import AnyRow, among, rows_of
 from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
 
 DELETION = "deletion"
@@ -117,11 +117,11 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
     """Return the bank's state as `bank_state` does, or None if there is no such bank."""
     writing = connection.get_execution_options().get(WRITES, False)
-    row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).first()
-    if row is None and writing:
+    found = rows_of(connection, _LOCKED if writing else _STATE, {"bank": bank})
+    if not found and writing:
         # The bank may have been replaced while we waited for its row lock; look it up again.
-        row = connection.execute(_LOCKED, {"bank": bank}).first()
-    return None if row is None else BankState(*row)
+        found = rows_of(connection, _LOCKED, {"bank": bank})
+    return BankState(*found[0]) if found else None
 
 
 def all_banks(connection: Connection) -> list[Bank]:

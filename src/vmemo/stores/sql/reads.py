@@ -65,7 +65,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, within
+from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, rows_of, within
 from vmemo.stores.values import decode_tokens, instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
 
@@ -429,7 +429,7 @@ Embeddings = Callable[[Connection, int, Sequence[int]], Mapping[int, tuple[float
 
 def _rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Return rows in the order of the ids; missing ones are left out."""
-    rows = connection.execute(by_ids(table), {"of_bank": bank, "ids": listed(ids)}).all()
+    rows = rows_of(connection, by_ids(table), {"of_bank": bank, "ids": listed(ids)})
     found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
@@ -453,7 +453,7 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
 
 
 def _rows_by_number(connection: Connection, table: Table, bank: int, numbers: Sequence[int]) -> Sequence[AnyRow]:
-    return connection.execute(_by_numbers(table), {"bank": bank, "seqs": listed(numbers)}).all() if numbers else ()
+    return rows_of(connection, _by_numbers(table), {"bank": bank, "seqs": listed(numbers)}) if numbers else ()
 
 
 @cache
@@ -561,7 +561,7 @@ class SqlBankSearch(BankSearch):
     def _titles(self, wanted: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
         def load(missing: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
             given = {"of_bank": self._bank, "ids": listed(missing)}
-            return {EpisodeId(id): title for id, title in self._connection.execute(_TITLES, given).all()}
+            return {EpisodeId(id): title for id, title in rows_of(self._connection, _TITLES, given)}
 
         return self._known(self._loaded.titles, dict.fromkeys(wanted, self._revision), load)
 
@@ -638,8 +638,8 @@ def episodes_of(connection: Connection, bank: int, wanted: EpisodeSelect) -> lis
     else:
         rows = list(connection.execute(episode_statement(bank, wanted)))
     members: dict[int, list[MessageId]] = defaultdict(list)
-    given = {"of_bank": bank, "episodes": listed([row.seq for row in rows])}
-    for episode, id in connection.execute(_MEMBERS, given).all():
+    given = {"of_bank": bank, "episodes": listed([row[SEQ] for row in rows])}
+    for episode, id in rows_of(connection, _MEMBERS, given):
         members[episode].append(MessageId(id))
     return [record_of(Episode, episodes, row, messages=tuple(members[row[SEQ]])) for row in rows]
 
@@ -652,7 +652,7 @@ def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list
         rows = list(connection.execute(entity_statement(bank, wanted)))
     counts: dict[int, int] = {}
     if wanted.counted:
-        of_entities = mentions.c.bank == bank, among(mentions.c.entity, [row.seq for row in rows])
+        of_entities = mentions.c.bank == bank, among(mentions.c.entity, [row[SEQ] for row in rows])
         counted = select(mentions.c.entity, func.count()).where(*of_entities).group_by(mentions.c.entity)
         counts = dict(connection.execute(counted).all())
     return [record_of(Entity, entities, row, mentions=counts.get(row[SEQ], 0)) for row in rows]
@@ -697,8 +697,8 @@ _BESIDE = (
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """Return for each entity the others that share one of its latest facts."""
-    rows = {id: connection.execute(_BESIDE, {"of_bank": bank, "entity": id}).scalars().all() for id in ids}
-    return {id: {EntityId(other) for other in found} for id, found in rows.items()}
+    rows = {id: rows_of(connection, _BESIDE, {"of_bank": bank, "entity": id}) for id in ids}
+    return {id: {EntityId(other) for (other,) in found} for id, found in rows.items()}
 
 
 def entity_mentions(

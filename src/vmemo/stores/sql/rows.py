@@ -70,6 +70,7 @@ from vmemo.stores.sql.statements import (
     of_bank,
     record_of,
     row_values,
+    rows_of,
     save_rows,
     seqs_of,
     update_row,
@@ -247,7 +248,7 @@ def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequenc
     at = facts.columns.keys().index("record")
     records: list[dict[str, Any]] = from_json(f"[{','.join([row[at] for row in rows])}]")
     ids = listed({id for record in records for id, _ in record["entities"]})
-    known = {row[0]: row for row in connection.execute(_NAMES, {"of_bank": bank, "ids": ids})}
+    known = {row[0]: row for row in rows_of(connection, _NAMES, {"of_bank": bank, "ids": ids})}
     mentions: dict[tuple[str, str], Mention] = {}
     found: list[Fact] = []
     for row, record in zip(rows, records, strict=True):
@@ -533,9 +534,9 @@ def save_entities(
     if not new:
         return
     by_id = {entity.id: entity for entity in new}
-    stored = connection.execute(_NAMES, {"of_bank": bank, "ids": listed(by_id)}).all()
-    known = {row.id: row.seq for row in stored}
-    renamed = [row.seq for row in stored if (row.name, row.type) != (by_id[row.id].name, by_id[row.id].type)]
+    stored = rows_of(connection, _NAMES, {"of_bank": bank, "ids": listed(by_id)})
+    known = {id: seq for id, _, _, seq in stored}
+    renamed = [seq for id, name, type, seq in stored if (name, type) != (by_id[id].name, by_id[id].type)]
     if renamed:
         mentioning = select(mentions.c.fact).where(mentions.c.bank == bank, among(mentions.c.entity, renamed))
         touched = statements.bank_column(facts) == bank, statements.within(facts.c.seq, mentioning)
@@ -594,7 +595,7 @@ _STORED = select(entity_names.c.entity, entity_names.c.name).where(
 def save_names(connection: Connection, bank: int, names: Mapping[int, set[str]]) -> None:
     """Store the folded names of new entities, and of those whose names changed."""
     stored: dict[int, set[str]] = defaultdict(set)
-    for seq, name in connection.execute(_STORED, {"of_bank": bank, "entities": listed(names)}).all():
+    for seq, name in rows_of(connection, _STORED, {"of_bank": bank, "entities": listed(names)}):
         stored[seq].add(name)
     changed = [seq for seq in names if names[seq] != stored[seq]]
     former = [seq for seq in changed if stored[seq]]
@@ -614,7 +615,7 @@ _NAMED = (
 
 def named_entities(connection: Connection, bank: int, text: str) -> dict[int, Mention]:
     """Return the entities named in a text, by number; a name inside a longer one does not count."""
-    return mentions_in(text, lambda names: connection.execute(_NAMED, {"of_bank": bank, "names": listed(names)}).all())
+    return mentions_in(text, lambda names: rows_of(connection, _NAMED, {"of_bank": bank, "names": listed(names)}))
 
 
 def mentions_in(text: str, find: Callable[[Set[str]], Sequence[Cells]]) -> dict[int, Mention]:
