@@ -210,7 +210,7 @@ def answers(index: BankIndex) -> list[object]:
     allowed = index.current(now=0)
     nearest = index.nearest(ComparedVectors(index.vectors, query), allowed, 10, -1.0)
     matching = index.matching(["oak", "elm"], allowed, 10)
-    mentioning = [index.mentions.of_entity(entity).tolist() for entity in range(3)]
+    mentioning = [rows.tolist() for rows in index.mentions.of_entities(range(3))]
     ranked = [each.tolist() for ranking in (nearest, matching) for each in (ranking.rows, ranking.scores)]
     return [*ranked, index.neighbours(query[None, :], allowed, 3, 0.0), mentioning]
 

@@ -44,12 +44,11 @@ def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dic
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[int, dict[Channel, ChannelPlacement]] = {number: {} for number in wanted}
     for channel, ranking, _ in rankings:
-        places = np.flatnonzero(np.isin(ranking.numbers, wanted))
-        ranked = zip(places.tolist(), ranking.numbers[places].tolist(), ranking.scores[places].tolist(), strict=True)
-        for place, number, score in ranked:
-            known = found[number].get(channel)
-            if known is None or place + 1 < known.rank:
-                found[number][channel] = ChannelPlacement(place + 1, score)
+        ranks, scores = {number: at for at, number in enumerate(ranking.numbers.tolist())}, ranking.scores.tolist()
+        for number, channels in found.items():
+            place = ranks.get(number)
+            if place is not None and (channel not in channels or place + 1 < channels[channel].rank):
+                channels[channel] = ChannelPlacement(place + 1, scores[place])
     return found
 
 

@@ -360,11 +360,10 @@ def _with_visible_claims(found: Sequence[ScoredFact], candidates: Candidates, re
     """Return facts with those of their claims that facts of the scope ended, or may have ended."""
     facts = {each.number: each.fact for each in found}
     claiming = {number: fact for number, fact in facts.items() if fact.claims}
-    edges = [edge for edge in candidates.revisions if edge.older in claiming]
-    ids = reader.ids([edge.newer for edge in edges])
-    visible = {(edge.older, ids[edge.newer]) for edge in edges}
+    visible = {(edge.older, edge.newer) for edge in candidates.revisions}
+    numbers = reader.numbers([claim.replaced_by for fact in claiming.values() for claim in fact.claims])
     for number, fact in claiming.items():
-        claims = tuple(claim for claim in fact.claims if (number, claim.replaced_by) in visible)
+        claims = tuple(claim for claim in fact.claims if (number, numbers.get(claim.replaced_by)) in visible)
         if len(claims) < len(fact.claims):
             facts[number] = fact.model_copy(update={"claims": claims})
     return facts

@@ -416,9 +416,9 @@ def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
     return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
 
 
-Key = TypeVar("Key", int, EpisodeId)
+Key = TypeVar("Key", int, EpisodeId, FactId)
 Value = TypeVar("Value")
-LoadedKey = tuple[BankId, int | EpisodeId, int]
+LoadedKey = tuple[BankId, int | EpisodeId | FactId, int]
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
 LATEST = 50
@@ -472,7 +472,7 @@ def _own_copy(fact: Fact) -> Fact:
 
 
 MOST_FACTS, MOST_TOKENS = 4096, 1024
-"""Facts, ids and titles that are kept in memory once loaded, and facts whose token vectors are."""
+"""Facts, numbers and titles that are kept in memory once loaded, and facts whose token vectors are."""
 
 
 class LoadedRecords:
@@ -484,13 +484,18 @@ class LoadedRecords:
     def __init__(self) -> None:
         self.facts: dict[LoadedKey, Fact] = {}
         """Their access counts are those at the time of loading."""
-        self.ids: dict[LoadedKey, str] = {}
+        self.numbers: dict[LoadedKey, int] = {}
         self.tokens: dict[LoadedKey, TokenVectors | None] = {}
         self.titles: dict[LoadedKey, str] = {}
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
-        for name, most in (("facts", MOST_FACTS), ("ids", MOST_FACTS), ("titles", MOST_FACTS), ("tokens", MOST_TOKENS)):
+        for name, most in (
+            ("facts", MOST_FACTS),
+            ("numbers", MOST_FACTS),
+            ("titles", MOST_FACTS),
+            ("tokens", MOST_TOKENS),
+        ):
             loaded: dict[LoadedKey, object] = getattr(self, name)
             if len(loaded) > most:
                 setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
@@ -580,18 +585,16 @@ class SqlBankSearch(BankSearch):
         ...
 
     def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        def load(missing: Sequence[int]) -> dict[int, str]:
-            with self._reading():
-                return ids_of(self._connection, self._bank, missing)
-
-        return self._known(self._loaded.ids, dict.fromkeys(numbers, self._bank), load)
+        with self._reading():
+            return ids_of(self._connection, self._bank, numbers)
 
     def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
+        return self._known(self._loaded.numbers, dict.fromkeys(facts, self._purges), self._load_numbers)
+
+    def _load_numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
         with self._reading():
-            return {
-                FactId(id): seq
-                for id, seq in statements.seqs_of(self._connection, schema.facts, self._bank, facts).items()
-            }
+            found = statements.seqs_of(self._connection, schema.facts, self._bank, facts)
+        return {FactId(id): seq for id, seq in found.items()}
 
     def entity_names(self, entities: Sequence[int]) -> dict[int, str]:
         named = select(schema.entities.c.seq, schema.entities.c.name).where(

@@ -323,15 +323,17 @@ class Mentions:
     rows: NDArray[np.int32]
     entities: NDArray[np.int64]
 
-    def of_fact(self, row: int) -> NDArray[np.int64]:
-        start, end = np.searchsorted(self.rows, [row, row + 1])
-        return self.entities[start:end]
+    def of_facts(self, rows: Rows) -> list[NDArray[np.int64]]:
+        """Return the entities that each of some facts mentions."""
+        # Numbers of another type would be compared with a converted copy of all.
+        spans = np.searchsorted(self.rows, np.stack([rows, rows + 1]).astype(self.rows.dtype))
+        return [self.entities[start:end] for start, end in spans.T.tolist()]
 
-    def of_entity(self, entity: int) -> Rows:
-        """Return the rows of the facts that mention an entity, ascending."""
-        entities, rows = self._by_entity
-        start, end = np.searchsorted(entities, [entity, entity + 1])
-        return rows[start:end]
+    def of_entities(self, entities: Sequence[int]) -> list[Rows]:
+        """Return for each entity the rows of the facts that mention it, ascending."""
+        known, rows = self._by_entity
+        wanted = np.array(entities, np.int64)
+        return [rows[start:end] for start, end in np.searchsorted(known, np.stack([wanted, wanted + 1])).T.tolist()]
 
     @cached_property
     def _by_entity(self) -> tuple[NDArray[np.int64], Rows]:

@@ -314,28 +314,31 @@ class SqliteGraph:
             yield found[0], found
 
     def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        mentions = self.index.mentions
-        nodes = [(-entity, entity) for entity in query.entities]
-        for row in self.index.at(sorted(set(query.facts))).tolist():
-            fact = int(self.index.column("seq")[row])
-            nodes += [(fact, entity) for entity in mentions.of_fact(row).tolist()]
-        for source, entity in nodes:
-            weight = 1.0 / math.sqrt(min(max(1, len(mentions.of_entity(entity))), query.common))
+        mentions, nodes = self.index.mentions, [(-entity, entity) for entity in query.entities]
+        rows = self.index.at(sorted(set(query.facts)))
+        for fact, mentioned in zip(self.index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
+            nodes += [(fact, entity) for entity in mentioned.tolist()]
+        for (source, entity), same in zip(nodes, mentions.of_entities([each for _, each in nodes]), strict=True):
+            weight = 1.0 / math.sqrt(min(max(1, len(same)), query.common))
             if weight >= query.least:
                 yield source, entity, weight
 
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
         """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
-        fan = query.fan
-        for entity in entities:
-            rows = self.index.mentions.of_entity(entity)[-COMPARED:]
-            rows = rows[self._near_enough(rows, query.floor)]
+        fan, several = query.fan, [rows[-COMPARED:] for rows in self.index.mentions.of_entities(entities)]
+        several = [rows[self._near_enough(rows, query.floor)] for rows in several]
+        for place, rows in enumerate(several):
             if len(rows) > OVERSAMPLE * fan:
-                rows = rows[np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)[: OVERSAMPLE * fan]]
+                chosen = np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)
+                several[place] = rows[chosen[: OVERSAMPLE * fan]]
+        # All at once, so that each is found below.
+        self.compared.cosines(np.concatenate([rows for rows in several if len(rows) > fan] or [several[0][:0]]))
+        for place, rows in enumerate(several):
             if len(rows) > fan:
-                rows = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
-            for found in self.index.ranked(rows).tolist():
-                yield entity, *found
+                several[place] = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
+        owners = np.repeat(entities, list(map(len, several))).tolist()
+        for entity, found in zip(owners, self.index.ranked(np.concatenate(several)).tolist(), strict=True):
+            yield entity, *found
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
         """Return True for rows that the scope allows and whose cosine reaches the floor."""
