@@ -7,9 +7,9 @@ which an author also uses before own words: they are foreign for a standing inst
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate, compress
 
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
@@ -74,15 +74,12 @@ def own_parts(parts: Sequence[str]) -> list[str]:
     foreign = _merged(sorted((*quoted_spans(text), *_jokes(text))))
     if not foreign:
         return list(parts)
-    found: list[str] = []
-    start = passed = 0
-    for part in parts:
-        end = start + len(part)
-        while passed < len(foreign) and foreign[passed][1] <= start:
-            passed += 1
-        found.append(_without(text, start, end, foreign[passed : bisect_left(foreign, (end,), passed)]))
-        start = end + 1
-    return found
+    own = bytearray(b"1") * len(text)
+    for start, end in foreign:
+        own[start:end] = bytes(end - start)
+    ends = accumulate(len(part) + 1 for part in parts)
+    spans = ((part, own[end - len(part) - 1 : end - 1]) for part, end in zip(parts, ends, strict=True))
+    return ["".join(compress(part, kept)).strip() for part, kept in spans]
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -94,15 +91,6 @@ def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
-
-
-def _without(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
-    """Return a part of a text without the spans, which are in order."""
-    kept: list[str] = []
-    for first, last in spans:
-        kept.append(text[start : max(start, min(first, end))])
-        start = max(start, min(last, end))
-    return "".join((*kept, text[start:end])).strip()
 
 
 def quoted_spans(text: str) -> list[tuple[int, int]]:

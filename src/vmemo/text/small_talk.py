@@ -32,18 +32,9 @@ def is_small_talk(text: str) -> bool:
     """Return True if a message consists of greetings, thanks, farewells, acknowledgements, laughter or emoji."""
     if len(text) > _MAX_CHARACTERS or not _INFORMATIVE_CHARS.isdisjoint(text) or any(map(str.isnumeric, text)):
         return False
-    return _consists_of_phrases(_words(text))
-
-
-def _words(text: str) -> list[str]:
-    """Return the casefolded words of letters and combining marks."""
+    # Words consist of letters and combining marks.
     spaced = "".join(c if unicodedata.category(c)[0] in "LM" or c == "'" else " " for c in _normalize(text))
-    words = (word.strip("'") for word in spaced.split())
-    return [word for word in words if any(c.isalpha() for c in word)]
-
-
-def _consists_of_phrases(words: Sequence[str]) -> bool:
-    """Return True if the words can be divided into phrases of small talk."""
+    words = [word for word in (each.strip("'") for each in spaced.split()) if any(map(str.isalpha, word))]
     reached = {0}
     for at in range(len(words)):
         if at in reached:

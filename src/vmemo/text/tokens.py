@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from threading import Lock
 from typing import Protocol, cast
 
@@ -130,7 +131,8 @@ def _word_terms(word: str, language: str) -> tuple[str, ...]:
     if not word.isascii():
         if _UNSPACED.search(word):
             return tuple(_terms_of_runs(word, language))
-        language = _script(word) or language
+        scripts = (name for name, (first, last) in _SCRIPTS.items() if first <= word[0] <= last)
+        language = next(scripts, language)
     if word in STOP_WORDS or word in _stop_words().get(language, ()):
         return ()
     word = word[:_MAX_TERM_LENGTH]
@@ -146,26 +148,16 @@ def _word_terms(word: str, language: str) -> tuple[str, ...]:
     return (common,) if own == common else (common, own)
 
 
-def _script(word: str) -> str | None:
-    return next((name for name, (first, last) in _SCRIPTS.items() if first <= word[0] <= last), None)
-
-
 def _terms_of_runs(word: str, language: str) -> Iterator[str]:
     end = 0
     for run in _UNSPACED.finditer(word):
         if run.start() > end:
             yield from _word_terms(word[end : run.start()], language)
-        yield from _bigrams(run.group())
+        pairs = run[0] if len(run[0]) == 1 else map("".join, pairwise(run[0]))
+        yield from pairs
         end = run.end()
     if end < len(word):
         yield from _word_terms(word[end:], language)
-
-
-def _bigrams(run: str) -> Iterator[str]:
-    if len(run) == 1:
-        yield run
-    for i in range(len(run) - 1):
-        yield run[i : i + 2]
 
 
 class _Stemmer(Protocol):

@@ -24,7 +24,7 @@ def format_interval(interval: Interval, zone: tzinfo = UTC) -> str:
     start = _local_date(interval.start, zone)
     end = _local_date(interval.end, zone, round_up=True)
     if start is None or end is None:
-        return _format_open(start, end)
+        return f"since {format_date(start)}" if start else f"before {format_date(end)}" if end else "any time"
     return format_days((start, max(end, add_days(start, 1))))
 
 
@@ -35,12 +35,6 @@ def _local_date(instant: datetime | None, zone: tzinfo, *, round_up: bool = Fals
         # A local date outside the calendar is replaced with the given one.
         instant = instant.astimezone(zone)
     return add_days(instant.date(), 1) if round_up and instant.time() != time.min else instant.date()
-
-
-def _format_open(start: date | None, end: date | None) -> str:
-    if start is not None:
-        return f"since {format_date(start)}"
-    return f"before {format_date(end)}" if end is not None else "any time"
 
 
 def format_days(bounds: Bounds) -> str:
@@ -59,19 +53,14 @@ def format_days(bounds: Bounds) -> str:
 
 
 def _format_months(first: date, last: date) -> str:
-    if first.month == 1 and last.month == 12:
-        return _format_years(first.year, last.year)
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{first:%B} {first.year}"
+    if first.month == 1 and last.month == 12 and first.year < last.year:
+        decade = first.year % 10 == 0 and last.year == first.year + 9
+        return f"{first.year}s" if decade else f"{first.year}-{last.year}"
     if first.year == last.year:
-        return f"{first:%B}-{last:%B} {first.year}"
+        if (first.month, last.month) == (1, 12):
+            return str(first.year)
+        return f"{first:%B} {first.year}" if first.month == last.month else f"{first:%B}-{last:%B} {first.year}"
     return f"{first:%B} {first.year} - {last:%B} {last.year}"
-
-
-def _format_years(first: int, last: int) -> str:
-    if first == last:
-        return str(first)
-    return f"{first}s" if first % 10 == 0 and last == first + 9 else f"{first}-{last}"
 
 
 def format_date(day: date) -> str:
@@ -152,7 +141,11 @@ def length_ranges(near: tuple[date, date], far: tuple[date, date]) -> list[str]:
     """Return the range of an inexact length in whole units, from the shortest to the longest possible one."""
     least, most = _complete_units(*near), _complete_units(*far)
     units = ("day", "whole week", "whole month", "whole year")
-    return [_number_range(low, high, unit) for low, high, unit in zip(least, most, units, strict=True) if high]
+    return [
+        count_noun(high, unit) if low == high else f"{low} to {count_noun(high, unit)}"
+        for low, high, unit in zip(least, most, units, strict=True)
+        if high
+    ]
 
 
 def calendar_difference(one: DateSpan, other: DateSpan) -> str:
@@ -185,10 +178,6 @@ def _difference(apart: int, unit: str) -> str:
 def _complete_units(earlier: date, later: date) -> tuple[int, int, int, int]:
     days, months = (later - earlier).days, months_and_days(earlier, later)[0]
     return days, days // 7, months, months // 12
-
-
-def _number_range(low: int, high: int, unit: str) -> str:
-    return count_noun(high, unit) if low == high else f"{low} to {count_noun(high, unit)}"
 
 
 def _enumerate(parts: Iterable[tuple[int, str]]) -> str:
