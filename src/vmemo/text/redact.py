@@ -11,27 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.pattern_files import read_patterns
 
-_PREFIXED = r"""(?<![A-Za-z0-9_-])(?:
-    sk-[A-Za-z0-9_-]{16,}
-  | (?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}
-  | gh[pousr]_[A-Za-z0-9]{36,}
-  | github_pat_[A-Za-z0-9_]{22,}
-  | glpat-[A-Za-z0-9_-]{20,}
-  | (?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])
-  | AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])
-  | ya29\.[A-Za-z0-9_-]{20,}
-  | xox[abeoprs]-[A-Za-z0-9-]{10,}
-  | xapp-[A-Za-z0-9-]{20,}
-  | hf_[A-Za-z0-9]{30,}
-  | npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])
-  | pypi-[A-Za-z0-9_-]{50,}
-  | SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,}
-  | dop_v1_[a-f0-9]{64}(?![A-Za-z0-9])
-  | whsec_[A-Za-z0-9+/=]{20,}
-  | (?:gsk_|xai-|pplx-|nvapi-)[A-Za-z0-9_-]{32,}
-  | vmemo_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])
-)"""
+_PREFIXED = rf"(?<![A-Za-z0-9_-])(?:{'|'.join(read_patterns('redact.txt')['prefixed'])})"
 _PREFIXES = tuple(
     "sk- sk_ rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- akia asia aiza ya29. xox xapp- hf_ npm_ pypi- sg. dop_v1_ "
     "whsec_ gsk_ xai- pplx- nvapi- vmemo_".split()
@@ -133,7 +115,7 @@ _NAMED_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}{_OF_SOMETHING}{_SAID_TO_B
 _NEW_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}\s{{1,3}}to\s{{1,3}}[\"'`]?{_RUN}")
 _SECRETS = (
     _Secret("private key", ("private key",), _PRIVATE_KEY),
-    _Secret("api key", _PREFIXES, LazyPattern(_PREFIXED, re.VERBOSE), _random),
+    _Secret("api key", _PREFIXES, LazyPattern(_PREFIXED), _random),
     _Secret(
         "token", ("eyj",), LazyPattern(r"(?<![\w.-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]{10,}){0,2}")
     ),

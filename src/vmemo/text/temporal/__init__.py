@@ -13,30 +13,15 @@ last 10 days" ends before today; `broad_interval` includes these days.
 from __future__ import annotations
 
 from vmemo.text.temporal.annotation import (
-    DATE,
-    AnnotatedText,
-    DatedText,
-    DoubtfulDate,
-    annotate,
-    annotate_likely,
-    date_text,
-    find_statement_times,
-    with_doubtful,
+    DATE as DATE,
+    AnnotatedText as AnnotatedText,
+    DatedText as DatedText,
+    DoubtfulDate as DoubtfulDate,
+    annotate as annotate,
+    annotate_likely as annotate_likely,
+    date_text as date_text,
+    find_statement_times as find_statement_times,
+    with_doubtful as with_doubtful,
 )
-from vmemo.text.temporal.find import TimeExpression, find_times
-from vmemo.text.temporal.format import format_interval
-
-__all__ = [
-    "DATE",
-    "AnnotatedText",
-    "DatedText",
-    "DoubtfulDate",
-    "TimeExpression",
-    "annotate",
-    "annotate_likely",
-    "date_text",
-    "find_statement_times",
-    "find_times",
-    "format_interval",
-    "with_doubtful",
-]
+from vmemo.text.temporal.find import TimeExpression as TimeExpression, find_times as find_times
+from vmemo.text.temporal.format import format_interval as format_interval
