@@ -4,10 +4,11 @@ import asyncio
 import gc
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 
@@ -116,9 +117,10 @@ def postgres_url(postgres: EmbeddedPostgres, postgres_template: str) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def lent_databases(postgres: EmbeddedPostgres, postgres_template: str) -> "Lent":
+def lent_databases(postgres: EmbeddedPostgres, postgres_template: str) -> Iterator["Lent"]:
     """Databases with the schema in them, emptied and lent again: a copy for each test would take most of its time."""
-    return Lent(postgres, postgres_template)
+    with closing(Lent(postgres, postgres_template)) as lent:
+        yield lent
 
 
 @pytest.fixture
@@ -185,15 +187,45 @@ EMPTY = "; ".join(
     if table is not schema.token_vectors
 )
 """Deletes all rows of a store."""
+EMPTIED = "emptied"
 RESET = "; ".join(
     [
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
         "pg_backend_pid()",
         EMPTY,
         "DROP TABLE IF EXISTS server_version, api_keys, audit_log, idempotent_responses",
+        f"SELECT '{EMPTIED}'",
     ]
 )
 """Makes a used database as if it were new."""
+
+
+class Emptier:
+    """A session that empties a database each time it is asked; to connect each time would take longer than that."""
+
+    def __init__(self, server: EmbeddedPostgres, database: str) -> None:
+        command, environment = server.psql(database)
+        pipe = subprocess.PIPE
+        # psql sends statements that are divided by an escaped semicolon as one.
+        self._reset = RESET.replace("; ", "\\; ") + ";\n"
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def empty(self) -> bool:
+        """Empty the database; return False if that failed, as it does once the session is lost."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(self._reset)
+            self._process.stdin.flush()
+        return any(line.strip() == EMPTIED for line in iter(self._process.stdout.readline, ""))
+
+    def close(self) -> None:
+        """End the session."""
+        self._process.kill()
+        with suppress(BrokenPipeError):
+            self._process.communicate()
 
 
 class Lent:
@@ -204,6 +236,7 @@ class Lent:
     def __init__(self, server: EmbeddedPostgres, template: str) -> None:
         self._server, self._template = server, template
         self._free: list[tuple[str, int]] = []
+        self._emptiers: dict[str, Emptier] = {}
 
     @contextmanager
     def one(self) -> Generator[str]:
@@ -217,10 +250,28 @@ class Lent:
         finally:
             self._server.start()
             if used < self.MOST:
-                self._server.execute(RESET, name)
+                self._empty(name)
                 self._free.append((name, used + 1))
             else:
+                self._end_session(name)
                 self._server.drop(name)
+
+    def close(self) -> None:
+        """End the sessions that empty databases."""
+        for name in list(self._emptiers):
+            self._end_session(name)
+
+    def _empty(self, name: str) -> None:
+        if name not in self._emptiers:
+            self._emptiers[name] = Emptier(self._server, name)
+        if not self._emptiers[name].empty():
+            # A test ended the session, or killed the server.
+            self._end_session(name)
+            self._server.execute(RESET, name)
+
+    def _end_session(self, name: str) -> None:
+        if emptier := self._emptiers.pop(name, None):
+            emptier.close()
 
 
 @contextmanager

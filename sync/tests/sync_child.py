@@ -1,6 +1,7 @@
-"""A program that synchronizes and kills itself before its n-th commit or change of a file in the folder.
+"""A program that synchronizes in children which kill themselves before their n-th commit or change of a file.
 
-`prepare` makes two machines that wrote apart, a number runs one of them to that step, and `check` compares both.
+It makes two machines that wrote apart, forks a child for each step until one ends by itself, compares both machines,
+and prints how many children were killed.
 """
 
 from __future__ import annotations
@@ -75,11 +76,28 @@ def kill_before(step: int, shared: str) -> None:
     sys.addaudithook(on_audit)
 
 
-folder, order = Path(sys.argv[1]), sys.argv[2]
-if order == "prepare":
+def killed(step: int, folder: Path) -> bool:
+    """Run the machine in a child to a step, and return True if that killed it."""
+    child = os.fork()
+    if child == 0:
+        kill_before(step, str(folder / "shared"))
+        asyncio.run(run(folder))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def main(folder: Path) -> None:
+    """Kill children until one gets through."""
     asyncio.run(prepare(folder))
-elif order == "check":
-    asyncio.run(check(folder))
-else:
-    kill_before(int(order), str(folder / "shared"))
-    asyncio.run(run(folder))
+    for number, step in enumerate(range(1, 40, 3)):
+        if not killed(step, folder):
+            asyncio.run(check(folder))
+            print(number)
+            return
+    sys.exit("the last child was killed too")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

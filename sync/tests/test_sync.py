@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -263,18 +264,11 @@ async def test_a_folder_that_lost_the_files_of_this_machine_is_refused(tmp_path:
 
 
 def test_a_machine_that_is_killed_at_any_step_continues(tmp_path: Path) -> None:
+    # A process that forks must have no other thread, and numpy's library would start some.
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     child = [sys.executable, str(Path(__file__).with_name("sync_child.py")), str(tmp_path)]
-    subprocess.run([*child, "prepare"], check=True)
-    killed = 0
-    for step in range(1, 40, 3):
-        done = subprocess.run([*child, str(step)], check=False)
-        killed += done.returncode != 0
-        if done.returncode == 0:
-            break
-    else:
-        pytest.fail("the last child was killed too")
-    assert killed > 2
-    subprocess.run([*child, "check"], check=True)
+    done = subprocess.run(child, env=alone, stdout=subprocess.PIPE, text=True, check=True)
+    assert int(done.stdout) > 2
 
 
 def test_the_command_synchronizes_all_banks_of_a_database(tmp_path: Path) -> None:

@@ -149,20 +149,20 @@ class EmbeddedPostgres:
 
     def execute(self, statement: str, database: str = "postgres") -> str:
         """Run a statement as the administrator, outside any transaction; return its rows, one on each line."""
-        assert self._folder is not None, "the server was never started"
-        place = ("-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres", "-d", database)
-        done = subprocess.run(
-            [self._program("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", *place, "-c", statement],
-            env={**self._environment(), "PGPASSWORD": self._password},
-            capture_output=True,
-            text=True,
-        )
+        command, environment = self.psql(database)
+        done = subprocess.run([*command, "-c", statement], env=environment, capture_output=True, text=True)
         if done.returncode:
             raise StoreError(f"PostgreSQL refused: {done.stderr.strip()[-500:]}")
         return done.stdout.strip()
 
+    def psql(self, database: str) -> tuple[list[str], dict[str, str]]:
+        """Return the command of a session of the administrator, and its environment."""
+        place = ("-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres", "-d", database)
+        command = [str(self._program("psql")), "-XqAt", "-v", "ON_ERROR_STOP=1", *place]
+        return command, {**self._environment(), "PGPASSWORD": self._password}
+
     def _program(self, name: str) -> Path:
-        assert self._folder is not None
+        assert self._folder is not None, "the server was never started"
         return next(self._folder.glob(f".pg0/installation/*/bin/{name}"))
 
     def _unpack(self) -> None:
