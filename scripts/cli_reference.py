@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -26,6 +27,7 @@ def reference() -> str:
     return _HEAD + "".join(_section(path, command) for path, command in _commands(all_commands(), "vmemo"))
 
 
+@cache
 def all_commands() -> TyperGroup:
     """Return the commands of all distributions, with their options."""
     root = cast("TyperGroup", typer.main.get_command(app))

@@ -42,23 +42,18 @@ if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
 
 TEMPLATE = "vmemo_template"
-SLOW = (
-    *(
-        "test_neo4j_conformance.py",
-        "test_fault_matrix.py",
-        "test_sqlite_conformance.py",
-        "test_postgres_conformance.py",
-    ),
-    *("test_sqlite_encryption.py", "test_docs.py", "test_linear_time.py", "test_serve_command.py", "test_workers.py"),
-    *("test_sqlite_rekey.py", "test_sqlite_scrub.py", "test_cli_processes.py", "test_typescript_client.py"),
-    *("test_retain.py", "test_isolation.py", "test_observations.py", "test_crash.py", "test_cli_worker.py"),
-    *("test_transfer.py", "test_migrate.py", "test_reprocess.py", "test_forget.py", "test_postgres_hnsw.py"),
-    *("test_verbs.py", "test_faults.py", "test_crash_extraction.py", "test_bench_stores.py", "test_scenarios.py"),
-    *("test_pydantic_ai_and_litellm.py", "test_postgres_endurance.py", "test_schemathesis.py", "test_mcp_tools.py"),
-    *("test_processes.py", "test_bench_qa.py", "test_bench_ablation.py", "test_question_times.py", "test_docker.py"),
-    *("test_equal_searches.py", "test_bad_input.py", "test_maintain.py", "test_recall.py", "test_context.py"),
+SLOW = tuple(
+    f"test_{name}.py"
+    for name in (
+        "neo4j_conformance sync postgres_conformance fault_matrix cli_processes workers migrate sqlite_conformance "
+        "docs forget verbs crash_extraction hooks retain reprocess linear_time typescript_client serve_command "
+        "bench_stores postgres_endurance faults pydantic_ai_and_litellm sqlite_scrub isolation postgres_wake crash "
+        "packaged_embedder postgres_outcome bench_load postgres_hnsw docker schemathesis equal_searches transfer "
+        "request_bodies bad_input observations client_retries client_example hindsight_client postgres_turns index "
+        "windows maintain recall cli_migrate merge mcp_tools"
+    ).split()
 )
-"""Files that take longest. They come first, so that no worker is left alone with one at the end."""
+"""Files that take longest, the longest first, so that no worker is left alone with one at the end."""
 _numbers = count(1)
 
 
