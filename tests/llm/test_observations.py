@@ -155,15 +155,15 @@ def observed(server: ScriptedServer) -> list[str]:
 def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiles, "NEW_FACTS", 20)
-    with scripted_memory(sqlite_url, items(50), **early()) as (memory, server):
-        for n in range(50):
+    monkeypatch.setattr(profiles, "NEW_FACTS", 4)
+    with scripted_memory(sqlite_url, items(16), **early()) as (memory, server):
+        for n in range(16):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
         prompts = observed(server)
-        # At 3, 6, 12, 24 and 44 facts: each update waits until the facts have doubled, and for 20 at most.
-        assert len(prompts) == 5
+        # At 3, 6, 10 and 14 facts: each update waits until the facts have doubled, and for 4 at most.
+        assert len(prompts) == 4
         shown = [fact for prompt in prompts for fact in FACT.findall(prompt)]
-        assert shown == [f"Alice has item {n}." for n in range(44)]
+        assert shown == [f"Alice has item {n}." for n in range(14)]
         assert "S1 | It is recorded: Alice has item 0." in prompts[-1]
         texts = [fact.text for fact in memory.observations_sync("Alice")]
         assert len(texts) == 5
@@ -174,16 +174,16 @@ def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(
 def test_a_large_backlog_is_divided_into_prompts_of_limited_size(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiles, "PROMPT_CHARACTERS", 8_000)
-    with scripted_memory(sqlite_url, items(60, length=30), **early()) as (memory, server):
-        for n in range(60):
+    monkeypatch.setattr(profiles, "PROMPT_CHARACTERS", 4_000)
+    with scripted_memory(sqlite_url, items(30, length=30), **early()) as (memory, server):
+        for n in range(30):
             memory.add_message_sync(said(f"I have item {n}.", days(n)))
         memory.process_sync()
         memory.process_sync()
         prompts = observed(server)
-        assert len(prompts) == 3
-        assert max(map(len, prompts)) <= 8_200
-        assert len([fact for prompt in prompts for fact in FACT.findall(prompt)]) == 60
+        assert len(prompts) == 4
+        assert max(map(len, prompts)) <= 4_200
+        assert len([fact for prompt in prompts for fact in FACT.findall(prompt)]) == 30
         assert memory.jobs_sync() == []
 
 

@@ -330,7 +330,7 @@ def test_most_tokens_of_a_session_come_from_an_unchanged_prefix() -> None:
     with Memory(":memory:") as memory:
         memory.retain_sync(HOME)
         before, cached, total = tuple[str, ...](), 0, 0
-        for turn in range(40):
+        for turn in range(24):
             question = QUESTIONS[turn % len(QUESTIONS)]
             context = memory.context_sync(question, session="chat")
             assert context.text == context.prefix + context.changing

@@ -525,8 +525,8 @@ def test_episodes_are_the_same_if_another_memory_retains_each_message(tmp_path: 
         assert [(episode.title, episode.messages) for episode in memory.episodes_sync()] == together
 
 
-def test_more_messages_than_one_batch_are_all_derived(url: str) -> None:
-    with open_memory(url) as memory:
+def test_more_messages_than_one_batch_are_all_derived(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         done = memory.retain_sync([said(f"Line {n} about the kettle.", 60 * n) for n in range(600)])
         assert len(set(done.derived)) == 600
         assert memory.status_sync().pending == 0
