@@ -1,6 +1,7 @@
 """Entity resolution: clear matches are merged, uncertain names stay separate."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -321,15 +322,15 @@ def test_a_name_shared_by_hundreds_matches_none() -> None:
     assert meets("John", *namesakes) is None
 
 
-def test_a_name_that_a_fact_sets_apart_from_a_longer_one_is_another_person() -> None:
-    together = [
-        NameSighting(
-            name="Alice", type="PERSON", at=NOW, beside=frozenset({"Alice Cooper"}), apart=frozenset({"Alice Cooper"})
-        ),
-        NameSighting(name="Alice Cooper", type="PERSON", at=NOW, beside=frozenset({"Alice"})),
-    ]
-    assert len(set(resolve_drafts([together], [], NOTHING).ids[0].values())) == 2
+def test_a_name_that_a_fact_sets_apart_from_a_longer_one_is_not_that_person() -> None:
+    longer = NameSighting(name="Alice Cooper", type="PERSON", at=NOW, beside=frozenset({"Alice"}))
+    short = NameSighting(
+        name="Alice", type="PERSON", at=NOW, beside=frozenset({"Alice Cooper"}), apart=frozenset({"Alice Cooper"})
+    )
+    speaker = replace(short, speaks=True)
+    assert "alice" not in resolve_drafts([[short, longer]], [], NOTHING).ids[0]
+    assert len(set(resolve_drafts([[speaker, longer]], [], NOTHING).ids[0].values())) == 2
     known = entity("Alice Cooper", aliases=("Alice",))
-    [ids] = resolve_drafts([together], [known], NOTHING).ids
+    [ids] = resolve_drafts([[speaker, longer]], [known], NOTHING).ids
     assert ids["alice cooper"] == known.id
     assert ids["alice"] != known.id

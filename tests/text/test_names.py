@@ -189,6 +189,7 @@ def test_finding_names_is_deterministic() -> None:
         ("Alice: I met Alice Cooper!", {"alice cooper"}),
         ("User: I met Alice Cooper. Alice sings.", set[str]()),
         ("Alice Cooper: It is Alice again.", set[str]()),
+        ("Alice: Put it from Alice Cooper.", set[str]()),
         ("I saw Alice Cooper and Alice Walker. Alice was late.", set[str]()),
     ],
 )

@@ -65,6 +65,8 @@ class NameSighting:
     use: NameUse = PLAIN_USE
     aliases: tuple[str, ...] = ()
     """Other names that the fact states for it."""
+    speaks: bool = False
+    """It is the speaker of the fact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,7 @@ class _BatchName:
     apart: frozenset[str]
     use: NameUse
     aliases: tuple[str, ...] = ()
+    speaks: bool = False
 
     @property
     def is_short(self) -> bool:
@@ -258,6 +261,9 @@ def resolve(
                 known, candidates = resolver.get(advised.get(folded, advice[folded])), ()
             else:
                 known, candidates = resolver.resolve(subject, apart, set(chosen.values()))
+            if apart and known is None and guess and subject.is_short and not (subject.is_another or subject.speaks):
+                # People write "Gwen, I mean Gwen Prosser" as often as "Alice met Alice Cooper".
+                known = UNRESOLVED
             if isinstance(known, Unresolved):
                 continue
             if candidates:
@@ -306,6 +312,7 @@ def _subject(group: Sequence[NameSighting]) -> _BatchName:
         apart=frozenset(other.casefold() for sighting in group for other in sighting.apart),
         use=group[0].use,
         aliases=tuple(dict.fromkeys(alias[:MAX_NAME] for sighting in group for alias in sighting.aliases)),
+        speaks=any(sighting.speaks for sighting in group),
     )
 
 
@@ -592,6 +599,7 @@ def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
             apart=apart[found.name],
             use=name_use(draft.text, found.name, names),
             aliases=found.aliases,
+            speaks=draft.text.startswith(f"{found.name}: "),
         )
 
 

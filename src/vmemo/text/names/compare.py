@@ -274,15 +274,14 @@ def _acronym_similarity(short: tuple[str, ...], long: tuple[str, ...]) -> float:
 # Names that a text sets apart: a person is not called by two names in one sentence.
 
 _SENTENCE = re.compile(r"[^.!?\n]+")
-_INTRODUCTION = re.compile(r"(?:^|\b(?:i am|i['’]?m|name is|name['’]s|this is|it['’]s|me|sincerely|regards))\W{0,3}$")
+_MET = re.compile(r"\b(?:met|meet|saw|seen?|with|asked|told|rang|called|visited|know|knew|like|than|not) $")
 
 
 def names_apart(text: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
     """Return for each name the longer names that contain it and stand beside it in one sentence, casefolded.
 
-    "Alice met Alice Cooper" is about two people, and so is "Alice: I met Alice Cooper". In "I met Alice Cooper. Alice
-    sings." the short name may repeat the long one, and it does in "the other Alice, Alice Cooper" and in "Alice: I am
-    Alice Cooper".
+    "Alice met Alice Cooper" is about two people. In "I met Alice Cooper. Alice sings." the short name may repeat the
+    long one, as in "the other Alice, Alice Cooper". In "Alice: sign it Alice Cooper" she states her full name.
     """
     folded = [name.casefold() for name in names]
     longer = {name: [other for other in folded if _contains(other, name.casefold())] for name in names}
@@ -358,9 +357,4 @@ def _beside(short: str, longer: Sequence[str], speaker: str, sentences: Sequence
         elif alone.search(rest):
             yield from (name for name in longer if name in sentence)
         elif speaker == short:
-            yield from (name for name in longer if name in sentence and not _is_introduced(sentence, name))
-
-
-def _is_introduced(sentence: str, name: str) -> bool:
-    start = sentence.index(name)
-    return _INTRODUCTION.search(sentence, max(0, start - 20), start) is not None
+            yield from (name for name in longer if _MET.search(sentence.partition(name)[0]) and name in sentence)
