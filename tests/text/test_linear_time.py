@@ -75,7 +75,7 @@ RULES: dict[str, Rule] = {
     "text.injection.overrides_rules": injection.overrides_rules,
     "text.injection.remove_instructions": injection.remove_instructions,
     "text.injection.repeats_prompt": lambda text: injection.repeats_prompt(text, text, allowed=text),
-    "text.instructions.instruction_topic": instructions.instruction_topic,
+    "text.instructions.answer_aspects": instructions.answer_aspects,
     "text.instructions.is_standing": instructions.is_standing,
     "text.instructions.ends_standing": instructions.ends_standing,
     "text.instructions.cues_end": instructions.cues_end,

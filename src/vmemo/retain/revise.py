@@ -6,14 +6,16 @@ import asyncio
 import json
 import math
 import uuid
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
-from typing import NamedTuple
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
@@ -24,7 +26,7 @@ from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact, names_in
-from vmemo.text.instructions import InstructionTopic, have_same_occasion, instruction_topic, replaces_instruction
+from vmemo.text.instructions import answer_aspects, cues_end, occasion_terms
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.temporal import find_statement_times
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
@@ -488,39 +490,84 @@ def _frame(fact: Fact) -> Hashable:
     return fact.text.partition(": ")[0].casefold(), fact.network, times, frozenset(fact.tags)
 
 
-# Standing instructions: a newer one on the same matter replaces the earlier one, and words such as "Forget the three
-# sentence rule" end one. The thresholds were chosen on conversations of authors whom the encoder was not trained on.
+# Standing instructions: a later one that replaces an earlier one, and words that end one ("Forget the three sentence
+# rule"). A logistic regression (`training/instructions.py`) estimates for each earlier instruction if it is that one.
 MAX_COMPARED = 100
 """Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
-REPLACED = 1.0
-"""Likeness from which a new instruction replaces an earlier one: 7 of 8 are right."""
-ENDED = 0.82
-"""Least likeness of the instruction that a sentence ends, which is the most alike."""
-SHARED_TERMS = 0.4
-"""Weight of the terms that two instructions share, beside the cosine of their vectors."""
+ENDED = 0.65
+"""Probability from which an earlier instruction ends: .9 are right, of authors that nothing was trained on."""
+ALONE = 0.1
+"""Lead of the only instruction over others."""
+_Numbers: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Standing:
+class StandingInstruction:
     """A standing instruction, or words that end one."""
 
     fact: Fact
     vector: Vector
 
     @cached_property
-    def topic(self) -> InstructionTopic:
-        return instruction_topic(said_in(self.fact))
+    def terms(self) -> frozenset[str]:
+        return frozenset(terms(said_in(self.fact)))
 
-    def replaces(self, earlier: _Standing) -> bool:
-        """Return True if this instruction takes the place of an earlier one."""
-        if replaces_instruction(self.topic, earlier.topic):
-            return True
-        return have_same_occasion(self.topic, earlier.topic) and self.likeness(earlier) >= REPLACED
+    @cached_property
+    def occasion(self) -> frozenset[str]:
+        return occasion_terms(said_in(self.fact))
 
-    def likeness(self, other: _Standing) -> float:
-        one, two = set(self.topic.content), set(other.topic.content)
-        shared = len(one & two) / max(1, min(len(one), len(two)))
-        return float(self.vector @ other.vector) + SHARED_TERMS * shared
+    @cached_property
+    def aspects(self) -> frozenset[int]:
+        return answer_aspects(said_in(self.fact))
+
+
+def end_inputs(new: StandingInstruction, earlier: Sequence[StandingInstruction]) -> _Numbers:
+    """Return a row of inputs for each earlier instruction that a new one, or words that end one, may be about."""
+    cosines = np.array([float(new.vector @ each.vector) for each in earlier])
+    shared = [new.terms & each.terms for each in earlier]
+    number = Counter(term for each in earlier for term in each.terms)
+    rarity = np.array([sum(0.3 + math.log((1 + len(earlier)) / number[term]) for term in both) for both in shared])
+    least = [max(1, min(len(new.terms), len(each.terms))) for each in earlier]
+    rows = [
+        cosines,
+        _lead(cosines),
+        cosines == cosines.max(),
+        [len(both) / few for both, few in zip(shared, least, strict=True)],
+        rarity,
+        _lead(rarity),
+        [cues_end(said_in(new.fact))] * len(earlier),
+        [math.log(len(earlier))] * len(earlier),
+        [bool(new.aspects & each.aspects) for each in earlier],
+    ]
+    return np.column_stack(rows).astype(np.float64)
+
+
+def _lead(values: _Numbers) -> _Numbers:
+    """Return how far each value is over the greatest of the others."""
+    if len(values) == 1:
+        return np.full(1, ALONE)
+    second, first = np.partition(values, -2)[-2:].tolist()
+    return np.array([value - (second if value == first else first) for value in values.tolist()])
+
+
+@cache
+def _end_weights() -> tuple[_Numbers, float]:
+    read = json.loads(files("vmemo.retain").joinpath("instruction_ends.json").read_text(encoding="utf-8"))
+    return np.array(read["weights"], np.float64), float(read["bias"])
+
+
+def _ended(new: StandingInstruction, earlier: Sequence[StandingInstruction]) -> list[StandingInstruction]:
+    """Return the earlier instructions that a new one replaces, or that its words end: none for another occasion."""
+    if not earlier:
+        return []
+    weights, bias = _end_weights()
+    least = math.log(ENDED / (1 - ENDED)) - bias
+    found: list[float] = (end_inputs(new, earlier) @ weights).tolist()
+    return [
+        each
+        for each, value in zip(earlier, found, strict=True)
+        if value >= least and not (new.occasion and each.occasion and new.occasion.isdisjoint(each.occasion))
+    ]
 
 
 async def replaced_instructions(
@@ -531,16 +578,14 @@ async def replaced_instructions(
     if not given:
         return [], {}
     newest = FactSelect(instructions=True, current=True, newest_first=True, with_embeddings=True, limit=MAX_COMPARED)
-    known = [_Standing(fact, np.array(fact.embedding, np.float32)) for fact in await store.facts(bank, newest)]
+    facts = await store.facts(bank, newest)
+    known = [StandingInstruction(fact, np.array(fact.embedding, np.float32)) for fact in facts]
     standing = deque(reversed(known), maxlen=2 * MAX_COMPARED)
     pairs: list[FactPair] = []
     for at in given:
-        made = _Standing(new[at].fact, new[at].embedding)
-        earlier = [each for each in standing if _are_of_one_user(made.fact, each.fact)]
-        closed = [each for each in earlier if made.fact.instruction and made.replaces(each)]
-        if at in ending:
-            closed += [each for each in sorted(earlier, key=made.likeness)[-1:] if made.likeness(each) >= ENDED]
-        pairs += [FactPair(at, each.fact) for each in dict.fromkeys(closed)]
+        made = StandingInstruction(new[at].fact, new[at].embedding)
+        closed = _ended(made, [each for each in standing if _are_of_one_user(made.fact, each.fact)])
+        pairs += [FactPair(at, each.fact) for each in closed]
         standing = deque((each for each in standing if each not in closed), maxlen=2 * MAX_COMPARED)
         if made.fact.instruction:
             standing.append(made)
