@@ -30,30 +30,22 @@ def _pairs() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _short_forms() -> _NameTable:
-    return _grouped([(full, short) for full, short in _pairs()])
-
-
-@cache
-def _full_forms() -> _NameTable:
-    return _grouped([(short, full) for full, short in _pairs()])
-
-
-def _grouped(pairs: list[tuple[str, str]]) -> _NameTable:
+def _forms(known: int) -> _NameTable:
+    """Return the other names of each first (0) or second name (1) of the pairs."""
     groups: dict[str, set[str]] = defaultdict(set)
-    for key, value in pairs:
-        groups[key].add(value)
+    for pair in _pairs():
+        groups[pair[known]].add(pair[1 - known])
     return {key: frozenset(values) for key, values in groups.items()}
 
 
 def short_forms(name: str) -> frozenset[str]:
     """Return the short forms of a given name."""
-    return _short_forms().get(name, frozenset())
+    return _forms(0).get(name, frozenset())
 
 
 def full_forms(name: str) -> frozenset[str]:
     """Return the full forms of a given name."""
-    return _full_forms().get(name, frozenset())
+    return _forms(1).get(name, frozenset())
 
 
 @cache
