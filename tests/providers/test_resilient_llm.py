@@ -1,4 +1,4 @@
-"""ResilientLLM: retries and rate limit. Time is simulated."""
+"""ResilientLLM: retries, rate limit and cache. Time is simulated."""
 
 from __future__ import annotations
 
@@ -188,6 +188,57 @@ def test_concurrent_calls_are_limited() -> None:
         assert inner.calls == 5
 
     asyncio.run(work())
+
+
+def test_a_cached_answer_expires_and_has_no_usage() -> None:
+    inner, clock = fake(), ManualClock()
+    llm = resilient(inner, clock)
+    first, second = (run(lambda: llm.complete(REQUEST)) for _ in range(2))
+    assert (first.text, second.text) == ('{"n": 1}', '{"n": 1}')
+    assert (first.usage.calls, second.usage) == (1, Usage())
+    clock.now += 601
+    assert run(lambda: llm.complete(REQUEST)).usage.calls == 1
+    assert len(inner.received) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(REQUEST, step="judge"),
+        replace(REQUEST, system="Read!"),
+        replace(REQUEST, user="I have a cat!"),
+        replace(REQUEST, schema={}),
+        replace(REQUEST, max_tokens=7),
+    ],
+)
+def test_a_different_request_is_a_new_call(other: LLMRequest) -> None:
+    inner, clock = FakeLLM(lambda _: {"n": 1}), ManualClock()
+    llm = resilient(inner, clock)
+    run(lambda: llm.complete(REQUEST))
+    assert run(lambda: llm.complete(other)).usage.calls == 1
+
+
+def test_failures_and_rejected_answers_are_not_cached() -> None:
+    inner, clock = FakeLLM({"extract": [Refusal(), "prose", {"n": 1}]}), ManualClock()
+    llm = resilient(inner, clock)
+    with pytest.raises(LLMRefused):
+        run(lambda: llm.complete(REQUEST))
+    assert run(lambda: llm.complete(REQUEST)).text == "prose"
+    llm.forget(REQUEST)
+    assert run(lambda: llm.complete(REQUEST)).text == '{"n": 1}'
+
+
+def test_the_least_recently_used_answers_are_evicted() -> None:
+    inner = fake()
+    llm = ResilientLLM(inner, cache_size=2)
+
+    async def calls(user: str) -> int:
+        return (await llm.complete(replace(REQUEST, user=user))).usage.calls
+
+    async def work() -> list[int]:
+        return [await calls(user) for user in ("a", "b", "a", "c", "a", "b")]
+
+    assert asyncio.run(work()) == [1, 1, 0, 1, 0, 1]
 
 
 def test_event_loops_and_threads_can_share_one_model() -> None:

@@ -139,6 +139,32 @@ def test_the_rate_limit_applies_to_streams() -> None:
     assert clock.pauses == [2.0, 2.0]
 
 
+def test_a_finished_stream_is_cached_and_repeated_as_one_delta() -> None:
+    inner, clock = fake(), ManualClock()
+    llm = resilient(inner, clock)
+    asyncio.run(collect(llm, REQUEST))
+    again = asyncio.run(collect(llm, REQUEST))
+    assert (again.deltas, again.completion) == (["".join(DELTAS)], Completion(text="".join(DELTAS), usage=Usage()))
+    assert asyncio.run(llm.complete(REQUEST)).usage == Usage()
+    clock.now += 601
+    assert asyncio.run(collect(llm, REQUEST)).deltas == DELTAS
+    llm.forget(REQUEST)
+    assert asyncio.run(collect(llm, REQUEST)).deltas == DELTAS
+    assert len(inner.received) == 3
+
+
+def test_a_cached_answer_serves_a_stream() -> None:
+    llm = resilient(fake(), ManualClock())
+    asyncio.run(llm.complete(REQUEST))
+    assert asyncio.run(collect(llm, REQUEST)).completion == Completion(text="".join(DELTAS), usage=Usage())
+
+
+def test_failures_are_not_cached() -> None:
+    llm = resilient(FakeLLM({"reflect": [ConnectionDropped("0123456789"), {"n": 1}]}), ManualClock())
+    asyncio.run(collect(llm, REQUEST))
+    assert asyncio.run(collect(llm, REQUEST)).deltas == DELTAS
+
+
 def test_concurrent_streams_are_limited_and_a_closed_one_frees_its_slot() -> None:
     async def work() -> None:
         inner = SlowStreamingLLM()

@@ -1,19 +1,24 @@
-"""Retries and limits of rate and concurrency around a language model."""
+"""Retries, rate limiting and a response cache around a language model."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import random
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from weakref import WeakValueDictionary
 
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.connections import stream_whole
+from vmemo.models.results import Usage
 from vmemo.ports import LLM, Closable, Completion, LLMRequest, StreamingLLM
 from vmemo.sync import PerEventLoop
 
@@ -26,8 +31,9 @@ _Start = Callable[[LLMRequest], AsyncGenerator[str | Completion]]
 class ResilientLLM:
     """Wraps a model; implements the StreamingLLM port and is safe to share between event loops and threads.
 
-    Transient failures are retried with jittered exponential backoff. A stream is retried only until its first delta,
-    because yielded text cannot be taken back.
+    Transient failures are retried with jittered exponential backoff. An answer is cached for `cache_seconds`, and a
+    cached answer reports no usage. Of equal concurrent requests, one calls the model and the others use its answer. A
+    stream is retried only until its first delta, because yielded text cannot be taken back.
     """
 
     inner: LLM
@@ -37,11 +43,15 @@ class ResilientLLM:
     max_delay: float = 30.0
     requests_per_minute: float | None = None
     concurrency: int = 300
+    cache_size: int = 256
+    cache_seconds: float = 600.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     rng: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _slots: PerEventLoop[asyncio.Semaphore] = field(init=False)
+    _turns: PerEventLoop[WeakValueDictionary[bytes, asyncio.Lock]] = field(init=False)
+    _cache: OrderedDict[bytes, tuple[float, str]] = field(init=False, default_factory=OrderedDict)
     _blocked_until: float = field(init=False, default=float("-inf"))
     _next_slot: float = field(init=False, default=float("-inf"))
 
@@ -51,6 +61,7 @@ class ResilientLLM:
         if self.requests_per_minute is not None and self.requests_per_minute <= 0:
             raise InvalidInput(f"requests_per_minute must be greater than 0 or None, not {self.requests_per_minute}")
         self._slots = PerEventLoop(lambda: asyncio.Semaphore(self.concurrency))
+        self._turns = PerEventLoop(WeakValueDictionary[bytes, asyncio.Lock])
 
     @property
     def name(self) -> str:
@@ -60,20 +71,39 @@ class ResilientLLM:
         return f"ResilientLLM({self.inner!r})"
 
     async def complete(self, request: LLMRequest) -> Completion:
-        async with aclosing(self._with_retries(request, partial(stream_whole, self.inner))) as deltas:
+        """Return a cached answer, that of an equal call in progress, or that of a new call."""
+        turn = self._turns.get().setdefault(_cache_key(request), asyncio.Lock())
+        async with turn, aclosing(self._deltas(request, partial(stream_whole, self.inner))) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Completion):
                     return delta
         raise AssertionError("unreachable")
 
     def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """Stream the answer; as one delta if the wrapped model cannot stream."""
-        inner, whole = self.inner, partial(stream_whole, self.inner)
-        return self._with_retries(request, inner.stream if isinstance(inner, StreamingLLM) else whole)
+        """Stream the answer; as one delta if it is cached or the wrapped model cannot stream."""
+        inner = self.inner
+        return self._deltas(request, inner.stream if isinstance(inner, StreamingLLM) else partial(stream_whole, inner))
+
+    def forget(self, request: LLMRequest) -> None:
+        """Remove the answer to a request from the cache, because it turned out to be invalid."""
+        with self._lock:
+            self._cache.pop(_cache_key(request), None)
 
     async def close(self) -> None:
         if isinstance(self.inner, Closable):
             await self.inner.close()
+
+    async def _deltas(self, request: LLMRequest, start: _Start) -> AsyncGenerator[str | Completion]:
+        key = _cache_key(request)
+        if (cached := self._cached(key)) is not None:
+            yield cached
+            yield Completion(text=cached, usage=Usage())
+            return
+        async with aclosing(self._with_retries(request, start)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Completion):
+                    self._store(key, delta.text)
+                yield delta
 
     async def _with_retries(self, request: LLMRequest, start: _Start) -> AsyncGenerator[str | Completion]:
         delay, yielded = self.initial_delay, False
@@ -115,3 +145,24 @@ class ResilientLLM:
             waited_until = until
             # Add jitter so that all waiting calls do not resume at the same instant.
             await self.sleep(until - self.clock() + self.rng() * self.initial_delay)
+
+    def _store(self, key: bytes, text: str) -> None:
+        with self._lock:
+            self._cache[key] = (self.clock(), text)
+            self._cache.move_to_end(key)
+            if len(self._cache) > self.cache_size:
+                self._cache.popitem(last=False)
+
+    def _cached(self, key: bytes) -> str | None:
+        with self._lock:
+            at, text = self._cache.get(key, (float("-inf"), ""))
+            if self.clock() - at > self.cache_seconds:
+                self._cache.pop(key, None)
+                return None
+            self._cache.move_to_end(key)
+            return text
+
+
+def _cache_key(request: LLMRequest) -> bytes:
+    fields = [request.step, request.system, request.user, dict(request.schema), request.max_tokens]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).digest()

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -90,6 +90,13 @@ Answer the whole request again and fix this."""
 _QUOTED_CHARACTERS = 6000
 
 
+@runtime_checkable
+class CachingLLM(Protocol):
+    """A model with a cache of answers."""
+
+    def forget(self, request: LLMRequest) -> None: ...
+
+
 @dataclass
 class StructuredLLM:
     """An LLM whose answers are validated; `spending` accumulates the cost of each step until `take_usage`."""
@@ -155,8 +162,10 @@ class StructuredLLM:
         )
 
     def reject(self, request: LLMRequest) -> None:
-        """Count the answer to `request` as a failure."""
+        """Count the answer to `request` as a failure, and drop it from the model's cache if it has one."""
         self._count(request.step, failures=1)
+        if isinstance(self.llm, CachingLLM):
+            self.llm.forget(request)
 
     async def _complete(self, request: LLMRequest) -> Completion:
         try:

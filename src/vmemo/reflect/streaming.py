@@ -12,6 +12,7 @@ from typing import cast
 from pydantic_core import from_json
 
 from vmemo.errors import LLMUnusable
+from vmemo.llm.structured import CachingLLM
 from vmemo.models.results import Event, Retracted, TextDelta
 from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.reflect.answer_prompt import STEP
@@ -108,6 +109,11 @@ class StreamTap:
         if completion is None:
             raise LLMUnusable(f"{self.name} ended the stream of {request.step!r} before the answer was complete.")
         return completion
+
+    def forget(self, request: LLMRequest) -> None:
+        """Remove an answer from the LLM's cache, if it has one."""
+        if isinstance(self.llm, CachingLLM):
+            self.llm.forget(request)
 
 
 def _partial_object(written: str) -> dict[str, object]:
