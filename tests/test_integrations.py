@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ADAPTERS = ("cross_encoder", "fastembed", "importers", "litellm")
+ADAPTERS = ("cross_encoder", "fastembed", "importers", "litellm", "stated_facts")
 """Modules that vmemo itself uses by an extra; they are tested with it."""
 NAMES = sorted(
     path.stem

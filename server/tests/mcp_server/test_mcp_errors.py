@@ -58,7 +58,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("retain", {"messages": [{"content": "b", "colour": "red"}]}, "messages.0.colour: Extra inputs"),
     ("retain", {"messages": [{"content": "b"}] * 1001}, "at most 1,000 messages here, not 1,001"),
     ("why", {"fact": "none"}, "There is no fact or message 'none'"),
-    ("edit_memory", {"fact": "none"}, "give text, pinned or both"),
+    ("edit_memory", {"fact": "none"}, "give text, pinned or question"),
     ("edit_memory", {"fact": "none", "pinned": True, "valid_at": "2026-03-01"}, "give the text"),
     ("edit_memory", {"fact": "none", "text": "Ana lives in Porto."}, "There is no fact or message 'none'"),
     ("forget", {}, "Name exactly one thing to forget"),
