@@ -233,7 +233,7 @@ def resolve(
     `found` holds the names of each draft, which are resolved in the order of their times: a first name may mean one
     person in one message and another one later. `advice` holds the model's decisions on ambiguous names (casefolded):
     an entity id, or None for a new entity. With `guess`, a first name that may be one of several people stays without
-    an entity: a wrong one would be worse than none.
+    an entity: a wrong one would be worse than none. Without it a model has written the names, which are different ones.
     """
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
     fuller = _by_word(_subject([sighting]) for names in found for sighting in names if sighting.name.strip())
@@ -273,7 +273,7 @@ def resolve(
             if known is not None and not shared and not _has_name(known, subject.form):
                 merges.append(_merge(entity, subject, advised=folded in advice))
             resolver.batch.put(entity)
-            chosen[folded] = entity.id
+            chosen[folded] = resolver.written[folded] = entity.id
             if folded in advice:
                 advised[folded] = entity.id
     return EntityResolution(
@@ -333,6 +333,8 @@ class _BatchResolver:
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: Mapping[ResolutionPart, float]
     guess: bool
+    written: dict[str, EntityId] = field(default_factory=dict[str, EntityId])
+    """The entities of the names so far, casefolded. Different names that a model writes are different entities."""
 
     def resolve(
         self, subject: _BatchName, others: Set[EntityId], beside: Set[EntityId]
@@ -341,6 +343,8 @@ class _BatchResolver:
 
         `others` are entities that a fact sets apart from this one, `beside` all of the same fact.
         """
+        if not self.guess:
+            others = others | {id for name, id in self.written.items() if name != subject.name.casefold()}
         stated = {id for alias in (subject.name, *subject.aliases) for id in self._named(alias)} - others
         if subject.aliases and len(stated) == 1:
             return self._get(*stated), ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, get_args
 
 from dateutil.relativedelta import relativedelta
@@ -187,13 +187,17 @@ class NameIdentities(AnswerSchema):
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
 _PART = re.compile(r"[,;] | and ")
+_BRACKET = re.compile(r" \([^()]+\)$")
+"""Words that tell apart people of one name: "Joan (Pauline's sister)"."""
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 MAX_JUDGEMENTS = 3
 """Known facts that one new fact may be judged against; more is a sign of an unreliable answer."""
 
 
 def describe_fact(fact: Fact) -> str:
-    return f"{fact.mentioned_at:%d %b %Y} | {fact.text}"
+    """Return the day of a fact, its end if it is known, and its text."""
+    until = f", until {fact.invalid_at - timedelta(seconds=1):%d %b %Y}" if fact.invalid_at else ""
+    return f"{fact.mentioned_at:%d %b %Y}{until} | {fact.text}"
 
 
 def fact_text(fact: ExtractedFact) -> str:
@@ -296,6 +300,10 @@ def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
     for type, listed in names.items():
         for each in listed:
             name, *others = [part for part in map(str.strip, each.split(" = ")) if fold_name(part)] or [""]
+            plain = _BRACKET.sub("", name)
+            if plain != name and " " in plain and sum(plain in other for other in listed) == 1:
+                # "Roy Tipping (the electrician)" may be written without the bracket.
+                others.append(plain)
             if name and name not in found:
                 kind = types.get(type.casefold(), "OTHER")
                 found[name] = FoundName(name=name, type=kind, aliases=tuple(dict.fromkeys(others)))
@@ -305,20 +313,28 @@ def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
     """Return the names that a text contains, a person's also by a part that no other name has."""
     folded = f" {fold_name(text)} "
-    return tuple(
-        found
-        for found in names
-        if any(f" {fold_name(name)} " in folded for name in (found.name, *found.aliases))
-        or _names_part(text, found, names)
-    )
+    whole = {each.name for each in names for own in (each.name, *each.aliases) if f" {fold_name(own)} " in folded}
+    return tuple(found for found in names if found.name in whole or _names_part(text, found, names))
 
 
 def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool:
+    """Return True if a text has a part of a person's name that is no part of another name in it."""
     if found.type != "PERSON":
         return False
+    if (bracket := _BRACKET.search(found.name)) and _has_word(text, found.name[: bracket.start()]):
+        # "Joan, Pauline's sister" for "Joan (Pauline's sister)"; the only Joan needs no more words.
+        first = found.name.split()[0]
+        alone = sum(each.name.split()[0] == first for each in names) == 1
+        return alone or _is_mentioned(bracket[0], text)
+    for own in (own for each in names if each is not found for own in (each.name, *each.aliases)):
+        text = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", " ", text)
     others = {part for each in names if each is not found for part in each.name.split()}
     parts = [part for part in found.name.split() if len(part) > 2 and part[0].isupper() and part not in others]
-    return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) for part in parts)
+    return any(_has_word(text, part) for part in parts)
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def judgements(fact: ExtractedFact, known: Mapping[str, Fact]) -> tuple[Judgement, ...]:

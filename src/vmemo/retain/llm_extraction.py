@@ -185,7 +185,7 @@ MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
 _FACTS_PER_TOPIC: dict[Style, str] = {
-    "narrative": "two to five per topic (a long line has several topics)",
+    "narrative": "up to five per topic (a long line has several topics)",
     "atomic": "as many as there are, each a single statement that cannot be divided further",
 }
 

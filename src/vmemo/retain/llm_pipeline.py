@@ -183,8 +183,11 @@ NAMED, PAST_EVENT, TOUCHED = 0.2, 0.6, 0.15
 """Weight of a named entity, which falls with its mentions; factor for past events, which a correction outdates at most;
 least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
 nearer it is to one of the messages than facts are on average."""
-FEW_FACTS = 5
-"""Facts up to which all are shown: what is usual in a bank is not known yet."""
+FEW_FACTS = 28
+"""Facts that are shown if there are as many, the best ones. On training conversations .91 of the claims that messages
+change are among them, and with 12 .79."""
+ENDED_DAYS = 14.0
+"""Days in which a fact that has ended is shown with its end, as an end that was announced is spoken of then."""
 SHARED_TERMS = 0.3
 """Weight of the terms that a statement shares with a fact."""
 REPEATED_COSINE = 0.75
@@ -230,8 +233,7 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     scores += np.array([max([rare.get(m.id, 0.0) for m in fact.entities], default=0.0) for fact in facts], np.float32)
     begun = messages[0].timestamp
     scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
-    chosen = _best_of_each(scores) if len(facts) > FEW_FACTS else range(len(facts))
-    shown = sorted((facts[at] for at in chosen), key=lambda fact: fact.mentioned_at)
+    shown = sorted((facts[at] for at in _best(scores)), key=lambda fact: fact.mentioned_at)
     return replace(
         found,
         facts=tuple(fact.model_copy(update={"embedding": None}) for fact in shown),
@@ -271,15 +273,16 @@ def _shared_terms(said: Sequence[Statement], facts: Sequence[Fact]) -> Vectors:
     )
 
 
-def _best_of_each(scores: Vectors) -> list[int]:
-    """Return the columns with the best scores of each row, those first that are better."""
+def _best(scores: Vectors) -> list[int]:
+    """Return the columns with the best scores of each row, and then the best others up to FEW_FACTS."""
     rows = np.argsort(-scores, axis=1, kind="stable")[:, :KNOWN_PER_STATEMENT]
     best: dict[int, float] = {}
     for row, columns in enumerate(rows.tolist()):
         for at in columns:
             best[at] = max(best.get(at, TOUCHED), float(scores[row, at]))
     ranked = sorted((at for at, score in best.items() if score > TOUCHED), key=lambda at: (-best[at], at))
-    return ranked[:KNOWN_FACTS]
+    others = [at for at in np.argsort(-scores.max(axis=0), kind="stable").tolist() if best.get(at, 0.0) <= TOUCHED]
+    return [*ranked[:KNOWN_FACTS], *others[: max(0, FEW_FACTS - len(ranked))]]
 
 
 async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:
@@ -305,7 +308,8 @@ async def _candidates(
             replace(FactSelect.about(entity.id, limit=FACTS_PER_ENTITY), current=False, with_embeddings=True),
         )
     ]
-    own, at = {message.id for message in messages}, messages[0].timestamp
+    own = {message.id for message in messages}
+    at = messages[0].timestamp - timedelta(days=ENDED_DAYS)
     known = {fact.id: fact for fact in (*near, *about)}
     return [
         fact
