@@ -33,7 +33,7 @@ from vmemo.recall.answerable import SIGNALS
 from vmemo.text.temporal.annotation import embedded_text
 
 HERE = Path(__file__).parent
-VALIDATION = "u"
+VALIDATION = "uv"
 HEADS_L2 = {"advice": 100.0, "constraint": 100.0, "asks": 300.0}
 SIGNALS_L2 = 1.0
 UNANSWERABLE_WEIGHT = 0.75
@@ -49,7 +49,7 @@ def conversations(data: Path, *, validation: bool) -> list[dict]:
     found = [
         json.loads(line)
         for path in sorted((HERE / "lives").glob("*.jsonl.xz"))
-        if (path.name[0] == VALIDATION) == validation
+        if (path.name[0] in VALIDATION) == validation
         for line in lzma.decompress(path.read_bytes()).decode().splitlines()
     ]
     extra = [] if validation else sorted((data / "training" / "lives").glob("*.json"))

@@ -73,8 +73,6 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     tokens = min(settings.instruction_tokens, request.max_tokens)
     instructions = _newest([each.instructions for each in gathered])
     constraints = sorted((hit for each in gathered for hit in each.constraints), key=lambda hit: -hit.score)
-    changes = _open_changes(found.hits) if found else []
-    changing = {hit.id for hit in changes}
     users = {each.user.name for each in gathered if each.user.name is not None}
     user = users.pop() if len(users) == 1 else None
     candidates: dict[Section, Sequence[Hit]] = {
@@ -82,8 +80,8 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
         "instructions": _as_hits(choose_instructions(instructions, relevant, tokens, question=question)),
         "constraints": constraints[:MAX_CONSTRAINTS],
         "pinned": _as_hits(_newest([each.pinned for each in gathered])),
-        "changes": changes,
-        "relevant": [hit for hit in found.hits if hit.id not in changing] if found else (),
+        "changes": _open_changes(found.hits) if found else (),
+        "relevant": found.hits if found else (),
         "recent": _as_hits(_latest_session(_newest([each.recent for each in gathered]), settings.episode_gap_minutes)),
     }
     banks = tuple(each.bank for each in sessions) if request.banks else ()

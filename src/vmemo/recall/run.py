@@ -27,7 +27,7 @@ class Precision(NamedTuple):
 # Chosen on conversations of an author whom the encoder was not trained on.
 SUFFICIENT = Precision(share=0.6, related=0.19)
 """That of a precise recall."""
-RELEVANT = Precision(share=0.4, related=0.06)
+RELEVANT = Precision(share=0.5, related=0.06)
 """That of a context, which may show more than an answer needs."""
 RecallQuery: TypeAlias = RecallRequest | RetrieveRequest | ReflectRequest
 """The requests that search: the caller's question, filters, weights and limits."""

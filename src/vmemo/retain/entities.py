@@ -252,7 +252,8 @@ def resolve(
             equated = [
                 id
                 for name, id in chosen.items()
-                if subjects[name].type == subject.type
+                if guess
+                and subjects[name].type == subject.type
                 and (name in subject.use.same or folded in subjects[name].use.same)
             ]
             if equated:
@@ -457,9 +458,11 @@ def _by_word(subjects: Iterable[_BatchName]) -> Mapping[str, Sequence[NameForm]]
 
 
 def _similarity(subject: _BatchName, entity: Entity) -> float:
-    if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
-        return 0.0
     form = name_form(entity.name)
+    if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
+        # A study is an event, a product or a concept, whoever names it.
+        same = len(form.words) > 1 and form.words == subject.form.words and "PERSON" not in (subject.type, entity.type)
+        return EXACT if same else 0.0
     longer = subject.type if len(subject.form.words) > len(form.words) else entity.type
     same_length = len(subject.form.words) == len(form.words)
     person = longer == "PERSON" or (same_length and subject.type == "PERSON")

@@ -179,10 +179,10 @@ NEAREST, MIN_COSINE = 16, 0.05
 NAMED_ENTITIES, FACTS_PER_ENTITY, MAX_ALIASES = 24, 16, 3
 """Entities named in the messages, and facts of each, that are considered as well; aliases that are shown of each."""
 _WORD = re.compile(r"\w[\w'’-]+")
-NAMED, PAST_EVENT, TOUCHED = 0.2, 0.6, 0.15
-"""Weight of a named entity, which falls with its mentions; factor for past events, which a correction outdates at most;
-least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
-nearer it is to one of the messages than facts are on average."""
+NAMED, PAST_EVENT, ADVICE, TOUCHED = 0.2, 0.6, 0.6, 0.15
+"""Weight of a named entity, which falls with its mentions; factors for past events, which only a correction outdates,
+and for what the agent did or advised; least score with which a fact is shown before others: the probability that it is
+outdated, the weight of its entities, and how much nearer it is to one of the messages than facts are on average."""
 FEW_FACTS = 28
 """Facts that are shown if there are as many, the best ones. On training conversations .91 of the claims that messages
 change are among them, and with 12 .79."""
@@ -233,6 +233,7 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     scores += np.array([max([rare.get(m.id, 0.0) for m in fact.entities], default=0.0) for fact in facts], np.float32)
     begun = messages[0].timestamp
     scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
+    scores *= np.array([ADVICE if fact.network == "experience" else 1 for fact in facts], np.float32)
     shown = sorted((facts[at] for at in _best(scores)), key=lambda fact: fact.mentioned_at)
     return replace(
         found,
