@@ -122,6 +122,6 @@ ANSWERABLE = RevisionFiles(
     name="vmemo-answerable-1",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "answerable",
-    files=MappingProxyType({"weights.npz": "e334ffb678a12e8aca111bcf7bdd85811bc6dca58f18857bc385041201f87019"}),
+    files=MappingProxyType({"weights.npz": "a92dd12224303fd20d6544e3775beae21f929e3854e4128128b1e19c571f6af0"}),
 )
 """Linear models that estimate if a question asks for advice, and if the facts that a recall found hold its answer."""
