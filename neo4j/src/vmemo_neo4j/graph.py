@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from vmemo.models import LinkKind, RevisionKind
 from vmemo.models.search import EdgeQuery, RevisionEdge
-from vmemo.stores.search import COMPARED, REVISION_LINKS
+from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS
 from vmemo.stores.values import instant
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import CypherFilter, CypherParameters
@@ -30,8 +30,8 @@ class Neo4jGraph:
     filter: CypherFilter
     wait: Callable[[Coroutine[object, object, list[list[Any]]]], list[list[Any]]]
 
-    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Cells]:
-        values = self._parameters(query, seqs=sorted(set(query.facts)), limit=limit, least=query.least)
+    def linked(self, query: EdgeQuery) -> Sequence[Cells]:
+        values = self._parameters(query, seqs=sorted(set(query.facts)), limit=LINKS, least=query.least)
         rows = self._table(
             "UNWIND $seqs AS source MATCH (s:Fact {bank: $bank, seq: source}) CALL (s) { "
             f"MATCH (s)-[r:{_LINKS}]->(f:Fact) RETURN f, r, true AS onward ORDER BY f.seq, type(r) LIMIT $limit "

@@ -243,15 +243,24 @@ async def _pairs(done: revise.Revision, near: revise.Neighbours) -> list[Compari
     known |= {
         id: NewFact(fact=fact, embedding=np.empty(0, np.float32))
         for id, fact in (await near.load(wanted)).items()
-        if is_statement(fact) and revise.own_statement(fact)
+        if is_statement(fact)
     }
-    return [each for item, others in zip(said, similar, strict=True) for each in _compare(item, others, known)]
+    return [each for item, others in zip(said, similar, strict=True) for each in _compare(item, others, known, own)]
 
 
-def _compare(item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewFact]) -> Iterator[Comparison]:
-    """Yield the comparisons of a new fact with the nearest known ones that it can be compared with."""
+def _compare(
+    item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewFact], own: AbstractSet[FactId]
+) -> Iterator[Comparison]:
+    """Yield the comparisons of a new fact with the nearest known ones that it can be compared with.
+
+    Those in `own` are known to hold own words; the others are read only here, because most are of other speakers.
+    """
+
+    def may_compare(other: Fact) -> bool:
+        return comparable(item.fact, other) and (other.id in own or bool(revise.own_statement(other)))
+
     near = ((known[id], score) for id, score in zip(similar.ids, similar.scores, strict=True) if id in known)
-    chosen = list(islice((pair for pair in near if comparable(item.fact, pair[0].fact)), CANDIDATES))
+    chosen = list(islice((pair for pair in near if may_compare(pair[0].fact)), CANDIDATES))
     said = Statement(revise.own_statement(item.fact), item.fact.mentioned_at)
     others = [Statement(revise.own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
     pairs = statement_pairs(said, others, [score for _, score in chosen])

@@ -249,10 +249,10 @@ _EntityFacts = dict[int, list[tuple[int, int, int]]]
 class GraphReads(Protocol):
     """Reads of the graph of a bank, with the filter of a scope."""
 
-    def linked(self, query: EdgeQuery, limit: int) -> Iterable[Sequence[Any]]:
+    def linked(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
         """Return source, target, its tokens and time, kind, direction and weight of stored links.
 
-        The direction is True for a link that leaves the source. Each fact has at most `limit` links in each direction.
+        The direction is True for a link that leaves the source. Each fact has at most `LINKS` in each direction.
         """
         ...
 
@@ -277,7 +277,7 @@ class EdgeSearch:
     def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
         kinds = query.kinds or FOLLOWED_LINKS
         edges: list[Edge] = []
-        for source, target, tokens, time, kind, onward, weight in reads.linked(query, LINKS) if query.facts else ():
+        for source, target, tokens, time, kind, onward, weight in reads.linked(query) if query.facts else ():
             seen: LinkKind = kind if onward else SEEN_FROM_TARGET.get(kind, kind)
             if seen in kinds:
                 edges.append(Edge(source, target, tokens, time, seen, weight))

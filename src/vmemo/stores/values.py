@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,20 @@ def names_of(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
+class _NoMetadata(dict[str, JsonValue]):
+    """Metadata of records that have none; records share it, so it refuses to be changed."""
+
+    def _refuse(self, *values: object, **more: object) -> NoReturn:
+        raise TypeError("the metadata of a stored record can't be changed here; retain or edit the record instead")
+
+    __setitem__ = __ior__ = setdefault = update = _refuse
+
+
+NO_METADATA = _NoMetadata()
+
+
 def metadata_of(text: str) -> dict[str, JsonValue]:
-    return {} if text == "{}" else json.loads(text)
+    return NO_METADATA if text == "{}" else json.loads(text)
 
 
 def storable(text: str) -> bool:

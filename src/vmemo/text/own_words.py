@@ -122,7 +122,7 @@ def _tagged(text: str) -> Iterator[tuple[int, int]]:
 def _jokes(text: str) -> Iterator[tuple[int, int]]:
     """Yield the sentences that are marked as jokes; a mark at the start is also about the sentence before it."""
     before = 0
-    for start, end in sentence_spans(text):
+    for start, end in sentence_spans(text) if _JOKE.search(text) else ():
         if (joke := _JOKE.search(text, start, end)) is not None:
             yield (start if text[start : joke.start()].strip() else before), end
         before = start

@@ -31,6 +31,7 @@ from vmemo.stores.postgres.connection import execute, fetch, fetch_built
 from vmemo.stores.postgres.schema import search, vector_index
 from vmemo.stores.search import (
     COMPARED,
+    LINKS,
     MOST_TEXTS,
     Collection,
     Indexed,
@@ -218,17 +219,17 @@ class PostgresGraph:
     connection: Connection
     filter: ScopeFilter
 
-    def linked(self, query: EdgeQuery, limit: int) -> Sequence[Sequence[Any]]:
+    def linked(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
         def statement(values: Parameters) -> str:
             bank = values.add(self.filter.bank, "bigint")
             return f"""
 SELECT given.seq, facts.seq, facts.tokens, facts.mentioned_at, found.kind::integer, found.onward, found.weight
 FROM unnest({values.add(list(set(query.facts)), "bigint[]")}) AS given(seq) CROSS JOIN LATERAL (
     (SELECT target AS other, kind, weight, true AS onward FROM links
-        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {limit})
+        WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {LINKS})
     UNION ALL
     (SELECT source, kind, weight, false FROM links
-        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {limit})
+        WHERE links.bank = {bank} AND links.target = given.seq ORDER BY source, kind LIMIT {LINKS})
 ) AS found
 JOIN facts ON facts.bank = {bank} AND facts.seq = found.other
 JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.other

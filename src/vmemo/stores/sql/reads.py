@@ -65,7 +65,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, rows_of, within
+from vmemo.stores.sql.statements import AnyRow, AnySelect, Cells, among, later, listed, of_bank, record_of, rows_of, within
 from vmemo.stores.values import decode_tokens, instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
 
@@ -468,11 +468,11 @@ _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among
 
 def _own_copy(fact: Fact) -> Fact:
     """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
-    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata) if fact.metadata else {}})
+    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)}) if fact.metadata else fact
 
 
 MOST_FACTS, MOST_TOKENS = 4096, 1024
-"""Facts, numbers and titles that are kept in memory once loaded, and facts whose token vectors are."""
+"""Facts, numbers, titles and links that are kept in memory once loaded, and facts whose token vectors are."""
 
 
 class LoadedRecords:
@@ -487,16 +487,14 @@ class LoadedRecords:
         self.numbers: dict[LoadedKey, int] = {}
         self.tokens: dict[LoadedKey, TokenVectors | None] = {}
         self.titles: dict[LoadedKey, str] = {}
+        self.links: dict[LoadedKey, Sequence[Cells]] = {}
+        self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, float]]] = {}
+        """The links of facts that a graph search follows, and those between older and newer ones, as rows."""
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
-        for name, most in (
-            ("facts", MOST_FACTS),
-            ("numbers", MOST_FACTS),
-            ("titles", MOST_FACTS),
-            ("tokens", MOST_TOKENS),
-        ):
-            loaded: dict[LoadedKey, object] = getattr(self, name)
+        for name, loaded in vars(self).items():
+            most = MOST_TOKENS if name == "tokens" else MOST_FACTS
             if len(loaded) > most:
                 setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
 

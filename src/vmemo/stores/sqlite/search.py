@@ -34,7 +34,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, Indexed, accepts_messages, all_of, fact_words
+from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -277,7 +277,6 @@ CROSS JOIN links INDEXED BY links_revised ON links.bank = ?1 AND links.target = 
 UNION
 SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
-ORDER BY 1, 2
 """
 
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
@@ -292,16 +291,14 @@ def _linked(count: int) -> str:
 class SqliteGraph:
     """`GraphReads` of one scope: mentions and vectors are those of the index."""
 
-    connection: Connection
     index: BankIndex
     allowed: Mask
     compared: ComparedVectors
+    links: Callable[[Sequence[int]], Mapping[int, Sequence[Cells]]]
 
-    def linked(self, query: EdgeQuery, limit: int) -> Iterator[Sequence[Any]]:
-        facts, stored = list(dict.fromkeys(query.facts)), list[tuple[int, int, int, float, int]]()
-        for start in range(0, len(facts), SOURCES):
-            some = facts[start : start + SOURCES]
-            stored += fetch(self.connection, _linked(len(some)), self.index.number, limit, *some)
+    def linked(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
+        links = self.links(query.facts)
+        stored = [link for fact in dict.fromkeys(query.facts) for link in links[fact]]
         known = dict(self._reached([other for _, other, *_ in stored], query.floor))
         for source, other, kind, weight, onward in stored:
             if other in known and other != source and weight >= query.least:
@@ -479,7 +476,18 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         with self._reading():
             self.prepare(query.scope, query.space)
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
-            return self._edges.find(SqliteGraph(self._connection, self._index, allowed, compared), query)
+            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._links), query)
+
+    def _links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
+        return self._known(self._loaded.links, dict.fromkeys(facts, self._revision), self._load_links)
+
+    def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
+        found: dict[int, list[Cells]] = {fact: [] for fact in facts}
+        for start in range(0, len(facts), SOURCES):
+            some = facts[start : start + SOURCES]
+            for link in fetch(self._connection, _linked(len(some)), self._bank, LINKS, *some):
+                found[link[0]].append(link)
+        return found
 
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
         return fetch(self._connection, _TOKENS, listed(facts))
@@ -487,7 +495,8 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         with self._reading():
             index, allowed = self._index, self.allowed(scope)
-            stored = fetch(self._connection, _REVISIONS, index.number, listed(facts))
+            of_each = self._known(self._loaded.revisions, dict.fromkeys(facts, self._revision), self._load_revisions)
+            stored = sorted({edge for edges in of_each.values() for edge in edges})
             rows = index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
             known = {found[0]: found for found in index.ranked(rows[allowed[rows]]).tolist()}
             return [
@@ -503,6 +512,13 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
                 for newer, older, kind, weight in stored
                 if newer in known and older in known
             ]
+
+    def _load_revisions(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int, int, float]]]:
+        found: dict[int, list[tuple[int, int, int, float]]] = {fact: [] for fact in facts}
+        for newer, older, kind, weight in fetch(self._connection, _REVISIONS, self._bank, listed(facts)):
+            for fact in found.keys() & {newer, older}:
+                found[fact].append((newer, older, kind, weight))
+        return found
 
     def search(self, request: SearchRequest) -> SearchResult:
         with self._reading():
