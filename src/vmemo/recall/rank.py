@@ -128,16 +128,18 @@ class GraphActivation:
 
     def follow(self, edges: Iterable[Edge]) -> None:
         """Pass activation along edges; only the strongest path to a fact counts."""
+        known, scores, reached_by = self._activation, self._scores, self._reached_by
         for edge in edges:
-            activation = self._activation[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
-            if activation < FLOOR or activation <= self._scores.get(edge.target, 0.0):
+            source, target, _, _, kind, weight, _ = edge
+            activation = known[source] * weight * DECAY * MULTIPLIERS[kind]
+            if activation < FLOOR or activation <= scores.get(target, 0.0):
                 continue
-            if edge.source in self._reached_by and self._is_cycle(edge):
+            if source in reached_by and self._is_cycle(edge):
                 continue
-            self._scores[edge.target] = activation
-            self._reached_by[edge.target] = edge
-            if activation > self._activation.get(edge.target, 0.0):
-                self._activate(edge.target, activation)
+            scores[target] = activation
+            reached_by[target] = edge
+            if activation > known.get(target, 0.0):
+                self._activate(target, activation)
 
     def result(self, limit: int) -> GraphRanking:
         """Return the facts that were reached, by activation."""

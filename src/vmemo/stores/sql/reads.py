@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
@@ -548,13 +548,13 @@ class SqlBankSearch(BankSearch):
     ) -> dict[Key, Value]:
         """Return records by their versions; `load` returns those that are not loaded yet."""
         name = self._name
-        keys = {each: (name, each, version) for each, version in wanted.items()}
-        found = {each: loaded[key] for each, key in keys.items() if key in loaded}
-        if len(found) < len(wanted):
-            new = load([each for each in wanted if each not in found])
-            loaded.update({keys[each]: record for each, record in new.items()})
-            found |= new
-        return found
+        keys = [(name, each, version) for each, version in wanted.items()]
+        with suppress(KeyError):
+            return dict(zip(wanted, map(loaded.__getitem__, keys), strict=True))
+        missing = {key[1]: key for key in keys if key not in loaded}
+        new = load([each for each in wanted if each in missing])
+        loaded.update({missing[each]: record for each, record in new.items()})
+        return {each: loaded[key] for each, key in zip(wanted, keys, strict=True) if key in loaded}
 
     def _load_facts(self, numbers: Sequence[int]) -> dict[int, Fact]:
         rows = _rows_by_number(self._connection, facts, self._bank, numbers)

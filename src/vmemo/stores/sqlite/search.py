@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -297,8 +298,7 @@ class SqliteGraph:
     links: Callable[[Sequence[int]], Mapping[int, Sequence[Cells]]]
 
     def linked(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        links = self.links(query.facts)
-        stored = [link for fact in dict.fromkeys(query.facts) for link in links[fact]]
+        stored = [link for links in self.links(query.facts).values() for link in links]
         known = dict(self._reached([other for _, other, *_ in stored], query.floor))
         for source, other, kind, weight, onward in stored:
             if other in known and other != source and weight >= query.least:
@@ -323,7 +323,9 @@ class SqliteGraph:
     def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
         """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
         fan, several = query.fan, [rows[-COMPARED:] for rows in self.index.mentions.of_entities(entities)]
-        several = [rows[self._near_enough(rows, query.floor)] for rows in several]
+        every, ends = np.concatenate(several), np.cumsum([0, *map(len, several)])
+        kept = np.flatnonzero(self._near_enough(every, query.floor))
+        several = [every[kept[start:end]] for start, end in pairwise(np.searchsorted(kept, ends).tolist())]
         for place, rows in enumerate(several):
             if len(rows) > OVERSAMPLE * fan:
                 chosen = np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)
