@@ -311,21 +311,15 @@ class StageTimer:
         try:
             yield
         finally:
-            self._add(name, (perf_counter() - started) * 1000)
+            self.add({name: (perf_counter() - started) * 1000})
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        started = perf_counter()
-        try:
+        with self.stage(name):
             return function(*args, **kwargs)
-        finally:
-            self._add(name, (perf_counter() - started) * 1000)
 
     def add(self, stages: Mapping[str, float]) -> None:
         for name, milliseconds in stages.items():
-            self._add(name, milliseconds)
-
-    def _add(self, name: str, milliseconds: float) -> None:
-        self._stages[name] = self._stages.get(name, 0.0) + milliseconds
+            self._stages[name] = self._stages.get(name, 0.0) + milliseconds
 
     @property
     def stages(self) -> dict[str, float]:

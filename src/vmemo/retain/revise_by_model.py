@@ -251,16 +251,12 @@ async def _pairs(done: revise.Revision, near: revise.Neighbours) -> list[Compari
 def _compare(
     item: NewFact, similar: revise.Similar, known: Mapping[FactId, NewFact], own: AbstractSet[FactId]
 ) -> Iterator[Comparison]:
-    """Yield the comparisons of a new fact with the nearest known ones that it can be compared with.
-
-    Those in `own` are known to hold own words; the others are read only here, because most are of other speakers.
-    """
-
-    def may_compare(other: Fact) -> bool:
-        return comparable(item.fact, other) and (other.id in own or bool(revise.own_statement(other)))
-
+    """Yield the comparisons of a new fact with the nearest known ones that it can be compared with."""
     near = ((known[id], score) for id, score in zip(similar.ids, similar.scores, strict=True) if id in known)
-    chosen = list(islice((pair for pair in near if may_compare(pair[0].fact)), CANDIDATES))
+    comparables = (pair for pair in near if comparable(item.fact, pair[0].fact))
+    # Most of the nearest are of other speakers, so that only few are searched for their speaker's own words.
+    stating = (pair for pair in comparables if pair[0].fact.id in own or revise.own_statement(pair[0].fact))
+    chosen = list(islice(stating, CANDIDATES))
     said = Statement(revise.own_statement(item.fact), item.fact.mentioned_at)
     others = [Statement(revise.own_statement(other.fact), other.fact.mentioned_at) for other, _ in chosen]
     pairs = statement_pairs(said, others, [score for _, score in chosen])

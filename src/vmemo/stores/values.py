@@ -72,19 +72,16 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 class _NoMetadata(dict[str, JsonValue]):
-    """Metadata of records that have none; records share it, so it refuses to be changed."""
+    """Metadata of a record that has none: results share the record, so it refuses to be changed."""
 
-    def _refuse(self, *values: object, **more: object) -> NoReturn:
-        raise TypeError("the metadata of a stored record can't be changed here; retain or edit the record instead")
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("The metadata of a record can't be changed in place. Retain or edit the record instead.")
 
-    __setitem__ = __ior__ = setdefault = update = _refuse
-
-
-NO_METADATA = _NoMetadata()
+    __setitem__ = __ior__ = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
 
 def metadata_of(text: str) -> dict[str, JsonValue]:
-    return NO_METADATA if text == "{}" else json.loads(text)
+    return _NoMetadata() if text == "{}" else json.loads(text)
 
 
 def storable(text: str) -> bool:

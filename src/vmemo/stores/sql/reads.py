@@ -65,7 +65,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.statements import AnyRow, AnySelect, Cells, among, later, listed, of_bank, record_of, rows_of, within
+from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, rows_of, within
 from vmemo.stores.values import decode_tokens, instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
 
@@ -487,7 +487,7 @@ class LoadedRecords:
         self.numbers: dict[LoadedKey, int] = {}
         self.tokens: dict[LoadedKey, TokenVectors | None] = {}
         self.titles: dict[LoadedKey, str] = {}
-        self.links: dict[LoadedKey, Sequence[Cells]] = {}
+        self.links: dict[LoadedKey, Sequence[Sequence[Any]]] = {}
         self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, float]]] = {}
         """The links of facts that a graph search follows, and those between older and newer ones, as rows."""
 

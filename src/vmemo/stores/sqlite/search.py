@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from threading import Lock
 from typing import Any
@@ -262,13 +261,10 @@ def _updated(connection: Connection, state: BankState, index: BankIndex) -> Bank
 
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
-SOURCES = 50
-"""Facts whose links are read by one statement."""
 _LINKED = """
-SELECT * FROM (SELECT {source}, target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = {source} LIMIT ?2)
+SELECT * FROM (SELECT source, target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = ?2 LIMIT ?3)
 UNION ALL SELECT * FROM (
-    SELECT {source}, source, kind, weight, 0 FROM links INDEXED BY links_target
-    WHERE bank = ?1 AND target = {source} LIMIT ?2)
+    SELECT target, source, kind, weight, 0 FROM links INDEXED BY links_target WHERE bank = ?1 AND target = ?2 LIMIT ?3)
 """
 """Left to itself SQLite would read all links of the bank."""
 
@@ -281,11 +277,6 @@ CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISI
 """
 
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
-
-
-@cache
-def _linked(count: int) -> str:
-    return " UNION ALL ".join(_LINKED.format(source=f"?{number}") for number in range(3, 3 + count))
 
 
 @dataclass(frozen=True)
@@ -484,12 +475,7 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         return self._known(self._loaded.links, dict.fromkeys(facts, self._revision), self._load_links)
 
     def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
-        found: dict[int, list[Cells]] = {fact: [] for fact in facts}
-        for start in range(0, len(facts), SOURCES):
-            some = facts[start : start + SOURCES]
-            for link in fetch(self._connection, _linked(len(some)), self._bank, LINKS, *some):
-                found[link[0]].append(link)
-        return found
+        return {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
 
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
         return fetch(self._connection, _TOKENS, listed(facts))
