@@ -91,10 +91,11 @@ def first_fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | N
 
 def truncate_last(hits: Sequence[Hit], max_tokens: int | None, count: TokenCounter) -> list[Hit]:
     """Return hits of which all but the last fit; that one is truncated to what is left, or left out."""
-    if max_tokens is None or not hits or sum(hit.tokens for hit in hits) <= max_tokens:
+    tokens = [hit.fact.tokens for hit in hits]
+    if max_tokens is None or not hits or sum(tokens) <= max_tokens:
         return list(hits)
     *whole, last = hits
-    left = max_tokens - sum(hit.tokens for hit in whole)
+    left = max_tokens - sum(tokens[:-1])
     truncated = last.truncate(left, count) if left >= MIN_TRUNCATED or not whole else None
     return whole if truncated is None else [*whole, truncated]
 
@@ -132,7 +133,7 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
 
     A message stays if it has words of the question that its facts lack.
     """
-    if not any(each.verbatim for each in found):
+    if not any(each.number < 0 for each in found):
         return list(found)
     drawn: dict[MessageId, list[ScoredFact]] = {}
     for each in found:
@@ -154,8 +155,8 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
 
 def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
     """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
-    ids = {each.id for each in found}
-    return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in ids)]
+    rests = {each.fact.supersedes for each in found if each.fact.is_rest} & {each.fact.id for each in found}
+    return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in rests)] if rests else [*found]
 
 
 def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:

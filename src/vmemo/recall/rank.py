@@ -144,9 +144,8 @@ class GraphActivation:
     def result(self, limit: int) -> GraphRanking:
         """Return the facts that were reached, by activation."""
         order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
-        edges = [self._reached_by[fact] for fact in order]
-        found = ((edge.target, edge.tokens, edge.time, self._scores[edge.target]) for edge in edges)
-        return GraphRanking(Ranking.of(found), self._reached_by)
+        rows = np.array([self._reached_by[fact][1:4] for fact in order], np.int64).reshape(len(order), 3)
+        return GraphRanking(Ranking(rows, np.array([self._scores[fact] for fact in order])), self._reached_by)
 
     def _activate(self, node: int, activation: float) -> None:
         self._activation[node] = activation

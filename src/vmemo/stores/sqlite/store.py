@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -296,6 +296,7 @@ def _inodes(path: Path) -> list[tuple[int, int] | None]:
     return [None if each is None else (each.st_dev, each.st_ino) for each in found]
 
 
+@cache
 def _log_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
