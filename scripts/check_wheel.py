@@ -18,9 +18,9 @@ with Memory(":memory:") as memory:
     assert "Fernhill" in memory.context_sync("Where does Maya work?").text
 """
 CONSOLE = """
-from vmemo_server.console.pages.static import FILES
+from vmemo_server.console.pages.static import files
 from vmemo_server.console.render import environment
-assert {"console.css", "vendor/htmx.min.js", "vendor/cytoscape.min.js", "vendor/uplot.min.js"} <= FILES.keys()
+assert {"console.css", "vendor/htmx.min.js", "vendor/cytoscape.min.js", "vendor/uplot.min.js"} <= files().keys()
 assert environment().list_templates() and environment().get_template("base.html")
 """
 

@@ -10,24 +10,34 @@ from importlib import resources
 
 from vmemo_replay.report import Report, as_json
 
+_SHOW = "showReport(document.querySelector('.replay'), JSON.parse(document.getElementById('report').textContent));\n"
+
 
 def page(report: Report, rows: Sequence[Sequence[str]]) -> str:
     """Return the document; `rows` are its totals. Its security policy allows its own script and nothing external."""
-    script, style = _asset("page.js"), _asset("page.css")
+    shared = "console/static/replay_view"
+    script, style = _asset(f"{shared}.js") + _SHOW, _asset("page.css") + _asset(f"{shared}.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     title = f"vmemo replay: {', '.join(report.files)}"
-    sessions = report.messages[-1].session + 1
-    said = f"{len(report.messages):,} messages in {sessions:,} sessions, {len(report.turns):,} turns"
     return _asset("page.html").format(
         policy=policy,
         title=escape(title),
         style=style,
-        subtitle=escape(f"{said}; replayed on {report.created_at:%Y-%m-%d %H:%M} UTC"),
-        notes="".join(f'<p class="soft small">{escape(note)}</p>' for note in report.notes),
-        totals=_table(["", *(column.label for column in report.columns)], rows),
+        view=view(report, rows),
         report=as_json(report),
         script=script,
+    )
+
+
+def view(report: Report, rows: Sequence[Sequence[str]]) -> str:
+    """Return the parts in which `replay_view.js` shows the report."""
+    sessions = report.messages[-1].session + 1
+    said = f"{len(report.messages):,} messages in {sessions:,} sessions, {len(report.turns):,} turns"
+    notes = (f"{said}; replayed on {report.created_at:%Y-%m-%d %H:%M} UTC", *report.notes)
+    return _asset("console/static/replay_view.html").format(
+        notes="".join(f'<p class="soft small">{escape(note)}</p>' for note in notes),
+        totals=_table(["", *(column.label for column in report.columns)], rows),
     )
 
 

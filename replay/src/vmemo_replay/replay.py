@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -100,7 +101,7 @@ async def replay(
     if options.first is not None and asked:
         # What follows the last turn can't be asked about.
         transcript = replace(transcript, lines=transcript.lines[: asked[-1].number + 1])
-    messages = [said(line) for line in transcript.lines]
+    messages = await asyncio.to_thread(lambda: [said(line) for line in transcript.lines])
     before = _running_tokens(messages)
     replayed = [await _play(transcript, asked, each, options, on_turn) for each in configurations]
     columns, given = zip(*replayed, strict=True) if replayed else ((), ())

@@ -109,7 +109,7 @@ def read_messages(path: Path, format: str | None = None) -> tuple[list[NewMessag
     """Return the messages of a file or folder as they are, and the number of those without text."""
     if format == "vmemo" or (format is None and path.is_file() and is_export(path)):
         records = read_export(path, counter=count_tokens).records
-        return [_new(record) for record in records if isinstance(record, Message)], 0
+        return [new_message(record) for record in records if isinstance(record, Message)], 0
     if (added := next(iter(entry_points(group=IMPORTERS, name=format or "")), None)) is not None:
         collector = _Collector()
         collector.sync(added.load(), path)
@@ -121,7 +121,8 @@ def read_messages(path: Path, format: str | None = None) -> tuple[list[NewMessag
     return messages, len(found.skipped)
 
 
-def _new(message: Message) -> NewMessage:
+def new_message(message: Message) -> NewMessage:
+    """Return a stored message as one to store."""
     return NewMessage.of({name: getattr(message, name) for name in _KEPT if getattr(message, name) is not None})
 
 

@@ -17,6 +17,7 @@ from vmemo.errors import VmemoError
 from vmemo.memory.session import ConcurrencyLimits
 from vmemo_server import console, pages, problems
 from vmemo_server.background import BackgroundWorker, lifespan
+from vmemo_server.console.extension import extensions
 from vmemo_server.dependencies import AppState
 from vmemo_server.middleware import (
     CORS,
@@ -93,6 +94,9 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     own = [banks.router, messages.router, query.router, inspect.facts_router, inspect.router]
     own += [system.webhooks_router, system.router]
     others = [point.load() for point in entry_points(group=ROUTERS)]
+    for extension in extensions():
+        extension.start(state)
+        others.append(extension.router)
     for router in (*own, *others, pages.router, console.router):
         # Included routers are prepared again at the first request and match each route in several steps.
         app.router.routes.extend(router.routes)

@@ -187,10 +187,6 @@ AdminPrincipal = Annotated[Principal, Depends(_admin)]
 """A principal with admin permission for every bank."""
 
 
-def _always(_: object) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Idempotency:
     """The Idempotency-Key header of a request."""
@@ -204,7 +200,7 @@ class Idempotency:
         request: Returns[R],
         respond: Callable[[R], Response],
         *,
-        has_effect: Callable[[R], bool] = _always,
+        has_effect: Callable[[R], bool] = lambda _: True,
     ) -> Response:
         """Execute a write; if it was sent before with the same key, return the stored response instead."""
         return await self.execute(session, lambda _: session.run(request), respond, has_effect=has_effect)
@@ -216,7 +212,7 @@ class Idempotency:
         respond: Callable[[R], Response],
         *,
         content: bytes | None = None,
-        has_effect: Callable[[R], bool] = _always,
+        has_effect: Callable[[R], bool] = lambda _: True,
     ) -> Response:
         """Call a function, whose repetition must be harmless, or return the stored response.
 

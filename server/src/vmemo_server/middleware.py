@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vmemo.errors import InvalidInput
 from vmemo_server.auth import AccessControl
 from vmemo_server.observability import METHODS
-from vmemo_server.paths import is_console, is_hindsight_upload, is_import
+from vmemo_server.paths import is_console, is_hindsight_upload, is_upload
 from vmemo_server.problems import HttpProblem, problem_response
 from vmemo_server.request_body import has_body
 from vmemo_server.state import AuditEntry
@@ -129,13 +129,10 @@ def check_content_type(request: Request) -> HttpProblem | None:
     if not has_body(scope) or is_hindsight_upload(scope):
         return None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if is_console(scope):
-        expected = kind == "application/x-www-form-urlencoded"
-    else:
-        expected = kind in _JSON_LINES if is_import(scope) else kind == "application/json"
-    if expected:
+    form = "application/x-www-form-urlencoded" if is_console(scope) else "application/json"
+    if kind in _JSON_LINES if is_upload(scope) else kind == form:
         return None
-    wanted = "application/x-ndjson" if is_import(scope) else "application/json"
+    wanted = "application/x-ndjson" if is_upload(scope) else "application/json"
     return HttpProblem(415, "UnsupportedMediaType", f"Send the body with Content-Type: {wanted}. Nothing was changed.")
 
 

@@ -16,7 +16,7 @@ from vmemo_server.dependencies import authenticate
 
 _STAYS_ENCODED = re.compile(rb"%(2f|25)", re.IGNORECASE)
 _DECODED = "vmemo.decoded_path"
-_IMPORT = re.compile(r"/v1/banks/[^/]+/import")
+_UPLOAD = re.compile(r"/v1/banks/[^/]+/import|/console/banks/[^/]+/[a-z]+/upload")
 _HINDSIGHT_UPLOAD = re.compile(r"/v1/default/banks/[^/]+/(files/retain|document-transfer|transfer/import)")
 
 
@@ -61,9 +61,9 @@ def _raw_path(scope: Scope) -> str:
     return scope[_DECODED]
 
 
-def is_import(scope: Scope) -> bool:
-    """Return True for an import of a bank, which is larger than other bodies and not JSON."""
-    return scope["method"] == "POST" and _IMPORT.fullmatch(_raw_path(scope)) is not None
+def is_upload(scope: Scope) -> bool:
+    """Return True for an import of a bank or a file of the console, which are larger than other bodies and not JSON."""
+    return scope["method"] == "POST" and _UPLOAD.fullmatch(_raw_path(scope)) is not None
 
 
 def is_hindsight_upload(scope: Scope) -> bool:

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vmemo_server.auth import Limits
-from vmemo_server.paths import is_hindsight_upload, is_import
+from vmemo_server.paths import is_hindsight_upload, is_upload
 from vmemo_server.problems import HttpProblem, problem_response
 
 MAX_JSON_VALUES = 100_000
@@ -35,7 +35,7 @@ class BodyLimitMiddleware:
             await self._app(scope, receive, send)
             return
         # The body of an import goes to a file while it is read.
-        streamed = is_import(scope)
+        streamed = is_upload(scope)
         limit = self._limits.import_bytes if streamed else self._limits.body_bytes
         declared = Request(scope).headers.get("content-length", "0")
         if declared.isdecimal() and int(declared) > limit:

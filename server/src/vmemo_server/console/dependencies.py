@@ -29,9 +29,10 @@ SearchText = Annotated[str, Query(max_length=200)]
 
 @dataclass(frozen=True)
 class BankPage(RequestSession):
-    """A page of one bank, and its request."""
+    """A page of one bank: its request, and the form that was submitted."""
 
     request: Request
+    form: Form = field(default_factory=lambda: Form({}))
 
     @property
     def can_write(self) -> bool:
@@ -51,13 +52,6 @@ class BankPage(RequestSession):
         return render(self.request, template, {**common, **values})
 
 
-@dataclass(frozen=True)
-class BankForm(BankPage):
-    """A form of a page of one bank that was submitted."""
-
-    form: Form = field(default_factory=lambda: Form({}))
-
-
 def _page(permission: Permission) -> Callable[[Request, SignedIn, str], Awaitable[BankPage]]:
     async def dependency(request: Request, principal: SignedIn, bank: str) -> BankPage:
         session = await open_session(request, principal, bank, permission, interface="console")
@@ -66,13 +60,13 @@ def _page(permission: Permission) -> Callable[[Request, SignedIn, str], Awaitabl
     return dependency
 
 
-def _form(permission: Permission, *, create: bool = False) -> Callable[[Request, SignedIn, str], Awaitable[BankForm]]:
-    async def dependency(request: Request, principal: SignedIn, bank: str) -> BankForm:
+def _form(permission: Permission, *, create: bool = False) -> Callable[[Request, SignedIn, str], Awaitable[BankPage]]:
+    async def dependency(request: Request, principal: SignedIn, bank: str) -> BankPage:
         # Before the body is read.
         principal.require(permission, bank)
         form = await checked_form(request)
         session = await open_session(request, principal, bank, permission, create=create, interface="console")
-        return BankForm(**vars(session), request=request, form=form)
+        return BankPage(**vars(session), request=request, form=form)
 
     return dependency
 
@@ -80,10 +74,10 @@ def _form(permission: Permission, *, create: bool = False) -> Callable[[Request,
 ReadPage = Annotated[BankPage, Depends(_page("read"))]
 WritePage = Annotated[BankPage, Depends(_page("write"))]
 """A page that prepares a change, such as a preview of what is deleted."""
-ReadForm = Annotated[BankForm, Depends(_form("read"))]
+ReadForm = Annotated[BankPage, Depends(_form("read"))]
 """A form that changes nothing."""
-WriteForm = Annotated[BankForm, Depends(_form("write"))]
-AdminForm = Annotated[BankForm, Depends(_form("admin"))]
+WriteForm = Annotated[BankPage, Depends(_form("write"))]
+AdminForm = Annotated[BankPage, Depends(_form("admin"))]
 
 
 async def _admin(principal: SignedIn) -> Principal:

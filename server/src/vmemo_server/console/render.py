@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from vmemo.models import Fact, Interval, utc_now
@@ -20,6 +20,7 @@ from vmemo.models.records import counted
 from vmemo.models.results import Forgotten
 from vmemo.text.temporal.format import format_interval
 from vmemo_server.auth import Principal
+from vmemo_server.console.extension import extensions, packages
 from vmemo_server.console.session import csrf_token
 
 BASE = "/console"
@@ -89,7 +90,7 @@ def is_over(fact: Fact) -> bool:
 def environment() -> Environment:
     """Return the environment of all templates; every value is escaped."""
     made = Environment(
-        loader=PackageLoader("vmemo_server.console"),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages()]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -98,6 +99,7 @@ def environment() -> Environment:
     # Both are declared with the types of Jinja's own values.
     filters, values = cast("dict[str, Any]", made.filters), cast("dict[str, Any]", made.globals)
     filters.update(short=short, marked=marked, when=when, happened=happened, plural=counted)
+    values["extra_links"] = [link for each in extensions() for link in each.links]
     values.update(is_over=is_over, path_to=path_to, bank_path=bank_path, LONG=LONG, version=version("vmemo"))
     return made
 
@@ -154,6 +156,5 @@ def redirect(path: str, done: str, counts: Forgotten | None = None) -> Response:
 def listed_counts(forgotten: Forgotten) -> str:
     """Return the numbers of deleted records in words."""
     nouns = {"messages": "message", "facts": "fact", "episodes": "episode", "entities": "entity"}
-    counted = {name: getattr(forgotten, name) for name in nouns}
-    parts = [f"{count:,} {name if count != 1 else nouns[name]}" for name, count in counted.items() if count]
-    return ", ".join(parts) or "nothing"
+    found = [(getattr(forgotten, plural), noun, plural) for plural, noun in nouns.items()]
+    return ", ".join(counted(*each) for each in found if each[0]) or "nothing"

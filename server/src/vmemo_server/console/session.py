@@ -73,14 +73,6 @@ class Form:
         return tuple(value for value in self.fields.get(name, ()) if value.strip())
 
 
-def parse_form(body: bytes) -> Form:
-    """Return the fields of a URL-encoded body; raise InvalidInput if there are too many."""
-    try:
-        return Form(parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
-    except ValueError as error:
-        raise InvalidInput(f"A form may have at most {MAX_FIELDS:,} fields. Nothing was changed.") from error
-
-
 def csrf_token(request: Request) -> str:
     """Return the token that forms of this browser must send."""
     return digest(f"form {browser_token(request)}")
@@ -88,14 +80,23 @@ def csrf_token(request: Request) -> str:
 
 async def checked_form(request: Request) -> Form:
     """Return the submitted form; raise HttpProblem unless a page of this console sent it."""
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        form = Form(parse_qs(body, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError as error:
+        raise InvalidInput(f"A form may have at most {MAX_FIELDS:,} fields. Nothing was changed.") from error
+    check_token(request, form.text(FIELD))
+    return form
+
+
+def check_token(request: Request, field: str = "") -> None:
+    """Raise HttpProblem unless the token of a form, or of the header, is that of a page of this console."""
     _check_origin(request)
-    form = parse_form(await request.body())
-    given = request.headers.get(HEADER) or form.text(FIELD)
+    given = request.headers.get(HEADER) or field
     if not hmac.compare_digest(given.encode(), csrf_token(request).encode()):
         raise HttpProblem(
             403, "InvalidCsrfToken", "This page has expired. Nothing was changed: reload the page and try again."
         )
-    return form
 
 
 def _check_origin(request: Request) -> None:

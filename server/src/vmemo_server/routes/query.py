@@ -22,7 +22,7 @@ from vmemo_server.responses import BODY_ERRORS, LLM_ERRORS, PROMPT_RESPONSE, For
 router = openapi.rest_router("query", "/v1/banks/{bank}")
 PING_SECONDS = 15
 """Seconds of silence after which a comment is sent, so that no proxy closes the connection."""
-_EVENT_STREAM = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 _FORMATS = {**BODY_ERRORS, **PROMPT_RESPONSE}
 
 
@@ -72,7 +72,7 @@ async def context(session: ReadBank, body: ContextRequest, format: Format) -> Re
     response_model=Answer,
     responses={
         **LLM_ERRORS,
-        200: {"content": {_EVENT_STREAM: {}}, "description": "The answer, or a stream of events that ends with it"},
+        200: {"content": {EVENT_STREAM: {}}, "description": "The answer, or a stream of events that ends with it"},
     },
     openapi_extra=openapi.REFLECT,
 )
@@ -88,7 +88,7 @@ async def reflect(request: Request, session: ReadBank, body: ReflectRequest, ide
         body = body.model_copy(update={"opinions": False})
     elif body.opinions and session.memory.forms_opinions:
         await begin_write(request, "rest", session.bank)
-    if _EVENT_STREAM in request.headers.get("accept", ""):
+    if EVENT_STREAM in request.headers.get("accept", ""):
         if idempotency.key is not None:
             raise InvalidInput(
                 "A streamed answer can't be returned again; send no Idempotency-Key, or no Accept header."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import anyio.to_thread
 from fastapi import Request, Response
@@ -129,29 +129,19 @@ _SANDBOX = (
 """An HTML report has its own scripts and styles: it runs without the console's origin and reaches no host."""
 
 
-@dataclass(frozen=True)
-class ReportFile:
-    """A report in the folder."""
-
-    name: str
-    size: int
-    written_at: datetime
-
-
 @router.get("/reports")
 async def reports(request: Request, principal: SignedIn) -> Response:
     """List the reports, newest first."""
     folder = _folder(request)
-    found = [] if folder is None else await anyio.to_thread.run_sync(_files, folder)
+    found = await anyio.to_thread.run_sync(_files, folder)
     return render(request, "reports.html", {"reports": found, "folder": folder})
 
 
 @router.get("/reports/{name}")
 async def report(request: Request, principal: SignedIn, name: Name) -> Response:
     folder = _folder(request)
-    found = [] if folder is None else await anyio.to_thread.run_sync(_files, folder)
     # Only names of the listing: no path leads out of the folder.
-    if folder is None or name not in {each.name for each in found}:
+    if folder is None or name not in await anyio.to_thread.run_sync(_files, folder):
         raise NotFound(f"There is no report {name!r:.80}.")
     path = folder / name
     if path.suffix == ".html":
@@ -164,13 +154,13 @@ def _folder(request: Request) -> Path | None:
     return request.app.state.reports
 
 
-def _files(folder: Path) -> list[ReportFile]:
-    if not folder.is_dir():
-        return []
-    paths = [path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()]
-    found = [(path.name, path.stat()) for path in paths]
-    files = [ReportFile(name, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC)) for name, stat in found]
-    return sorted(files, key=lambda file: file.written_at, reverse=True)[:MAX_FILES]
+def _files(folder: Path | None) -> dict[str, tuple[int, datetime]]:
+    """Return the sizes and times of the reports by name, newest first."""
+    if folder is None or not folder.is_dir():
+        return {}
+    stats = [(path.name, path.stat()) for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()]
+    stats.sort(key=lambda each: each[1].st_mtime, reverse=True)
+    return {name: (stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC)) for name, stat in stats[:MAX_FILES]}
 
 
 def _values(path: Path) -> list[tuple[str, str]]:
@@ -185,13 +175,9 @@ def _values(path: Path) -> list[tuple[str, str]]:
 
 def _flat(prefix: str, value: object) -> Iterator[tuple[str, str]]:
     """Yield the values of nested objects with their paths."""
-    match value:
-        case dict():
-            for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-                yield from _flat(f"{prefix}.{name}" if prefix else str(name), inner)  # pyright: ignore[reportUnknownArgumentType]
-        case list():
-            yield prefix, json.dumps(value)[:400]
-        case float():
-            yield prefix, f"{value:.4g}"
-        case _:
-            yield prefix, str(value)
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            yield from _flat(f"{prefix}.{name}" if prefix else name, inner)
+    else:
+        shown = f"{value:.4g}" if isinstance(value, float) else json.dumps(value)[:400]
+        yield prefix, value if isinstance(value, str) else shown

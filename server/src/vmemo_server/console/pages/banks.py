@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 from fastapi import Request, Response
 
@@ -74,7 +75,7 @@ async def overview(page: ReadPage) -> Response:
     total = sum((each.usage for each in status.spending), Usage())
     growth = await store.daily_counts(bank)
     days = [each.day.timestamp() for each in growth]
-    plot = [days, _sums([each.facts for each in growth]), _sums([each.messages for each in growth])]
+    counts = [each.facts for each in growth], [each.messages for each in growth]
     return page.render(
         "overview.html",
         status=status,
@@ -85,7 +86,7 @@ async def overview(page: ReadPage) -> Response:
         entities=await store.entities(bank, EntitySelect(most_mentioned=True, limit=ENTITIES)),
         profile=await page.memory.profile(),
         total=total,
-        plot=plot,
+        plot=[days, *(list(accumulate(each)) for each in counts)],
         worker=_worker(page),
     )
 
@@ -118,14 +119,6 @@ async def _changes(page: BankPage) -> list[tuple[Fact, Fact | None]]:
     newer = await page.store.facts(page.bank, FactSelect(supersedes=[fact.id for fact in closed]))
     replaced = {fact.supersedes: fact for fact in newer if not fact.is_rest}
     return [(fact, replaced.get(fact.id)) for fact in closed]
-
-
-def _sums(counts: list[int]) -> list[int]:
-    total, sums = 0, list[int]()
-    for count in counts:
-        total += count
-        sums.append(total)
-    return sums
 
 
 def _worker(page: BankPage) -> str:

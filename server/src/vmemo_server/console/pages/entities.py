@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from fastapi import Response
@@ -91,15 +90,6 @@ KINDS: tuple[LinkKind, ...] = (
 LABEL = 60
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The facts of a graph, and the number of nodes that the bank has."""
-
-    facts: list[Fact]
-    focus: str
-    total: int
-
-
 @router.get("/graph")
 async def graph(page: ReadPage, focus: str = "") -> Response:
     """Show the graph, or the part around one entity; a script draws it."""
@@ -112,13 +102,13 @@ async def graph(page: ReadPage, focus: str = "") -> Response:
 @router.get("/graph/data")
 async def data(page: ReadPage, focus: str = "") -> Response:
     """Return the nodes and links of the graph."""
-    sample = await _sample(page, focus)
-    links = await page.store.links(page.bank, [fact.id for fact in sample.facts])
-    return JSONResponse(_elements(sample, links))
+    facts, total = await _sample(page, focus)
+    links = await page.store.links(page.bank, [fact.id for fact in facts])
+    return JSONResponse({**_elements(facts, links, total), "focus": focus})
 
 
-async def _sample(page: BankPage, focus: str) -> Sample:
-    """Return the newest facts whose nodes, entities included, are not too many."""
+async def _sample(page: BankPage, focus: str) -> tuple[list[Fact], int]:
+    """Return the newest facts whose nodes, entities included, are not too many, and how many nodes there are."""
     status = await page.memory.status()
     entities = [EntityId(focus)] if focus else None
     select = FactSelect(entities=entities, newest_first=True, limit=MAX_NODES)
@@ -131,30 +121,29 @@ async def _sample(page: BankPage, focus: str) -> Sample:
         nodes |= own
         facts.append(fact)
     total = len(nodes) if focus and len(facts) < MAX_NODES else status.facts + status.entities
-    return Sample(facts, focus, total)
+    return facts, total
 
 
-def _elements(sample: Sample, links: list[Link]) -> dict[str, object]:
+def _elements(shown: list[Fact], links: list[Link], total: int) -> dict[str, object]:
     """Return nodes, links and counts as JSON values."""
-    facts = {fact.id: fact for fact in sample.facts}
-    entities = {mention.id: mention for fact in sample.facts for mention in fact.entities}
+    facts = {fact.id: fact for fact in shown}
+    entities = {mention.id: mention for fact in shown for mention in fact.entities}
     nodes = [_node(id, "entity", mention.name, mention.type) for id, mention in entities.items()]
-    nodes += [_node(fact.id, "fact", fact.text, fact.network, closed=is_over(fact)) for fact in sample.facts]
+    nodes += [_node(fact.id, "fact", fact.text, fact.network, closed=is_over(fact)) for fact in shown]
     inside = sorted(
         (link for link in links if link.target in facts and link.kind != "entity"),
         key=lambda link: link.weight,
         reverse=True,
     )
-    mentioned = [(fact.id, mention.id, "entity", 1.0) for fact in sample.facts for mention in fact.entities]
+    mentioned = [(fact.id, mention.id, "entity", 1.0) for fact in shown for mention in fact.entities]
     stored = [(link.source, link.target, link.kind, link.weight) for link in _once(inside)]
     drawn = [*mentioned, *stored][:MAX_LINKS]
     return {
         "nodes": nodes,
         "links": [{"source": s, "target": t, "kind": k, "weight": round(w, 3)} for s, t, k, w in drawn],
         "shown": len(nodes),
-        "total": max(sample.total, len(nodes)),
+        "total": max(total, len(nodes)),
         "hidden_links": len(mentioned) + len(stored) - len(drawn),
-        "focus": sample.focus,
     }
 
 

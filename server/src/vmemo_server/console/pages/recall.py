@@ -21,11 +21,12 @@ from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retracted, TextDelta
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.providers import count_tokens
-from vmemo_server.console.dependencies import BankForm, ReadForm, ReadPage
+from vmemo_server.console.dependencies import BankPage, ReadForm, ReadPage
 from vmemo_server.console.render import is_fragment
 from vmemo_server.console.route import console_router
 from vmemo_server.console.session import Form
 from vmemo_server.dependencies import begin_write
+from vmemo_server.routes.query import EVENT_STREAM, PING_SECONDS
 
 router = console_router("/banks/{bank}")
 NETWORKS: tuple[Network, ...] = get_args(Network)
@@ -139,10 +140,6 @@ def _number(form: Form, name: str, default: str) -> int:
     return int(given)
 
 
-PING_SECONDS = 15
-_EVENT_STREAM = "text/event-stream"
-
-
 @dataclass(frozen=True)
 class AnswerPart:
     """A part of an answer: text, or a citation with its number."""
@@ -168,14 +165,14 @@ async def ask(form: ReadForm) -> Response:
     form.principal.check_max_tokens(request.max_tokens)
     if opinions:
         await begin_write(form.request, "console", form.bank)
-    if _EVENT_STREAM in form.request.headers.get("accept", ""):
+    if EVENT_STREAM in form.request.headers.get("accept", ""):
         return EventSourceResponse(_events(form, request), ping=PING_SECONDS)
     answer = await form.memory.run(request)
     values = {"answer": answer, "parts": answer_parts(answer)}
     return form.render("chat.html", forms_opinions=forms, has_model=form.memory.forms_opinions, **values)
 
 
-async def _events(form: BankForm, request: ReflectRequest) -> AsyncGenerator[ServerSentEvent]:
+async def _events(form: BankPage, request: ReflectRequest) -> AsyncGenerator[ServerSentEvent]:
     try:
         async with aclosing(form.memory.stream(request)) as events:
             async for event in events:

@@ -1,5 +1,7 @@
 'use strict';
-const report = JSON.parse(document.getElementById('report').textContent);
+// Shows a report in an element that has the parts of replay_view.html. `options.bank` names the bank whose own messages were
+// replayed, and `options.keep` stores the marked cases.
+function showReport(view, report, options = {}) {
 const messages = report.messages, turns = report.turns, columns = report.columns;
 const byId = new Map(messages.map(each => [each.id, each]));
 const facts = columns.map(column => new Map((column.facts || []).map(each => [each.id, each])));
@@ -14,7 +16,7 @@ const FLAGS = ['questions', 'stale', 'unanswerable', 'noise', ...(columns.length
 const MAX_FACTS = 200;
 let flag = '', search = '', shown = [], current = 0, factColumn = 0;
 
-const $ = id => document.getElementById(id);
+const $ = id => view.querySelector(`#${id}`);
 function make(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -101,7 +103,7 @@ function renderDetail(turn, message) {
     make('blockquote', {}, message.text),
     before.length ? make('details', {}, make('summary', { class: 'small' }, 'What was said before'),
       ...before.map(each => make('p', { class: 'said small' }, make('b', {}, `${voice(each)}: `), each.text))) : null,
-    make('p', { class: 'bar small', style: 'margin-top: 10px' }, make('button', { type: 'button', 'aria-pressed': String(silent), id: 'silent',
+    make('p', { class: 'bar small apart' }, make('button', { type: 'button', 'aria-pressed': String(silent), id: 'silent',
       onclick: () => mark(message.id, 'silent') }, 'Nothing should be recalled here')));
   $('detail').replaceChildren(head,
     make('div', { class: 'columns' }, ...(turn.given || []).map((given, n) => column(turn, message, given, n))), known(turn));
@@ -178,7 +180,7 @@ function known(turn) {
     ...columns.map((each, n) => make('option', { value: n, ...(n === factColumn ? { selected: '' } : {}) }, each.label)));
   if (pick) pick.addEventListener('change', () => { factColumn = Number(pick.value); select(current); });
   return make('section', { class: 'card', id: 'known' },
-    make('div', { class: 'bar' }, make('h2', { style: 'margin: 0' }, 'What memory knew'), pick),
+    make('div', { class: 'bar' }, make('h2', {}, 'What memory knew'), pick),
     make('p', { class: 'small soft' }, `${number(holds.length)} facts that held then, ${number(then.length - holds.length)} that were outdated` +
       (search ? `; ${number(found.length)} with "${search}"` : '')),
     make('details', {}, make('summary', { class: 'small' }, 'Facts, newest first'),
@@ -211,14 +213,17 @@ function textOfKey(key) {
   return message ? `  # ${`${voice(message)}: ${message.text}`.replace(/[^\x20-\x7e\u00a0-\ud7ff]+/g, ' ').slice(0, 100)}` : '';
 }
 function casesYaml() {
-  const lines = [`# Cases of a replay of ${report.files.join(', ')}. Run them with: vmemo test FILE`, 'source:', `  files: [${report.files.map(quoted).join(', ')}]`];
+  const lines = [`# Cases of a replay of ${report.files.join(', ')}. Run them with: vmemo test FILE`, 'source:'];
+  // A bank is asked as it is now.
+  if (options.bank) lines.push('  db: memory.db', `  bank: ${quoted(options.bank)}`);
+  else lines.push(`  files: [${report.files.map(quoted).join(', ')}]`);
   if (report.origin) lines.push(`  from: ${quoted(report.origin)}`);
   lines.push('cases:');
   for (const turn of turns) {
     const message = messageOf(turn), own = marks[message.id];
     if (!isMarked(message.id)) continue;
-    lines.push(`  - name: ${quoted(message.text.replace(/\s+/g, ' ').slice(0, 80))}`, `    question: ${quoted(message.text)}`,
-      `    at: ${quoted(message.id)}  # ${message.time}`);
+    lines.push(`  - name: ${quoted(message.text.replace(/\s+/g, ' ').slice(0, 80))}`, `    question: ${quoted(message.text)}`);
+    if (!options.bank) lines.push(`    at: ${quoted(message.id)}  # ${message.time}`);
     for (const [field, keys] of [['must_recall', own.right || []], ['must_not_recall', own.wrong || []]]) {
       if (keys.length) lines.push(`    ${field}:`, ...keys.map(key => `      - ${quoted(key)}${textOfKey(key)}`));
     }
@@ -237,6 +242,7 @@ function enableDownloads() {
   const count = turns.filter(turn => isMarked(messageOf(turn).id)).length;
   $('cases').disabled = !count;
   $('save').disabled = !count;
+  $('keep').disabled = !count;
   $('cases').textContent = count ? `Download ${count} case${count > 1 ? 's' : ''} (YAML)` : 'Download cases (YAML)';
 }
 
@@ -244,8 +250,10 @@ $('slider').addEventListener('input', () => select(Number($('slider').value)));
 $('search').addEventListener('input', () => { search = $('search').value.trim().toLowerCase(); renderList(); });
 $('cases').addEventListener('click', () => download('cases.yaml', 'application/yaml', casesYaml()));
 $('save').addEventListener('click', () => download('replay.json', 'application/json', JSON.stringify({ ...report, marks })));
+$('keep').hidden = !options.keep;
+$('keep').addEventListener('click', () => options.keep(casesYaml()));
 document.addEventListener('keydown', event => {
-  if (event.target.closest('input, select, summary')) return;
+  if (!view.isConnected || event.target.closest('input, select, textarea, summary')) return;
   const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
   if (!step || !shown.length) return;
   event.preventDefault();
@@ -254,3 +262,4 @@ document.addEventListener('keydown', event => {
 renderFilters();
 renderList();
 enableDownloads();
+}

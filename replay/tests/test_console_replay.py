@@ -1,0 +1,131 @@
+"""The Replay page of the console: what is dropped is replayed beside the bank, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from console_client import ConsoleClient, signed_in
+from live_server import LiveServer, live_server
+from vmemo.sync import portal
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync""".split()
+ANA = Path(__file__).with_name("ana.json")
+CHATGPT = Path(__file__).parents[2] / "tests" / "fixtures" / "imports" / "chatgpt.json"
+VIOLATIONS = "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.blockedURI))"
+DROP = """([name, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    const drop = new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
+    document.querySelector('.drop').dispatchEvent(drop);
+}"""
+BANK = "ana"
+OCTETS = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module")
+def served(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server that requires keys, with a bank of the sample conversation."""
+    path = shutil.copy(sqlite_template, tmp_path_factory.mktemp("served"))
+    with live_server(f"sqlite:///{path}", keyless=False) as running:
+        portal.run(running.memory.bank(BANK).retain(json.loads(ANA.read_text("utf-8"))))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def writer(served: LiveServer) -> Iterator[ConsoleClient]:
+    """A person who may write to the bank."""
+    with signed_in(served, "write", bank=BANK) as client:
+        yield client
+
+
+def replayed(client: ConsoleClient, page: str, body: bytes = b"", **params: str) -> dict[str, list[dict[str, Any]]]:
+    """Replay a file or the bank, and return the events of the stream by name."""
+    headers = OCTETS | {"X-CSRF-Token": client.token}
+    response = client.http.post(client.path(f"/replay/{page}"), params=params, content=body, headers=headers)
+    assert response.status_code == 200, response.text
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, data in re.findall(r"event: (\w+)\r\ndata: (.*)\r\n", response.text):
+        found.setdefault(name, []).append(json.loads(data))
+    return found
+
+
+def test_a_file_is_replayed_and_nothing_of_it_is_stored(writer: ConsoleClient, served: LiveServer) -> None:
+    before = portal.run(served.memory.bank(BANK).status())
+    archive = Path(tempfile.mkdtemp()) / "export.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.write(CHATGPT, "conversations.json")
+    events = replayed(writer, "upload", archive.read_bytes(), name="../x/export.zip", turns="2")
+    assert [event["done"] for event in events["progress"]] == [0, 1, 2]
+    report = events["report"][0]["report"]
+    assert report["files"] == ["xexport.zip"]
+    assert len(report["turns"]) == 2
+    assert portal.run(served.memory.bank(BANK).status()).messages == before.messages
+    assert not list(Path(tempfile.gettempdir()).glob("vmemo-replay-*"))
+    refused = replayed(writer, "upload", b'{"a": 1}', name="b.json")
+    assert "tmp" not in str(refused["problem"][0]["text"])
+
+
+def test_the_bank_itself_is_replayed(writer: ConsoleClient) -> None:
+    report = replayed(writer, "bank")["report"][0]["report"]
+    questions = [turn for turn in report["turns"] if turn.get("question")]
+    assert len(report["turns"]) == 7
+    assert any(turn["given"][0].get("hits") for turn in questions)
+
+
+def test_a_replay_needs_permission_a_token_and_its_turn(writer: ConsoleClient, served: LiveServer) -> None:
+    address, body = writer.path("/replay/upload"), ANA.read_bytes()
+    assert writer.http.post(address, content=body, headers=OCTETS).status_code == 403
+    with signed_in(served, "admin", "other", bank=BANK) as stranger:
+        token = {"X-CSRF-Token": stranger.token}
+        assert stranger.http.post(address, content=body, headers=OCTETS | token).status_code == 403
+        assert stranger.http.get(writer.path("/replay")).status_code == 403
+    headers = OCTETS | {"X-CSRF-Token": writer.token}
+    said = [{"role": "user", "content": f"Does my friend number {number} live in Rome?"} for number in range(500)]
+    with writer.http.stream("POST", address, content=json.dumps(said).encode(), headers=headers) as first:
+        parts = first.iter_text()
+        assert "reading" in next(parts)
+        assert "Another replay" in str(replayed(writer, "upload", body)["problem"][0]["text"])
+    # It was left, which ends it.
+    assert any("report" in replayed(writer, "upload", body, turns="1") for _ in range(100))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open the console with")
+def test_conversations_are_dropped_and_marked_in_a_browser(served: LiveServer) -> None:
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_context(base_url=served.url, accept_downloads=True).new_page()
+        page.add_init_script(VIOLATIONS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto("/console/sign-in")
+        page.get_by_label("API key").fill(served.key("write"))
+        page.get_by_role("button", name="Sign in").click()
+        page.goto(f"/console/banks/{BANK}/replay")
+        _drop(page, CHATGPT)
+        page.get_by_role("button", name="Nothing should be recalled here").click()
+        with page.expect_download() as downloaded:
+            page.get_by_role("button", name="Download 1 case").click()
+        assert "files:" in downloaded.value.path().read_text("utf-8")
+        page.get_by_label("Drop a conversation here").set_input_files(ANA)
+        page.locator("#list button", has_text="Where do I live?").click()
+        expect(page.locator(".hit .text").first).to_contain_text("Rome")
+        browser.close()
+    assert complaints == []
+
+
+def _drop(page: Page, file: Path) -> None:
+    page.evaluate(DROP, [file.name, file.read_text("utf-8")])
+    page.locator("#list button").last.click()
