@@ -16,7 +16,7 @@ BUDGETS = {
     "hindsight/src": 2_050,
     "integrations/src": 2_780,
     "agents/src": 2_125,
-    "replay/src": 2_420,
+    "replay/src": 2_730,
     "sync/src": 2_050,
     "bench/src": 10_000,
     "conformance/src": 7_438,

@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from console_client import ConsoleClient, signed_in
 from live_server import LiveServer, live_server
 from vmemo.sync import portal
+from vmemo_replay.cases import read_cases
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -99,6 +100,60 @@ def test_a_replay_needs_permission_a_token_and_its_turn(writer: ConsoleClient, s
         assert "Another replay" in str(replayed(writer, "upload", body)["problem"][0]["text"])
     # It was left, which ends it.
     assert any("report" in replayed(writer, "upload", body, turns="1") for _ in range(100))
+
+
+def test_hits_are_judged_and_kept_as_cases_that_run_and_are_downloaded(
+    writer: ConsoleClient, served: LiveServer, tmp_path: Path
+) -> None:
+    question = "Where does Ana live?"
+    memory = served.memory.bank(BANK)
+    hit = next(hit for hit in portal.run(memory.recall(question)).hits if "Rome" in hit.text)
+    part = writer.http.post(
+        writer.path(f"/facts/{hit.id}/feedback"),
+        data={"question": question, "hit": "wrong", "reason": "She moved."},
+        headers={"HX-Request": "true", "X-CSRF-Token": writer.token},
+    )
+    assert "Correct it" in part.text
+    assert [each.reason for each in portal.run(memory.get(hit.id)).feedback] == ["She moved."]
+    assert "She moved." in writer.get("/recall", query=question)
+    form = writer.get("/cases/new", query=question)
+    assert re.search(r'value="not" selected', form)
+    offered = re.findall(r'name="key(\d+)" value="([^"]+)"', form)
+    number, key = next(each for each in offered if each[1] in hit.fact.messages)
+    assert "not run" in writer.submit("/cases", query=question, **{f"key{number}": key, f"hit{number}": "not"}).text
+    assert "is hit" in writer.submit("/cases/run").text
+    added = writer.submit("/cases/file", yaml="cases:\n- question: Where does Ana live?\n  must_recall: Rome")
+    assert "2 cases" in added.text
+    assert "1 passed" in writer.submit("/cases/run").text
+    refused = writer.submit("/cases/file", yaml="cases: [{question: Where does Ana live}]")
+    assert refused.status_code == 422
+    assert "cases.yaml: case 1" in refused.text
+    (tmp_path / "cases.yaml").write_text(writer.get("/cases/cases.yaml"), encoding="utf-8")
+    parsed = read_cases(tmp_path / "cases.yaml")
+    assert [each.case.must_recall for each in parsed] == [(), ("Rome",)]
+    assert parsed[0].source.bank == BANK
+    writer.submit(f"/facts/{hit.id}/feedback", question=question, hit="")
+    assert portal.run(memory.get(hit.id)).feedback == ()
+    assert "She moved." not in writer.get("/recall", query=question)
+
+
+def test_cases_of_others_are_closed_and_end_with_what_they_quote(served: LiveServer) -> None:
+    with signed_in(served, "read", bank=BANK) as reader:
+        assert "<form" not in reader.get("/cases").partition("<main")[2]
+        assert reader.submit("/cases/run").status_code == 403
+    with signed_in(served, "admin", bank="short") as admin:
+        token = {"csrf_token": admin.token}
+        admin.http.post("/console/banks", data={**token, "name": "short"})
+        portal.run(served.memory.bank("short").retain([{"id": "m1", "content": "I live in Oslo."}]))
+        admin.submit("/cases/file", yaml="cases: [{question: Oslo, first: m1}, {question: Bergen, silent: true}]")
+        admin.submit("/cases/run")
+        assert "I live in Oslo." in admin.get("/cases")
+        admin.submit("/forget", message="m1")
+        assert "Oslo" not in admin.get("/cases")
+        assert "1 case," in admin.get("/cases")
+        admin.http.post(admin.path("/forget/bank"), data={**token, "name": "short"})
+        admin.http.post("/console/banks", data={**token, "name": "short"})
+        assert "No cases yet" in admin.get("/cases")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open the console with")

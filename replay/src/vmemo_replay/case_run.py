@@ -236,6 +236,11 @@ async def _stored_moment(memory: Memory, placed: PlacedCase) -> _Moment:
     return _Moment(known_at=time, now=time)
 
 
+async def ask_bank(memory: Memory, placed: PlacedCase) -> CaseResult:
+    """Ask a bank about a case; one at a time knows what the bank had stored by then."""
+    return await _ask_later(memory, placed, None, lambda: None)
+
+
 async def _ask_later(memory: Memory, placed: PlacedCase, transcript: Transcript | None, on_case: OnCase) -> CaseResult:
     """Ask a bank that knows everything about an earlier time."""
     moment = await _stored_moment(memory, placed) if transcript is None else _moment(placed, transcript)

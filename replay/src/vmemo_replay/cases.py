@@ -137,6 +137,11 @@ def read_cases(path: Path, source: Source | None = None) -> list[PlacedCase]:
         raise InvalidInput(f"{path} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 text.") from error
+    return parse_cases(text, path, source)
+
+
+def parse_cases(text: str, path: Path, source: Source | None = None) -> list[PlacedCase]:
+    """Return the cases of a text, as `read_cases` does; errors name the path."""
     try:
         loaded: object = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
@@ -206,6 +211,16 @@ def write_cases(path: Path, source: Mapping[str, object], cases: Iterable[NewCas
             file.write("\n".join(lines) + "\n")
     except FileExistsError as error:
         raise InvalidInput(f"{path} exists; record cases in a new file, or delete it first.") from error
+
+
+def cases_text(source: Mapping[str, object], cases: Iterable[Case]) -> str:
+    """Return the text of a file with the cases."""
+    lines = ["# Run these cases with: vmemo test FILE", f"source: {_quoted(source)}", "cases:"]
+    for case in cases:
+        values = case.model_dump(mode="json", exclude_defaults=True, exclude={"source"})
+        fields = [f"{name}: {_quoted(value)}" for name, value in values.items()]
+        lines += [f"  {'  ' if number else '- '}{field}" for number, field in enumerate(fields)]
+    return "\n".join(lines) + "\n"
 
 
 def _lines_of(case: NewCase) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from vmemo import Hit
 from vmemo.errors import InvalidInput
 from vmemo_replay.case_run import open_source
 from vmemo_replay.cases import NewCase, Source
@@ -74,10 +75,14 @@ async def cases_of_question(
         found = await memory.recall(question, precise=True)
     if not found.hits:
         raise InvalidInput(f"Nothing is recalled for {question!r:.80}, so there is nothing to expect.")
-    count = Counter(id for hit in found.hits for id in hit.fact.messages)
-    keys = {
-        (hit.fact.messages[0] if hit.fact.messages and count[hit.fact.messages[0]] < 2 else hit.text): hit.text
-        for hit in found.hits[:EXPECTED]
-    }
+    named = expected_keys(found.hits)
+    keys = {named[hit.id]: hit.text for hit in found.hits[:EXPECTED]}
     case = NewCase(question=question, must_recall=tuple(keys), first=next(iter(keys)), remarks=keys)
     return {"db": source.db, "bank": source.bank}, [case]
+
+
+def expected_keys(hits: Sequence[Hit]) -> dict[str, str]:
+    """Return what names each hit in a case: its message, or its text if several hits come from that message."""
+    count = Counter[str](id for hit in hits for id in hit.fact.messages)
+    sources = {hit.id: next(iter(hit.fact.messages), "") for hit in hits}
+    return {hit.id: sources[hit.id] if count[sources[hit.id]] == 1 else hit.text for hit in hits}

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -71,13 +71,14 @@ _TURN = 0x766D656D6F73
 _IDS = UUID("5b0f7a52-9a0e-4c58-8d65-3f1f6f0f2a11")
 """The namespace of ids that are derived from an idempotency key."""
 
-_metadata = MetaData()
-_Number = BigInteger().with_variant(Integer, "sqlite")
-_version = Table("server_version", _metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+metadata = MetaData()
+"""The tables; other distributions add theirs when they are imported."""
+Number = BigInteger().with_variant(Integer, "sqlite")
+_version = Table("server_version", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
 _keys = Table(
     "api_keys",
-    _metadata,
-    Column("seq", _Number, primary_key=True, autoincrement=True),
+    metadata,
+    Column("seq", Number, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     Column("digest", Text, nullable=False, unique=True),
     Column("name", Text, nullable=False),
@@ -91,7 +92,7 @@ _keys = Table(
 )
 _sessions = Table(
     "console_sessions",
-    _metadata,
+    metadata,
     # The hash of the token that the browser holds.
     Column("digest", Text, primary_key=True),
     Column("key", Text, nullable=False),
@@ -99,8 +100,8 @@ _sessions = Table(
 )
 _audit = Table(
     "audit_log",
-    _metadata,
-    Column("id", _Number, primary_key=True, autoincrement=True),
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("key", Text),
     Column("interface", Text, nullable=False),
@@ -113,7 +114,7 @@ _audit = Table(
 )
 _responses = Table(
     "idempotent_responses",
-    _metadata,
+    metadata,
     Column("owner", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("holder", Text, nullable=False),
@@ -203,6 +204,8 @@ class ServerState:
             path = file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
             self._store = self._beside = SqliteStore(Path(path))
         self._ready = False
+        self.on_erased: list[Callable[[str], Awaitable[None]]] = []
+        """Called with the name of a bank after text of it was deleted."""
 
     async def open(self) -> None:
         """Open the database and create the tables."""
@@ -217,11 +220,12 @@ class ServerState:
         if self._beside is not None:
             await self._beside.close()
 
-    async def _read(self, run: Callable[[Connection], R]) -> R:
+    async def read(self, run: Callable[[Connection], R]) -> R:
+        """Run a function that reads."""
         await self.open()
         return await self._store.run_read(run)
 
-    async def _write(self, run: Callable[[Connection], R]) -> R:
+    async def write(self, run: Callable[[Connection], R]) -> R:
         """Run a function that does no harm if it was committed before."""
         await self.open()
         return await self._store.run_write(run, repeatable=True)
@@ -280,7 +284,7 @@ class ServerState:
             "created_at": micros(key.created_at),
             "expires_at": micros_or_none(key.expires_at),
         }
-        await self._write(lambda c: _insert_missing(c, _keys, values))
+        await self.write(lambda c: _insert_missing(c, _keys, values))
 
     async def find_key(self, secret: str) -> ApiKey | None:
         found = await self._find_key(_keys.c.digest == digest(secret))
@@ -295,7 +299,7 @@ class ServerState:
             connection.execute(delete(_sessions).where(_sessions.c.expires_at <= micros(now)))
             _insert_missing(connection, _sessions, values)
 
-        await self._write(store)
+        await self.write(store)
         return token
 
     async def find_session(self, token: str) -> ApiKey | None:
@@ -308,15 +312,15 @@ class ServerState:
 
     async def end_session(self, token: str) -> None:
         """End a session for everyone who holds its token."""
-        await self._write(lambda c: c.execute(delete(_sessions).where(_sessions.c.digest == digest(token))))
+        await self.write(lambda c: c.execute(delete(_sessions).where(_sessions.c.digest == digest(token))))
 
     async def _find_key(self, condition: Any) -> ApiKey | None:
-        row = await self._read(lambda c: c.execute(select(_keys).where(condition)).first())
+        row = await self.read(lambda c: c.execute(select(_keys).where(condition)).first())
         return None if row is None else _key(row)
 
     async def keys(self) -> list[ApiKey]:
         """Return every key ever created, oldest first."""
-        rows = await self._read(lambda c: c.execute(select(_keys).order_by(_keys.c.seq)).all())
+        rows = await self.read(lambda c: c.execute(select(_keys).order_by(_keys.c.seq)).all())
         return [_key(row) for row in rows]
 
     async def revoke(self, id: str) -> None:
@@ -324,7 +328,7 @@ class ServerState:
         if await self._find_key(_keys.c.id == id) is None:
             raise NotFound(f"There is no API key {id!r:.40}; `vmemo keys list` shows their ids.")
         active = _keys.c.id == id, _keys.c.revoked_at.is_(None)
-        await self._write(lambda c: c.execute(update(_keys).where(*active).values(revoked_at=micros(utc_now()))))
+        await self.write(lambda c: c.execute(update(_keys).where(*active).values(revoked_at=micros(utc_now()))))
 
     async def begin_write(self, entry: AuditEntry) -> AuditEntry:
         """Append to the audit log before a write starts; return the entry with its id."""
@@ -336,7 +340,7 @@ class ServerState:
 
     async def finish_write(self, entry: AuditEntry, status: int) -> None:
         """Store the status of a write that has ended."""
-        await self._write(lambda c: c.execute(update(_audit).where(_audit.c.id == entry.id).values(status=status)))
+        await self.write(lambda c: c.execute(update(_audit).where(_audit.c.id == entry.id).values(status=status)))
 
     async def audit_entries(
         self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
@@ -347,7 +351,7 @@ class ServerState:
             found = found.where(_audit.c.bank.in_(banks))
         if before is not None:
             found = found.where(_audit.c.id < before)
-        rows = await self._read(lambda c: c.execute(found).mappings().all())
+        rows = await self.read(lambda c: c.execute(found).mappings().all())
         return [AuditEntry.of({**row, "at": instant(row["at"])}) for row in rows]
 
     async def claim(self, request: IdempotentRequest) -> SavedResponse | None:
@@ -355,20 +359,20 @@ class ServerState:
 
         A claim that was not renewed for `CLAIM_LEASE` has ended and is taken over. Old responses are deleted.
         """
-        return await self._write(lambda c: _claim(c, request))
+        return await self.write(lambda c: _claim(c, request))
 
     async def renew(self, request: IdempotentRequest) -> None:
         """Extend the lease of a request that is running; a lost claim is ignored."""
-        await self._write(lambda c: c.execute(update(_responses).where(*_held(request)).values(at=micros(utc_now()))))
+        await self.write(lambda c: c.execute(update(_responses).where(*_held(request)).values(at=micros(utc_now()))))
 
     async def save_response(self, request: IdempotentRequest, status: int, body: str) -> None:
         """Store the response to a claimed request; a lost claim is ignored."""
         values = {"status": status, "body": body, "at": micros(utc_now())}
-        await self._write(lambda c: c.execute(update(_responses).where(*_held(request)).values(values)))
+        await self.write(lambda c: c.execute(update(_responses).where(*_held(request)).values(values)))
 
     async def release(self, request: IdempotentRequest) -> None:
         """Delete a claim, so that the request may be sent again."""
-        await self._write(lambda c: c.execute(delete(_responses).where(*_held(request))))
+        await self.write(lambda c: c.execute(delete(_responses).where(*_held(request))))
 
     @asynccontextmanager
     async def erasing(self, bank: str) -> AsyncGenerator[None]:
@@ -381,10 +385,12 @@ class ServerState:
             yield
         finally:
             await self._drop_responses(bank)
+            for erased in self.on_erased:
+                await erased(bank)
 
     async def _drop_responses(self, bank: str) -> None:
         saved = _responses.c.bank == bank, _responses.c.status.is_not(None)
-        await self._write(lambda c: c.execute(delete(_responses).where(*saved)))
+        await self.write(lambda c: c.execute(delete(_responses).where(*saved)))
 
 
 def digest(secret: str) -> str:
@@ -395,7 +401,7 @@ def digest(secret: str) -> str:
 def _create_tables(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": _TURN})
-    _metadata.create_all(connection)
+    metadata.create_all(connection)
     found = connection.execute(select(_version.c.version)).scalar_one_or_none()
     if found is None:
         connection.execute(insert(_version).values(version=VERSION))

@@ -127,6 +127,7 @@ _MESSAGES: Mapping[str, str] = {
     "edited": "Saved as a new version; the old one is closed.",
     "pinned": "Pinned: maintenance never closes this fact.",
     "unpinned": "Unpinned.",
+    "judged": "The feedback is saved.",
     "merged": "Merged. The merge can be undone below.",
     "undone": "The merge is undone; the two are not merged again.",
     "processed": "All pending messages were processed.",

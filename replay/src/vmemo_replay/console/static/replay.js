@@ -38,8 +38,8 @@ function fail(text) {
 }
 
 async function keepCases(yaml) {
-  const headers = { "content-type": "application/octet-stream", "x-csrf-token": replayForm.elements.csrf_token.value };
-  const response = await fetch(`${replayForm.dataset.path}/cases/upload`, { method: "POST", headers, body: yaml });
+  const body = new URLSearchParams({ yaml, csrf_token: replayForm.elements.csrf_token.value });
+  const response = await fetch(`${replayForm.dataset.path}/cases/file`, { method: "POST", body });
   if (response.ok) location.assign(`${replayForm.dataset.path}/cases`);
   else fail(await textOf(response));
 }

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from vmemo.errors import NotFound
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Network, utc_now
 from vmemo.models.records import Instant, Name
-from vmemo.models.requests import DeleteFactRequest, PinFactRequest, UpdateFactRequest
+from vmemo.models.requests import DeleteFactRequest, FeedbackRequest, PinFactRequest, UpdateFactRequest
 from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, SearchText, WriteForm, WritePage
 from vmemo_server.console.render import is_fragment, redirect, search_words
@@ -107,6 +107,17 @@ async def pin(form: WriteForm, fact: Name) -> Response:
     if is_fragment(form.request):
         return form.render("pin_button.html", fact=written)
     return redirect(form.path("facts", written.id), "pinned" if pinned else "unpinned")
+
+
+@router.post("/facts/{fact}/feedback")
+async def judge(form: WriteForm, fact: Name) -> Response:
+    """Judge a fact as a hit of a question, or remove the judgement."""
+    texts = {name: form.form.text(name) for name in ("question", "reason")}
+    useful = {"right": True, "wrong": False}.get(form.form.text("hit"))
+    judged = await form.memory.run(FeedbackRequest.of({"fact": fact, "useful": useful, **texts}))
+    if is_fragment(form.request):
+        return form.render("hit_marks.html", fact=judged, question=texts["question"])
+    return redirect(form.path("facts", judged.id), "judged")
 
 
 @router.get("/facts/{fact}/delete")

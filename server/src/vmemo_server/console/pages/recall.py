@@ -14,7 +14,7 @@ from fastapi import Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo.errors import InvalidInput, VmemoError
-from vmemo.models import Channel, ChannelCandidate, FactId, MessageId, Network
+from vmemo.models import Channel, FactId, MessageId, Network
 from vmemo.models.recalled import Recalled
 from vmemo.models.records import TagsMatch
 from vmemo.models.requests import RecallRequest, ReflectRequest
@@ -36,17 +36,6 @@ BUDGETS = ("low", "mid", "high")
 DEFAULT_TOKENS = "1024"
 
 
-@dataclass(frozen=True)
-class ChannelColumn:
-    """The first candidates of one channel, in the order of that channel."""
-
-    channel: Channel
-    weight: float
-    count: int
-    """All candidates of the channel."""
-    candidates: tuple[ChannelCandidate, ...]
-
-
 @router.get("/recall")
 async def lab(page: ReadPage) -> Response:
     """Show the form, and the result of its query if there is one."""
@@ -58,6 +47,8 @@ async def lab(page: ReadPage) -> Response:
     request = recall_request(form)
     page.principal.check_max_tokens(request.max_tokens)
     recalled = await page.memory.run(request)
+    explained = recalled.explanation
+    used = set[str]() if explained is None else explained.weights.keys() | explained.candidates.keys()
     # In a thread, because counting tokens of a long prompt takes long.
     prompt = await asyncio.to_thread(recalled.to_prompt)
     tokens = await asyncio.to_thread(count_tokens, prompt)
@@ -65,7 +56,7 @@ async def lab(page: ReadPage) -> Response:
     return page.render(
         template,
         recalled=recalled,
-        columns=columns(recalled),
+        columns=[channel for channel in CHANNELS if channel in used],
         places={hit.id: place for place, hit in enumerate(recalled.hits, start=1)},
         names=await _names(page, recalled),
         longest=max(recalled.timings.values(), default=1.0) or 1.0,
@@ -95,23 +86,6 @@ def recall_request(form: Form) -> RecallRequest:
     if days := _number(form, "half_life", "0"):
         values["recency_half_life"] = timedelta(days=days)
     return RecallRequest.of(values)
-
-
-def columns(recalled: Recalled) -> list[ChannelColumn]:
-    """Return the ranking of each channel, also with candidates that were not returned."""
-    explained = recalled.explanation
-    if explained is None:
-        return []
-    return [
-        ChannelColumn(
-            channel,
-            explained.weights.get(channel, 0.0),
-            explained.candidates.get(channel, 0),
-            explained.rankings.get(channel, ()),
-        )
-        for channel in CHANNELS
-        if channel in explained.weights or channel in explained.candidates
-    ]
 
 
 async def _names(page: ReadPage, recalled: Recalled) -> Mapping[str, str]:
