@@ -206,6 +206,7 @@ class ServerState:
         self._ready = False
         self.on_erased: list[Callable[[str], Awaitable[None]]] = []
         """Called with the name of a bank after text of it was deleted."""
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
 
     async def open(self) -> None:
         """Open the database and create the tables."""
@@ -216,6 +217,8 @@ class ServerState:
 
     async def close(self) -> None:
         """Close the SQLite file; the database of a memory is closed with the memory."""
+        for close in self.on_close:
+            await close()
         self._ready = False
         if self._beside is not None:
             await self._beside.close()
@@ -225,10 +228,10 @@ class ServerState:
         await self.open()
         return await self._store.run_read(run)
 
-    async def write(self, run: Callable[[Connection], R]) -> R:
+    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = True) -> R:
         """Run a function that does no harm if it was committed before."""
         await self.open()
-        return await self._store.run_write(run, repeatable=True)
+        return await self._store.run_write(run, repeatable=repeatable)
 
     async def create_key(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from vmemo.lifecycle.reprocess import reembed_bank
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.administration import ForgetPreview, preview_forget
 from vmemo.memory.retain import import_from
-from vmemo.memory.session import ConcurrencyLimits, MemoryRuntime, MemorySession, RequestQueue, bank_id
+from vmemo.memory.session import ConcurrencyLimits, MemoryRuntime, MemorySession, OnDone, RequestQueue, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId, requests as r, utc_now
 from vmemo.models.changes import Changes, NewJob
@@ -82,8 +83,11 @@ class Memory(Verbs):
 
     async def run(self, request: r.Returns[R]) -> R:
         """Execute a request in this process."""
+        started = time.perf_counter()
         async with self._turn(request):
-            return await self._session.run(lambda: _execute(self._session, request))
+            result = await self._session.run(lambda: _execute(self._session, request))
+        self._session.on_done(request, result, time.perf_counter() - started)
+        return result
 
     def _turn(self, request: r.Returns[object]) -> AbstractAsyncContextManager[object]:
         requests = self._session.runtime.requests
@@ -99,14 +103,19 @@ class Memory(Verbs):
 
     def bank(self, name: str) -> Self:
         """Return the same memory on another bank; closing either closes both."""
-        other = object.__new__(type(self))
-        other._session = MemorySession(self._session.runtime, bank_id(name))
-        return other
+        return self._with(bank=bank_id(name), creates=True)
 
     def without_creation(self) -> Self:
         """Return the same memory, whose verbs raise NotFound if the bank is missing instead of creating it."""
+        return self._with(creates=False)
+
+    def observed(self, on_done: OnDone) -> Self:
+        """Return the same memory, which reports each of its requests that was answered."""
+        return self._with(on_done=on_done)
+
+    def _with(self, **changes: Any) -> Self:
         other = object.__new__(type(self))
-        other._session = replace(self._session, creates=False)
+        other._session = replace(self._session, **changes)
         return other
 
     @property
@@ -137,8 +146,11 @@ class Memory(Verbs):
 
         Ids in `removed` that do not exist are ignored. Facts that could not be derived are reported as `problem`.
         """
+        started = time.perf_counter()
         async with self._turn(request):
-            return await administration.replace_messages(self._session, request, removed)
+            retained = await administration.replace_messages(self._session, request, removed)
+        self._session.on_done(request, retained, time.perf_counter() - started)
+        return retained
 
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 
 from vmemo.errors import Unsupported
@@ -59,6 +60,7 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
 
 async def reflect_stream(session: MemorySession, request: ReflectRequest) -> AsyncGenerator[Event]:
     """Yield the events of a reflection; the last one is the answer."""
+    started = time.perf_counter()
     await session.recheck()
     events = asyncio.Queue[Event | None]()
     task = asyncio.create_task(reflect(session, request, events.put_nowait))
@@ -66,7 +68,9 @@ async def reflect_stream(session: MemorySession, request: ReflectRequest) -> Asy
     try:
         while (event := await events.get()) is not None:
             yield event
-        yield await task
+        answer = await task
+        session.on_done(request, answer, time.perf_counter() - started)
+        yield answer
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

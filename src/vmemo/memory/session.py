@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, NotFound, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs.worker import RunResult, Worker
@@ -246,6 +246,8 @@ class MemoryRuntime:
 
 
 R = TypeVar("R")
+OnDone = Callable[[r.Returns[Any], object, float], None]
+"""Called with a request that was answered, its result and the seconds that it took."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +258,7 @@ class MemorySession:
     bank: BankId
     creates: bool = True
     """Create a missing bank; otherwise raise NotFound."""
+    on_done: OnDone = lambda request, result, seconds: None
 
     @property
     def context(self) -> RetainContext:

@@ -23,6 +23,8 @@ class ConsoleExtension:
     router: APIRouter
     links: Sequence[tuple[str, str]]
     """Pages of a bank, below its address, and their names."""
+    server_links: Sequence[tuple[str, str]] = ()
+    """Pages for administrators, below the console's address."""
     start: Callable[[AppState], None] = lambda state: None
     """Called once for each server."""
 

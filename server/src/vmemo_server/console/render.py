@@ -100,6 +100,7 @@ def environment() -> Environment:
     filters, values = cast("dict[str, Any]", made.filters), cast("dict[str, Any]", made.globals)
     filters.update(short=short, marked=marked, when=when, happened=happened, plural=counted)
     values["extra_links"] = [link for each in extensions() for link in each.links]
+    values["extra_server_links"] = [link for each in extensions() for link in each.server_links]
     values.update(is_over=is_over, path_to=path_to, bank_path=bank_path, LONG=LONG, version=version("vmemo"))
     return made
 
@@ -135,7 +136,7 @@ _MESSAGES: Mapping[str, str] = {
     "revoked": "The key is revoked.",
     "background": "The background was updated.",
 }
-_COUNTS = ("messages", "facts", "episodes", "entities", "requeued")
+_NOUNS = {"messages": "message", "facts": "fact", "episodes": "episode", "entities": "entity"}
 
 
 def flash_of(request: Request) -> str | None:
@@ -143,19 +144,18 @@ def flash_of(request: Request) -> str | None:
     done = request.query_params.get("done", "")
     if done != "forgotten":
         return _MESSAGES.get(done)
-    counts = {name: request.query_params.get(name, "") for name in _COUNTS}
+    counts = {name: request.query_params.get(name, "") for name in _NOUNS}
     found = Forgotten.of({name: int(value) for name, value in counts.items() if value.isdecimal() and len(value) < 10})
     return f"Deleted for good: {listed_counts(found)}."
 
 
 def redirect(path: str, done: str, counts: Forgotten | None = None) -> Response:
     """Return a redirect to a page that shows a message."""
-    numbers = {} if counts is None else {name: getattr(counts, name) for name in _COUNTS}
+    numbers = {} if counts is None else {name: getattr(counts, name) for name in _NOUNS}
     return RedirectResponse(f"{path}?{urlencode({'done': done, **{n: v for n, v in numbers.items() if v}})}", 303)
 
 
 def listed_counts(forgotten: Forgotten) -> str:
     """Return the numbers of deleted records in words."""
-    nouns = {"messages": "message", "facts": "fact", "episodes": "episode", "entities": "entity"}
-    found = [(getattr(forgotten, plural), noun, plural) for plural, noun in nouns.items()]
+    found = [(getattr(forgotten, plural), noun, plural) for plural, noun in _NOUNS.items()]
     return ", ".join(counted(*each) for each in found if each[0]) or "nothing"

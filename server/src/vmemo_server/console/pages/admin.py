@@ -132,14 +132,14 @@ _SANDBOX = (
 @router.get("/reports")
 async def reports(request: Request, principal: SignedIn) -> Response:
     """List the reports, newest first."""
-    folder = _folder(request)
-    found = await anyio.to_thread.run_sync(_files, folder)
-    return render(request, "reports.html", {"reports": found, "folder": folder})
+    folder: Path | None = request.app.state.reports
+    values = {"reports": await anyio.to_thread.run_sync(_files, folder), "folder": folder}
+    return render(request, "reports.html", values)
 
 
 @router.get("/reports/{name}")
 async def report(request: Request, principal: SignedIn, name: Name) -> Response:
-    folder = _folder(request)
+    folder: Path | None = request.app.state.reports
     # Only names of the listing: no path leads out of the folder.
     if folder is None or name not in await anyio.to_thread.run_sync(_files, folder):
         raise NotFound(f"There is no report {name!r:.80}.")
@@ -148,10 +148,6 @@ async def report(request: Request, principal: SignedIn, name: Name) -> Response:
         return FileResponse(path, media_type="text/html", headers={"content-security-policy": _SANDBOX})
     values = await anyio.to_thread.run_sync(_values, path)
     return render(request, "report.html", {"name": name, "values": values[:MAX_VALUES], "count": len(values)})
-
-
-def _folder(request: Request) -> Path | None:
-    return request.app.state.reports
 
 
 def _files(folder: Path | None) -> dict[str, tuple[int, datetime]]:

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from fastapi import Request, Response
 
-from vmemo.errors import InvalidInput, NotFound, VmemoError
+from vmemo.errors import NotFound, VmemoError
 from vmemo.models import Fact, Profile
 from vmemo.models.requests import BackgroundRequest, CreateBankRequest, MaintainRequest, ProcessRequest, ProfileUpdate
 from vmemo.models.results import Usage
@@ -16,7 +16,7 @@ from vmemo_server.background import BackgroundWorker
 from vmemo_server.console.dependencies import BankPage, ReadPage, SignedIn, WriteForm
 from vmemo_server.console.render import bank_path, is_fragment, redirect, render
 from vmemo_server.console.route import console_router
-from vmemo_server.console.session import Form, checked_form
+from vmemo_server.console.session import checked_form
 from vmemo_server.dependencies import AppState, open_session
 
 router = console_router()
@@ -153,7 +153,9 @@ async def profile(page: ReadPage) -> Response:
 
 @router.post("/banks/{bank}/profile")
 async def save(form: WriteForm) -> Response:
-    await form.memory.run(ProfileUpdate(profile=_profile(form.form)))
+    values: dict[str, object] = {name: form.form.text(name) for name in ("name", "background", "bias")}
+    values["disposition"] = {name: form.form.text(name) for name in TRAITS}
+    await form.memory.run(ProfileUpdate(profile=Profile.of(values)))
     return redirect(form.path("profile"), "saved")
 
 
@@ -162,13 +164,3 @@ async def add_background(form: WriteForm) -> Response:
     """Merge a statement into the background."""
     await form.memory.run(BackgroundRequest.of({"snippet": form.form.text("snippet")}))
     return redirect(form.path("profile"), "background")
-
-
-def _profile(form: Form) -> Profile:
-    try:
-        disposition = {name: int(form.text(name)) for name in TRAITS}
-        bias = float(form.text("bias"))
-    except ValueError as error:
-        raise InvalidInput("The traits are whole numbers from 1 to 5, and the bias a number from 0 to 1.") from error
-    values = {"name": form.text("name"), "background": form.text("background"), "bias": bias}
-    return Profile.of({**values, "disposition": disposition})
