@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
@@ -23,6 +23,7 @@ CHROMIUM = shutil.which("chromium")
 FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync""".split()
 ANA = Path(__file__).with_name("ana.json")
+AXE = Path(__file__).parents[2] / "server" / "tests" / "console" / "vendor" / "axe.min.js"
 CHATGPT = Path(__file__).parents[2] / "tests" / "fixtures" / "imports" / "chatgpt.json"
 VIOLATIONS = "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.blockedURI))"
 DROP = """([name, text]) => {
@@ -156,6 +157,56 @@ def test_cases_of_others_are_closed_and_end_with_what_they_quote(served: LiveSer
         assert "No cases yet" in admin.get("/cases")
 
 
+def test_live_requests_are_shown_to_readers_of_the_bank_and_dropped_when_text_is_deleted(served: LiveServer) -> None:
+    key, bank = served.key("admin", "team", name="the agent"), "/v1/banks/team"
+    with served.http(key) as agent, signed_in(served, "read", bank="team") as reader:
+        said = {
+            "messages": [{"id": "m1", "content": "I live in Oslo. My key is sk-proj-abcdefghijklmnop1234567890ABCDEF."}]
+        }
+        assert agent.post(f"{bank}/messages", json=said).status_code == 200
+        agent.post(f"{bank}/recall", json={"query": "Who lives in Oslo?"})
+        agent.post("/v1/banks/other/messages", json=said)
+        shown = reader.get("/live")
+        assert "the agent" in shown
+        assert "Who lives in Oslo?" in shown
+        assert "1 message, 1 fact" in shown
+        assert "sk-proj" not in shown
+        last = shown.partition("?after=")[2].partition('"')[0]
+        assert reader.http.get(reader.path(f"/live/list?after={last}")).status_code == 204
+        agent.post(f"{bank}/context", json={"query": "Plan a trip", "banks": ["team"]})
+        assert "Plan a trip" in reader.get("/live/list", after=last)
+        with signed_in(served, "admin", "other", bank="team") as stranger:
+            assert stranger.http.get(stranger.path("/live")).status_code == 403
+        agent.request("POST", f"{bank}/forget", json={"messages": ["m1"]})
+        assert "No requests yet" in reader.get("/live")
+
+
+@pytest.mark.parametrize("store", ["sqlite_url", "postgres_url"])
+def test_counts_of_requests_by_key_and_cases_outlast_the_server(store: str, request: pytest.FixtureRequest) -> None:
+    database: str = request.getfixturevalue(store)
+    with live_server(database, keyless=False) as server:
+        for name, recalls in (("planner", 3), ("writer", 1)):
+            with server.http(server.key("write", name=name)) as agent:
+                agent.post("/v1/banks/team/messages", json={"messages": [{"content": f"I am the {name} in Oslo."}]})
+                for _ in range(recalls):
+                    agent.post("/v1/banks/team/recall", json={"query": "Who is in Oslo?"})
+                assert agent.get("/console/usage").status_code == 303
+        with signed_in(server, "write", bank="team") as person:
+            person.submit("/cases/file", yaml="cases: [{question: Who is in Oslo, must_recall: the writer}]")
+            assert "1 passed" in person.submit("/cases/run").text
+    with live_server(database, keyless=False) as server, signed_in(server, "admin") as admin:
+        page = admin.http.get("/console/usage").text
+        by_key = re.findall(r'<bdi>(\w+)</bdi></th><td class="num" data-label="requests">(\d+)</td>', page)
+        # The last one is the person who ran the case.
+        assert by_key[:2] == [("planner", "4"), ("writer", "2")]
+        tokens = re.findall(r'>recall</span></td>.*?data-label="tokens">(\d+)<', page)
+        assert len(tokens) == 3
+        assert all(int(each) > 0 for each in tokens)
+        with signed_in(server, "admin", "team", bank="team") as member:
+            assert member.http.get("/console/usage").status_code == 403
+            assert "1 passed" in member.get("/cases")
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open the console with")
 def test_conversations_are_dropped_and_marked_in_a_browser(served: LiveServer) -> None:
     complaints: list[str] = []
@@ -177,10 +228,39 @@ def test_conversations_are_dropped_and_marked_in_a_browser(served: LiveServer) -
         page.get_by_label("Drop a conversation here").set_input_files(ANA)
         page.locator("#list button", has_text="Where do I live?").click()
         expect(page.locator(".hit .text").first).to_contain_text("Rome")
+        found = _faults(page, "light", "dark")
+        page.get_by_role("button", name="Replay a sample conversation").click()
+        expect(page.locator("#list button")).to_have_count(14)
+        page.get_by_role("button", name="Replay this bank's messages").click()
+        page.locator("#list button", has_text="Where do I live?").click()
+        page.locator(".marks .right").first.click()
+        page.get_by_role("button", name="Add cases to this bank").click()
+        page.get_by_role("button", name="Run all").click()
+        expect(page.locator("#cases tbody tr").last).to_contain_text("passed")
+        for path in ("/replay", "/cases", "/cases/new?query=Rome", "/live", "/recall?query=Where+does+Ana+live"):
+            page.goto(f"/console/banks/{BANK}{path}")
+            found += _faults(page, "dark")
         browser.close()
+    assert found == []
     assert complaints == []
 
 
 def _drop(page: Page, file: Path) -> None:
     page.evaluate(DROP, [file.name, file.read_text("utf-8")])
     page.locator("#list button").last.click()
+
+
+def _faults(page: Page, *themes: Literal["light", "dark"]) -> list[str]:
+    """Return the accessibility faults of the page, and its width on a phone if that is too wide."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: list[str] = []
+    for theme in themes:
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        rules = "{resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']}"
+        violations = page.evaluate(f"async () => (await axe.run({rules})).violations")
+        found += [f"{page.url} {theme} {each['id']}: {each['nodes'][0]['html'][:200]}" for each in violations]
+    page.set_viewport_size({"width": 390, "height": 800})
+    width = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return found if width == 390 else [*found, f"{page.url} is {width} wide"]
