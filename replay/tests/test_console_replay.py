@@ -98,9 +98,10 @@ def test_a_replay_needs_permission_a_token_and_its_turn(writer: ConsoleClient, s
     with writer.http.stream("POST", address, content=json.dumps(said).encode(), headers=headers) as first:
         parts = first.iter_text()
         assert "reading" in next(parts)
-        assert "Another replay" in str(replayed(writer, "upload", body)["problem"][0]["text"])
+        assert "Another replay" in writer.http.post(address, content=body, headers=headers).text
+        assert "Another replay" in str(replayed(writer, "bank")["problem"][0]["text"])
     # It was left, which ends it.
-    assert any("report" in replayed(writer, "upload", body, turns="1") for _ in range(100))
+    assert any("report" in replayed(writer, "sample", turns="1") for _ in range(100))
 
 
 def test_hits_are_judged_and_kept_as_cases_that_run_and_are_downloaded(
@@ -237,7 +238,7 @@ def test_conversations_are_dropped_and_marked_in_a_browser(served: LiveServer) -
         page.get_by_role("button", name="Add cases to this bank").click()
         page.get_by_role("button", name="Run all").click()
         expect(page.locator("#cases tbody tr").last).to_contain_text("passed")
-        for path in ("/replay", "/cases", "/cases/new?query=Rome", "/live", "/recall?query=Where+does+Ana+live"):
+        for path in ("/cases", "/cases/new?query=Rome", "/live"):
             page.goto(f"/console/banks/{BANK}{path}")
             found += _faults(page, "dark")
         browser.close()

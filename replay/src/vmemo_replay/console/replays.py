@@ -65,8 +65,10 @@ class ServerConfiguration(Configuration):
     def memory(self, url: str, bank: str = "default") -> Memory:
         """Return a temporary memory; the server's embedder stays open when it is closed."""
         parts = self.server.providers
-        settings = parts.settings.model_copy(update={"llm": None, "background": False, "observe_delay": 0.0})
-        return Memory(url, bank, embedder=parts.embedder, settings=settings)
+        # What belongs to the server's own database, and costs.
+        own = ("llm", "read_url", "encryption_key", "encryption_key_file", "embedding_cache")
+        changes = {**dict.fromkeys(own), "background": False, "observe_delay": 0.0}
+        return Memory(url, bank, embedder=parts.embedder, settings=parts.settings.model_copy(update=changes))
 
 
 @router.get("")
@@ -105,15 +107,9 @@ async def replay_upload(page: ReadPage, name: str = "chat.json", turns: Turns = 
     shown = "".join(c for c in name if c.isprintable() and c not in "/\\:")[-100:].strip(". ")
     path = Path(folder.name) / (shown or "chat")
     try:
-        with path.open("wb") as file:
-            async for part in page.request.stream():
-                file.write(part)
-                if file.tell() > MAX_UPLOAD:
-                    raise HttpProblem(
-                        413,
-                        "BodyTooLarge",
-                        f"A file to replay may have {MAX_UPLOAD:,} bytes here. Use `vmemo replay` on your machine.",
-                    )
+        # One file at a time too.
+        async with _only_one(page):
+            await _save(page, path)
     except BaseException:
         folder.cleanup()
         raise
@@ -122,6 +118,19 @@ async def replay_upload(page: ReadPage, name: str = "chat.json", turns: Turns = 
         return await asyncio.to_thread(_read, path, gap)
 
     return EventSourceResponse(_events(page, read, folder, name=path.name, turns=turns), ping=PING_SECONDS)
+
+
+async def _save(page: BankPage, path: Path) -> None:
+    """Write the body of the request to a file."""
+    with path.open("wb") as file:
+        async for part in page.request.stream():
+            file.write(part)
+            if file.tell() > MAX_UPLOAD:
+                raise HttpProblem(
+                    413,
+                    "BodyTooLarge",
+                    f"A file to replay may have {MAX_UPLOAD:,} bytes here. Use `vmemo replay` on your machine.",
+                )
 
 
 def _read(path: Path, gap: timedelta) -> Transcript:
