@@ -93,7 +93,7 @@ class Principal:
     banks: tuple[str, ...] = (ALL_BANKS,)
     permission: Permission = "admin"
     limits: Limits = field(default_factory=Limits)
-    watchers: Sequence[Watcher] = field(default=(), compare=False, repr=False)
+    listeners: Sequence[RequestListener] = field(default=(), compare=False, repr=False)
 
     @staticmethod
     def of_key(key: ApiKey, limits: Limits) -> Principal:
@@ -145,7 +145,7 @@ class Principal:
         Raise NotFound if the bank does not exist, unless `create` is set: the verb then creates it.
         """
         self.require(permission, bank)
-        opened = self._watched(memory.bank(bank))
+        opened = self._observed(memory.bank(bank))
         if not create and not await opened.exists():
             raise NotFound(f"There is no bank {bank!r:.80} here.")
         return opened
@@ -157,15 +157,15 @@ class Principal:
         """
         self.require("read", bank)
         if memory.bank(bank).is_open:
-            return self._watched(memory.bank(bank)).without_creation()
+            return self._observed(memory.bank(bank)).without_creation()
         return await self.open_bank(memory, bank, "read")
 
-    def _watched(self, memory: Memory) -> Memory:
+    def _observed(self, memory: Memory) -> Memory:
         def on_done(request: Returns[Any], result: object, seconds: float) -> None:
-            for watch in self.watchers:
-                watch(self, memory.name, request, result, seconds)
+            for listen in self.listeners:
+                listen(self, memory.name, request, result, seconds)
 
-        return memory.observed(on_done) if self.watchers else memory
+        return memory.observed(on_done) if self.listeners else memory
 
     def check_banks(self, request: SeveralBanks) -> None:
         """Raise PermissionDenied unless the principal may read every bank that a search names."""
@@ -190,7 +190,7 @@ class Principal:
             raise InvalidInput(f"max_tokens must be at most {self.limits.max_tokens:,} here, not {max_tokens:,}.")
 
 
-Watcher = Callable[[Principal, BankId, Returns[Any], object, float], None]
+RequestListener = Callable[[Principal, BankId, Returns[Any], object, float], None]
 """Called with the principal and bank of a request that was answered, the request, its result and its seconds."""
 
 
@@ -211,7 +211,7 @@ class AccessControl:
     limits: Limits = field(default_factory=Limits)
     on_audit_failure: Callable[[AuditEntry, Exception], None] = _ignore
     rates: RateLimiter = field(init=False)
-    watchers: list[Watcher] = field(default_factory=list["Watcher"], init=False)
+    listeners: list[RequestListener] = field(default_factory=list["RequestListener"], init=False)
     _key_required: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -245,7 +245,7 @@ class AccessControl:
             raise Unauthenticated("A valid API key is required: send Authorization: Bearer vmemo_…")
         self.limit_rate(None if key is None else key.id)
         found = Principal(limits=self.limits) if key is None else Principal.of_key(key, self.limits)
-        return replace(found, watchers=self.watchers)
+        return replace(found, listeners=self.listeners)
 
     async def _requires_key(self) -> bool:
         # Keys are never deleted, so a server that has required one keeps requiring one.

@@ -15,7 +15,7 @@ for pages in (replays, case_pages, live, usage):
 def start(state: AppState) -> None:
     """Watch and count the requests of a server, and delete what cases quote when text of their bank is deleted."""
     state.auth.on_erased.append(forget_with(state.auth, state.memory.store))
-    live.watch(state)
+    live.remember(state)
     usage.count(state)
 
 

@@ -128,10 +128,10 @@ def _hits(hits: Sequence[Hit]) -> list[Shown]:
 _feeds: WeakKeyDictionary[AppState, LiveFeed] = WeakKeyDictionary()
 
 
-def watch(state: AppState) -> None:
+def remember(state: AppState) -> None:
     """Remember the requests of a server."""
     feed = LiveFeed()
-    state.access.watchers.append(feed.note)
+    state.access.listeners.append(feed.note)
     state.auth.on_erased.append(feed.erased)
     _feeds[state] = feed
 

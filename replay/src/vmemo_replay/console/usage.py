@@ -131,7 +131,7 @@ def _days_ago(days: int) -> str:
 def count(state: AppState) -> None:
     """Count the requests of a server."""
     counter = UsageCounter(state.auth)
-    state.access.watchers.append(counter.note)
+    state.access.listeners.append(counter.note)
     state.auth.on_close.append(counter.close)
 
 
