@@ -36,17 +36,27 @@ PAGES = {
     "profile": "/profile",
     "recall": "/recall?query=Where%20does%20Maya%20work%3F&max_tokens=300",
     "chat": "/chat",
+    "replay": "/replay",
+    "cases": "/cases",
+    "live": "/live",
     "messages": "/messages",
     "episodes": "/episodes",
     "forget": "/forget?entity=Priya",
 }
-SERVER_PAGES = {"banks": "", "keys": "/keys", "audit": "/audit", "reports": "/reports", "sign-in": "/sign-in"}
+SERVER_PAGES = {
+    "banks": "",
+    "keys": "/keys",
+    "audit": "/audit",
+    "usage": "/usage",
+    "reports": "/reports",
+    "sign-in": "/sign-in",
+}
 LINKED = {
     "fact": ("/facts?state=closed", ".fact-link"),
     "opinion": ("/opinions", ".fact-link:has-text('machine learning')"),
 }
 """Pages whose address has an id, reached by the first link of a list."""
-SHOWN = ("overview", "facts", "recall", "opinion")
+SHOWN = ("overview", "facts", "recall", "opinion", "replay")
 """Pages of the documentation."""
 WIDTHS = (1400, 390)
 START_SECONDS = 90
@@ -89,6 +99,11 @@ def open_page(page: Page, name: str) -> None:
         page.get_by_role("button", name="Ask").click()
         page.locator(".cite").first.click()
         page.locator(".opened .fact-card").wait_for()
+    if name == "replay":
+        page.get_by_role("button", name="Replay a sample conversation").click()
+        page.locator("#list button", has_text="Ines is getting married").click()
+        page.locator(".marks .right").nth(1).click()
+        page.locator("#replay").evaluate("view => view.scrollIntoView()")
     if name == "graph":
         page.locator("#graph[data-ready]").wait_for()
         page.wait_for_timeout(300)

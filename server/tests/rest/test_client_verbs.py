@@ -21,7 +21,7 @@ from vmemo_conformance.fake_llm import FakeLLM, StatusResponse
 LOCAL_ONLY = {
     *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
     *("replace_messages", "import_from", "preview_forget"),
-    *("limit_requests", "without_creation"),
+    *("limit_requests", "observed", "without_creation"),
 }
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
