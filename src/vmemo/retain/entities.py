@@ -461,7 +461,7 @@ def _similarity(subject: _BatchName, entity: Entity) -> float:
     form = name_form(entity.name)
     if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
         # A study is an event, a product or a concept, whoever names it.
-        same = len(form.words) > 1 and form.words == subject.form.words and "PERSON" not in (subject.type, entity.type)
+        same = form.words == subject.form.words and "PERSON" not in (subject.type, entity.type)
         return EXACT if same else 0.0
     longer = subject.type if len(subject.form.words) > len(form.words) else entity.type
     same_length = len(subject.form.words) == len(form.words)

@@ -188,7 +188,7 @@ _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
 _PART = re.compile(r"[,;] | and ")
 _BRACKET = re.compile(r" \([^()]+\)$")
-"""Words that tell apart people of one name: "Joan (Pauline's sister)"."""
+"""Words that distinguish people of one name: "Joan (Pauline's sister)"."""
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 MAX_JUDGEMENTS = 3
 """Known facts that one new fact may be judged against; more is a sign of an unreliable answer."""
@@ -311,30 +311,36 @@ def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
 
 
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
-    """Return the names that a text contains, a person's also by a part that no other name has."""
-    folded = f" {fold_name(text)} "
-    whole = {each.name for each in names for own in (each.name, *each.aliases) if f" {fold_name(own)} " in folded}
-    return tuple(found for found in names if found.name in whole or _names_part(text, found, names))
+    """Return the names that a text contains, a person's also by a part that no other name has.
+
+    At each place the longest name counts, and another name that several have for none of them.
+    """
+    owners: dict[str, list[str]] = {}
+    for found in names:
+        for own in {fold_name(each) for each in (found.name, *found.aliases)} - {""}:
+            owners.setdefault(own, []).append(found.name)
+    rest, whole = f" {fold_name(text)} ", set[str]()
+    for own in sorted(owners, key=len, reverse=True):
+        if f" {own} " in rest:
+            rest = rest.replace(f" {own} ", " | ")
+            bearers = [name for name in owners[own] if fold_name(name) == own] or owners[own]
+            whole.update(bearers if len(bearers) == 1 else ())
+    return tuple(found for found in names if found.name in whole or _names_part(rest, found, names))
 
 
 def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool:
-    """Return True if a text has a part of a person's name that is no part of another name in it."""
+    """Return True if a folded text has a part of a person's name that is no part of another name."""
     if found.type != "PERSON":
         return False
-    if (bracket := _BRACKET.search(found.name)) and _has_word(text, found.name[: bracket.start()]):
+    parts = fold_name(found.name).split()
+    bracket = _BRACKET.search(found.name)
+    if bracket and f" {fold_name(found.name[: bracket.start()])} " in text:
         # "Joan, Pauline's sister" for "Joan (Pauline's sister)"; the only Joan needs no more words.
-        first = found.name.split()[0]
-        alone = sum(each.name.split()[0] == first for each in names) == 1
+        alone = sum(fold_name(each.name).split()[:1] == parts[:1] for each in names) == 1
         return alone or _is_mentioned(bracket[0], text)
-    for own in (own for each in names if each is not found for own in (each.name, *each.aliases)):
-        text = re.sub(rf"(?<!\w){re.escape(own)}(?!\w)", " ", text)
-    others = {part for each in names if each is not found for part in each.name.split()}
-    parts = [part for part in found.name.split() if len(part) > 2 and part[0].isupper() and part not in others]
-    return any(_has_word(text, part) for part in parts)
-
-
-def _has_word(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+    others = {part for each in names if each is not found for part in fold_name(each.name).split()}
+    capital = {fold_name(part) for part in found.name.split() if len(part) > 2 and part[0].isupper()}
+    return any(f" {part} " in text for part in capital - others)
 
 
 def judgements(fact: ExtractedFact, known: Mapping[str, Fact]) -> tuple[Judgement, ...]:
