@@ -77,7 +77,7 @@ async def read(row: dict, embedder: PackagedEmbedder) -> list[tuple[int, FactDra
     found = []
     for _, day in groupby(messages, lambda message: message.document):
         extracted = (await LocalExtractor().read(list(day), None)).drafts
-        done = await read_drafts(extracted, await embed(extracted), embed)
+        done = await read_drafts(extracted, await embed(extracted), embed, embedder.name)
         for draft, encoding in zip(done.drafts, done.encodings, strict=True):
             if draft.instruction or draft.ends_instruction:
                 fact = SimpleNamespace(text=draft.text, mentioned_at=draft.mentioned_at)

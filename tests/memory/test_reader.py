@@ -66,6 +66,19 @@ def test_small_talk_of_both_sides_stays_messages(memory: Memory) -> None:
     assert len(memory.messages_sync()) == 3
 
 
+@pytest.mark.parametrize("speaker", [None, "Ben"])
+def test_short_plain_statements_are_facts_and_reactions_are_not(memory: Memory, speaker: str | None) -> None:
+    stated = ["I live in Berlin.", "My sister is called Ana.", "Ich wohne in Graz.", "Vivo en Sevilla.", "I'm a nurse."]
+    reactions = ["haha so true", "ok cool, thanks a lot", "danke, alles gut"]
+    memory.retain_sync([say(text, hours, speaker=speaker) for hours, text in enumerate([*stated, *reactions])])
+    assert [fact.text.partition(": ")[2] for fact in memory.facts_sync()] == stated
+
+
+def test_an_instruction_in_japanese_does_not_take_its_whole_message(memory: Memory) -> None:
+    memory.retain_sync(say("来月、大阪に引っ越します。これからはいつも日本語で、三文以内で答えてください。"))
+    assert current_instructions(memory) == ["これからはいつも日本語で、三文以内で答えてください。"]
+
+
 def test_persons_are_found_in_lower_case_and_are_typed(memory: Memory) -> None:
     memory.retain_sync(say("had lunch with priya in Lisbon"))
     types = {entity.name: entity.type for entity in memory.entities_sync()}

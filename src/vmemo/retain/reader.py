@@ -18,6 +18,7 @@ import numpy as np
 from vmemo.models import MessageId
 from vmemo.models.changes import DraftSource, FactDraft, FoundName
 from vmemo.models.search import READING_TAGS, Encoding, Reading, Vector
+from vmemo.retain.noise import is_noise
 from vmemo.retain.procedures import is_procedure
 from vmemo.text.injection import overrides_rules
 from vmemo.text.instructions import cues_end, ends_standing, is_standing
@@ -30,16 +31,9 @@ from vmemo.text.small_talk import is_small_talk
 from vmemo.text.split import sentence_spans
 from vmemo.text.temporal.annotation import with_date
 
-# The thresholds were chosen on conversations of authors whose texts the encoder was not trained on.
-USER_NOISE, REPLY_NOISE = 0.7, 0.4
-"""Probability from which a user's message and the assistant's is noise: one of 224 questions loses all its evidence."""
-BETWEEN_PEOPLE_NOISE = 0.95
-"""The same in a conversation between people, where a short line often answers another one."""
-SHORT, SHORT_NOISE = 40, 0.95
-"""Characters of a short message of a user, and the same for it: the reader, which was trained on richer messages, often
-takes plain statements such as "Tom is my boss." for noise."""
 MAX_NOISE = 200
 """Characters of a message that may be noise."""
+# These thresholds were chosen on conversations of authors whose texts the encoder was not trained on.
 INSTRUCTION, END = 0.4, 0.4
 """Score from which a sentence is a standing instruction (found .80, taken for one .05) or ends one."""
 LEAST_WORDS = 4
@@ -61,15 +55,6 @@ _QUESTION = LazyPattern(
     re.IGNORECASE,
 )
 """A question that states nothing, for an embedder that does not read."""
-_ABOUT_SELF = LazyPattern(
-    r"\b(?:i['’]m|we['’]re) (?:an?|from) [a-z]{3,20}|\b(?:i|we) (?:(?:also|really|now|never|always|usually|still) )?"
-    r"(?!(?:see|know|knew|think|thought|guess|agree|hope|mean|meant|will|can|could|would|should|shall|might|do|did|don't|"
-    r"didn't|won't|can't|am|was|were|are|just|need|want|wish|understand|appreciate|promise|swear|bet|suppose|reckon|owe|"
-    r"(?:get|got|like|love|hate|have|made) (?:it|that|this|these|you)|"
-    r"have (?:to|no|a (?:feeling|question|minute)))\b)"
-    r"[a-z]{2,20} [a-z]{3,20}|\b(?:my|our) (?!god\b|bad\b|pleasure\b|apologies\b)[a-z]{3,20} [a-z]{2,20}\b"
-)
-"""A plain statement of a person about himself, which the reader, trained on richer messages, often takes for noise."""
 _INSERTED = LazyPattern(r" \([^()]*\)")
 """A date that was inserted after a time."""
 _REST_OF_WORD = LazyPattern(r"[-'’](?!s\b)[^\W\d_]|[^\W_]+")
@@ -111,10 +96,12 @@ async def read_drafts(
     drafts: Sequence[FactDraft],
     encodings: Sequence[Encoding],
     embed: Callable[[Sequence[FactDraft]], Awaitable[Sequence[Encoding]]],
+    embedder: str,
 ) -> ReadDrafts:
     """Return the drafts that hold something to remember, with names; an instruction is a draft of its own.
 
-    What is left beside an instruction is embedded again. Drafts without a source are returned as they are.
+    `embedder` is the name of the embedder. What is left beside an instruction is embedded again. Drafts without a
+    source are returned as they are.
     """
     divided = await asyncio.to_thread(_divide, drafts, encodings)
     missing = [draft for draft, encoding in divided if encoding is None]
@@ -123,7 +110,7 @@ async def read_drafts(
     kept: list[tuple[FactDraft, Encoding]] = []
     for draft, known in divided:
         encoding = known if known is not None else next(added)
-        if draft.source is not None and _is_noise_draft(draft, draft.source, encoding):
+        if draft.source is not None and _is_noise_draft(draft, draft.source, encoding, embedder):
             left_out.setdefault(draft.source.message.id, []).append(encoding.vector)
         else:
             kept.append((draft, encoding))
@@ -131,7 +118,7 @@ async def read_drafts(
     return ReadDrafts(numbered, [encoding for _, encoding in kept], left_out, len(missing))
 
 
-def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding) -> bool:
+def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding, embedder: str) -> bool:
     if draft.instruction or draft.ends_instruction or is_procedure(draft):
         return False
     message, words = source.message, draft.text.partition(": ")[2]
@@ -139,16 +126,11 @@ def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding) -
         return True
     if len(message.content) > MAX_NOISE:
         return False
-    reading = encoding.reading
-    if reading is None:
+    if encoding.reading is None:
         return source.to_agent and _QUESTION.fullmatch(words) is not None
-    if message.role == "user" and "?" not in words and _ABOUT_SELF.search(words.lower()):
-        return False
-    user = USER_NOISE if source.to_agent else BETWEEN_PEOPLE_NOISE
-    if len(words) <= SHORT and "?" not in words:
-        user = SHORT_NOISE
-    least = {"user": user, "assistant": REPLY_NOISE}.get(message.role)
-    return least is not None and reading.noise >= least
+    by_agent = message.role == "assistant"
+    asked = by_agent or message.role == "user"
+    return asked and is_noise(words, encoding, embedder, by_agent=by_agent, to_agent=source.to_agent)
 
 
 def _numbered(drafts: Sequence[FactDraft]) -> tuple[FactDraft, ...]:

@@ -69,7 +69,7 @@ async def encode_drafts(
         texts = await asyncio.to_thread(_embedded_texts, drafts, engine)
         return await encodings(context.embedder, texts, "document")
 
-    read = await read_drafts(result.drafts, await embed(result.drafts), embed)
+    read = await read_drafts(result.drafts, await embed(result.drafts), embed, context.embedder.name)
     resolution = await context.entity_cache.resolve(bank, revision, read.drafts, guess=llm is None)
     if llm is not None and resolution.ambiguous:
         advice = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)

@@ -34,7 +34,7 @@ _OPENING = 200
 _FENCE = LazyPattern(r"^[ \t]{0,3}(?:```|~~~|\'\'\'|\"\"\")", re.MULTILINE)
 _QUOTED_LINE = LazyPattern(r"^(?:[ \t]{0,8}[>|]| {4}|\t).*$", re.MULTILINE)
 """A line that is quoted, or of a table, or indented as code is."""
-_QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{20,}[\"“”»]")
+_QUOTATION = LazyPattern(r"[\"“„«][^\"“”„«»\n]{20,}[\"“”»]|[「『][^「」『』\n]{8,}[」』]")
 """Words in quotation marks; a short quotation is a word or a name."""
 _TAG = LazyPattern(r"[<\[](/?)([A-Za-z][\w-]{0,30})(?:\s[^<>\[\]\n]{0,200})?[>\]]")
 _LABEL = LazyPattern(

@@ -12,7 +12,7 @@ from vmemo.text.small_talk import is_small_talk
 
 # Statements: sentences and clauses.
 
-_SENTENCE_END = LazyPattern(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|\n|;(?=\s)")
+_SENTENCE_END = LazyPattern(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|\n|;(?=\s)|(?<![。！？।؟])[。！？।؟]++[」』”’）]*+")
 _ABBREVIATION = LazyPattern(r"(?:^|[\s(.])(?:[A-Za-z]|Mr|Mrs|Ms|Dr|St|Mt|vs|etc|approx|No)\.$")
 _ABBREVIATION_CHARS = 8
 _PRONOUN = r"(?:I|i|we|he|she|they|it|you|there)(?:['’]\w{1,3})?\s[a-z]"

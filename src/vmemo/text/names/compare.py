@@ -301,6 +301,13 @@ _INTRODUCED = re.compile(
     r"(?:\b(?:an?|another|different|(?:a|the) (?:second|new)|named)"
     r"|(?<!\bi)(?<!\bhe)(?<!\bwe)(?<!\bthey)(?<!\byou) called)\s$"
 )
+_ANOTHER = re.compile(
+    r"\bnamesakes?\b|\bno relation\b|\bnot related\b"
+    r"|\b(?:a|an|the) (?:different|second|third|other|another) one\b|\bof all (?:things|names)\b"
+)
+"""Words about a person who has the name of another one."""
+_NEAR = 40
+"""Characters around a name in which they are looked for."""
 _EQUATED = re.compile(
     r" ?(?:=|/|\((?:or |aka |alias )?|,? (?:aka|alias|also called|known as|or just|is|short for)"
     r"|,? (?:so |and |but |\()?(?:we|folks|people|friends|everyone|everybody) (?:all )?(?:say|calls? (?:him|her|me)))"
@@ -331,7 +338,12 @@ def name_use(text: str, name: str, names: Sequence[str]) -> NameUse:
     first = re.escape(name_form(name).words[0])
     uses = list(re.finditer(rf"(?<!\w){re.escape(folded)}(?!\w)", lower))
     new = any(_INTRODUCED.search(lower, max(0, use.start() - 24), use.start()) for use in uses)
-    other = re.search(rf"\b{_CONTRAST} {first}(?!\w)|(?<!\w){first} \(not\b", lower) is not None
+    relative = r"(?:my|our|your|his|her|their|the) (?:\w{1,20} ){1,2}"
+    other = re.search(
+        rf"\b{_CONTRAST} {first}(?!\w)|\bnot {relative}{first}(?!\w)|(?<!\w){first}s? \(not\b"
+        rf"|\b(?:two|three|third) {first}s?(?!\w)|(?<!\w){first},? (?:but )?not (?:my|our|your|the) ",
+        lower,
+    ) is not None or any(_ANOTHER.search(lower, max(0, use.start() - _NEAR), use.end() + _NEAR) for use in uses)
     ends = [match.end() for use in uses if (match := _EQUATED.match(lower, use.end()))]
     # "Anna is Ben's sister": not the same.
     same = {
