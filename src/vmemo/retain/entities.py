@@ -458,11 +458,10 @@ def _by_word(subjects: Iterable[_BatchName]) -> Mapping[str, Sequence[NameForm]]
 
 
 def _similarity(subject: _BatchName, entity: Entity) -> float:
-    form = name_form(entity.name)
-    if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
+    form, types = name_form(entity.name), {subject.type, entity.type}
+    if len(types) > 1 and "OTHER" not in types:
         # A study is an event, a product or a concept, whoever names it.
-        same = form.words == subject.form.words and "PERSON" not in (subject.type, entity.type)
-        return EXACT if same else 0.0
+        return EXACT if form.words == subject.form.words and "PERSON" not in types else 0.0
     longer = subject.type if len(subject.form.words) > len(form.words) else entity.type
     same_length = len(subject.form.words) == len(form.words)
     person = longer == "PERSON" or (same_length and subject.type == "PERSON")

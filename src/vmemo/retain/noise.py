@@ -63,9 +63,7 @@ def is_noise(words: str, encoding: Encoding, embedder: str, *, by_agent: bool, t
         return False
     encoder, weights = _weights()
     numbers = noise_numbers(words, reading, by_agent=by_agent, to_agent=to_agent)
-    if embedder == encoder:
-        logit = float(weights.numbers @ numbers + weights.vector @ encoding.vector)
-    else:
-        logit = float(weights.alone @ numbers)
+    with_vector = weights.numbers @ numbers + weights.vector @ encoding.vector if embedder == encoder else None
+    logit = weights.alone @ numbers if with_vector is None else with_vector
     least = least_noise(words, by_agent=by_agent)
-    return logit >= math.log(least / (1 - least))
+    return bool(logit >= math.log(least / (1 - least)))
