@@ -246,6 +246,11 @@ def test_graph_filters_links_and_focuses_an_entity(open_as: OpenAs, bank: str) -
     before = page.evaluate(visible)
     page.get_by_label("mentions").uncheck()
     page.wait_for_function(f"before => ({visible})() < before", arg=before)
+    nodes = "() => document.getElementById('graph').graph.nodes(':visible').length"
+    every = page.evaluate(nodes)
+    page.get_by_label("Known at").fill("0")
+    page.wait_for_function(f"every => 0 < ({nodes})() && ({nodes})() < every", arg=every)
+    expect(page.locator("#moment-shown")).not_to_have_text("now")
     page.set_viewport_size({"width": PHONE, "height": 800})
     page.reload()
     page.locator("#graph[data-ready]").wait_for()

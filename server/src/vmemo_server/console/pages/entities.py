@@ -13,7 +13,7 @@ from vmemo.models.records import Name
 from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
 from vmemo.models.select import EntitySelect, FactSelect, first_of
 from vmemo_server.console.dependencies import BankPage, ReadPage, WriteForm
-from vmemo_server.console.render import is_fragment, is_over, redirect, short
+from vmemo_server.console.render import is_fragment, redirect, short
 from vmemo_server.console.route import console_router
 
 router = console_router("/banks/{bank}")
@@ -87,7 +87,6 @@ KINDS: tuple[LinkKind, ...] = (
     "replaces",
     "outdates",
 )
-LABEL = 60
 
 
 @router.get("/graph")
@@ -129,7 +128,7 @@ def _elements(shown: list[Fact], links: list[Link], total: int) -> dict[str, obj
     facts = {fact.id: fact for fact in shown}
     entities = {mention.id: mention for fact in shown for mention in fact.entities}
     nodes = [_node(id, "entity", mention.name, mention.type) for id, mention in entities.items()]
-    nodes += [_node(fact.id, "fact", fact.text, fact.network, closed=is_over(fact)) for fact in shown]
+    nodes += [_node(fact.id, "fact", fact.text, fact.network, fact) for fact in shown]
     inside = sorted(
         (link for link in links if link.target in facts and link.kind != "entity"),
         key=lambda link: link.weight,
@@ -147,8 +146,10 @@ def _elements(shown: list[Fact], links: list[Link], total: int) -> dict[str, obj
     }
 
 
-def _node(id: str, type: str, label: str, kind: str, *, closed: bool = False) -> dict[str, object]:
-    return {"id": id, "type": type, "label": short(label, LABEL), "kind": kind, "closed": closed}
+def _node(id: str, type: str, label: str, kind: str, fact: Fact | None = None) -> dict[str, object]:
+    times = {} if fact is None else {"said": fact.mentioned_at, "ended": fact.invalid_at or fact.expired_at}
+    shown = {name: time and time.timestamp() for name, time in times.items()}
+    return {"id": id, "type": type, "label": short(label, 60), "kind": kind, **shown}
 
 
 def _once(links: list[Link]) -> list[Link]:

@@ -1,4 +1,4 @@
-// The graph of entities and facts: layout, filters by type of link, and the selected node.
+// The graph of entities and facts: layout, filters by type of link and by time, and the selected node.
 "use strict";
 
 const STYLE_ID = "__________cytoscape_stylesheet";
@@ -11,6 +11,8 @@ const LINKS = {
 const element = document.getElementById("graph");
 const note = document.getElementById("graph-note");
 const panel = document.getElementById("node");
+const moment = document.getElementById("moment");
+let times = [];
 
 function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -38,7 +40,7 @@ function styles() {
     node("edge", { width: 1, "line-color": token("--line"), "curve-style": "haystack", opacity: 0.75 }),
     ...Object.entries(LINKS).map(([kind, name]) => node(`edge[kind = '${kind}']`, { "line-color": token(name), opacity: kind === "entity" ? 0.35 : 0.6 })),
     node(".crowded", { label: "" }),
-    node(".hidden", { display: "none" }),
+    node(".hidden, .later", { display: "none" }),
     node(".far", { opacity: 0.12 }),
   ];
 }
@@ -133,6 +135,21 @@ function filter(graph) {
   });
 }
 
+// Shows what was said until the chosen time, and as closed what had ended by then.
+function travel(graph) {
+  const latest = Number(moment.value) === times.length - 1, until = latest ? Infinity : times[moment.value];
+  document.getElementById("moment-shown").value = latest ? "now" : new Date(until * 1000).toLocaleDateString("en", { dateStyle: "medium" });
+  graph.batch(() => {
+    const facts = graph.nodes("[type = 'fact']"), entities = graph.nodes("[type = 'entity']");
+    facts.forEach((node) => {
+      const { said, ended } = node.data();
+      node.toggleClass("later", said > until).data("closed", ended !== null && ended <= Math.min(until, Date.now() / 1000));
+    });
+    entities.addClass("later");
+    facts.not(".later").neighborhood("[type = 'entity']").removeClass("later");
+  });
+}
+
 // Labels have the same size on the screen at every zoom; one that would cover the label of a larger entity is left out.
 function label(graph) {
   const font = 12 / graph.zoom(), placed = [];
@@ -178,6 +195,11 @@ async function start() {
   });
   describe(data);
   filter(graph);
+  times = [...new Set(data.nodes.flatMap((node) => node.type === "fact" ? [node.said] : []))].sort((a, b) => a - b);
+  moment.max = moment.value = times.length - 1;
+  moment.disabled = times.length < 2;
+  moment.addEventListener("input", () => travel(graph));
+  travel(graph);
   label(graph);
   graph.on("zoom", () => label(graph));
   for (const box of document.querySelectorAll(".kinds input")) box.addEventListener("change", () => filter(graph));
