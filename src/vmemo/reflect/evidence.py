@@ -179,9 +179,10 @@ class Evidence:
     def _in_order(self) -> list[tuple[str, Hit]]:
         return sorted(self.hits.items(), key=lambda item: self._place(item[1]))
 
-    def _place(self, hit: Hit) -> tuple[datetime, datetime, int]:
-        source = self.sources.get(hit.id)
-        return source.place if source else (hit.fact.mentioned_at, hit.fact.recorded_at, 0)
+    def _place(self, hit: Hit) -> tuple[date, datetime, datetime, int]:
+        source, day = self.sources.get(hit.id), local_date(hit.fact.mentioned_at, self.asked_at)
+        at, recorded, number = source.place if source else (hit.fact.mentioned_at, hit.fact.recorded_at, 0)
+        return day, at, recorded, number
 
     def _lines(self, chosen: Sequence[tuple[str, Hit]]) -> Iterator[str]:
         current: date | None = None

@@ -351,7 +351,8 @@ def judgements(fact: ExtractedFact, known: Mapping[str, Fact]) -> tuple[Judgemen
             fact=old.id,
             keep=tuple(each.keep),
             mistaken=each.mistaken,
-            end=last[1] if (last := _interval(each.on)) else None,
+            # What was said on a day did not end before it.
+            end=last[1] if (last := _interval(each.on)) and last[1] > old.mentioned_at else None,
         )
         for each in fact.supersedes
         if (old := known_fact(each.id, known)) is not None

@@ -139,7 +139,9 @@ async def _with_entities(
                     id=EntityId(new_id()), name=mention.name, type=mention.type, first_seen=seen, last_seen=seen
                 )
                 made[folded] = entity
-            mentions[entity.id] = mention.model_copy(update={"id": entity.id, "name": entity.name})
+            said = mention.name_in_text or mention.name
+            named = {"id": entity.id, "name": entity.name, "name_in_text": "" if said == entity.name else said}
+            mentions[entity.id] = mention.model_copy(update=named)
         replaced = None if fact.supersedes is None else ids.get(fact.supersedes, fact.supersedes)
         moved.append(
             fact.model_copy(update={"bank": bank, "entities": tuple(mentions.values()), "supersedes": replaced})
