@@ -8,13 +8,25 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from sync_banks import PHASES, Action, actions, apply_to, content_of, say
 
 from vmemo import Memory
 from vmemo_sync import diff, fork, merge
 
 
+@example(
+    before=[Action("say", 9, 959), Action("say", 11, 995)],
+    left=[Action("edit", 22, 545, "Max"), Action("say", 0, 2915), Action("say", 10, 70, "Max")],
+    right=[Action("say", 11, 105, "Max"), Action("edit", 100, 602, "Max"), Action("merge", 81)],
+)
+@example(
+    before=[
+        Action("say", place, n, speaker) for n, (place, speaker) in enumerate([(6, "Max"), (4, "Eve"), (8, "Max")])
+    ],
+    left=[Action("say", 8, 1237, "Max")],
+    right=[Action("pin", 26), Action("merge", 25), Action("edit", 2, 304, "Max")],
+)
 @settings(max_examples=5, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(before=st.lists(say, min_size=1, max_size=5), left=actions, right=actions)
 def test_copies_written_apart_hold_the_same_after_a_merge_in_either_direction(

@@ -84,7 +84,11 @@ async def _write_curated(memory: Memory, data: BankData) -> None:
     wanted = [fact for fact in (*data.derived.values(), *data.edited.values()) if curated.issuperset(fact.messages)]
     same = {identity(fact): fact for fact in present}
     ids = {fact.id: same[identity(fact)].id for fact in wanted if identity(fact) in same}
-    added = [fact for fact in wanted if fact.id not in ids]
+    # A message that was not curated may state one of them here as well: that fact has its id.
+    taken = {fact.id for fact in stated} - {fact.id for fact in present}
+    ids |= {fact.id: FactId(new_id()) for fact in wanted if fact.id not in ids and fact.id in taken}
+    same_ids = {fact.id for fact in present}
+    added = [fact for fact in wanted if ids.get(fact.id, fact.id) not in same_ids]
     kept = {identity(fact) for fact in wanted}
     removed = [fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)]
     # What the user wrote is deleted by a tombstone only.
@@ -141,10 +145,18 @@ async def _with_entities(
                 made[folded] = entity
             said = mention.name_in_text or mention.name
             named = {"id": entity.id, "name": entity.name, "name_in_text": "" if said == entity.name else said}
-            mentions[entity.id] = mention.model_copy(update=named)
+            if entity.id not in mentions or said == entity.name:
+                mentions[entity.id] = mention.model_copy(update=named)
         replaced = None if fact.supersedes is None else ids.get(fact.supersedes, fact.supersedes)
         moved.append(
-            fact.model_copy(update={"bank": bank, "entities": tuple(mentions.values()), "supersedes": replaced})
+            fact.model_copy(
+                update={
+                    "bank": bank,
+                    "id": ids.get(fact.id, fact.id),
+                    "entities": tuple(mentions.values()),
+                    "supersedes": replaced,
+                }
+            )
         )
     return list(made.values()), moved
 
