@@ -98,6 +98,21 @@ def test_an_announced_end_lies_ahead_and_the_fact_stays_current_until_then(sqlit
         assert (works.invalid_at, works.expired_at) == (days(13).replace(hour=0), None)
         memory.retain_sync([said("Until then I get more pay.", days(3))])
         assert "Alice works at the mill." in shown(llm)
+        assert any("until 20 Jan 2024 | Alice works" in each.user for each in llm.received if each.step == "extract")
+
+
+def test_a_fact_that_has_just_ended_is_shown(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("at the mill", "Alice works at the mill.", entities=[ALICE])
+    model.extracts("last day", "Alice's last day at the mill is 20 January 2024.", supersedes="works", on="2024-01-20")
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said("I work at the mill.")])
+        memory.retain_sync([said("My last day there is the 20th.", days(2))])
+        memory.retain_sync([said("The mill gave me a clock.", days(20))])
+        assert "Alice works at the mill." in shown(llm)
+        memory.retain_sync([said("The mill has burned down.", days(90))])
+        assert "Alice works at the mill." not in shown(llm)
 
 
 def test_a_deadline_a_rhythm_and_a_relation_are_kept_with_a_fact(sqlite_url: str) -> None:
@@ -146,3 +161,34 @@ def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(
             "The book of Alice is out in April.": False,
             "The book of Alice is out in May.": True,
         }
+
+
+def test_names_that_a_model_lists_apart_are_different_ones(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    tenants = [("Mr Silva", "PERSON"), ("Mrs Silva", "PERSON"), ("Ana Silva", "PERSON")]
+    model.extracts("flats", "Mr Silva, Mrs Silva and Ana Silva rent flats.", entities=tenants)
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("My flats are let.")])
+        assert {entity.name for entity in memory.entities_sync()} == {"Mr Silva", "Mrs Silva", "Ana Silva"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "meant"),
+    [
+        ("Joan, her sister, has a carer.", ("Joan (next door)", "Joan (her sister)"), "Joan (her sister)"),
+        ("Joan has a carer.", ("Joan (next door)",), "Joan (next door)"),
+        ("Roy Tipping looks after the wiring.", ("Roy Tipping (the electrician)",), "Roy Tipping (the electrician)"),
+        ("Tiny Kev washes up.", ("Little Kev = Kev", "Tiny Kev = Kev"), "Tiny Kev"),
+        ("Dray's Yard is cold.", ("Kev Dray", "Dray's Yard"), "Dray's Yard"),
+    ],
+)
+def test_a_fact_has_the_longest_name_at_each_place(
+    sqlite_url: str, text: str, names: Sequence[str], meant: str
+) -> None:
+    model = ScriptedModel()
+    places = {"Dray's Yard": "LOCATION"}
+    model.extracts("cold", text, entities=[(name, places.get(name, "PERSON")) for name in names])
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said(f"It is cold. {text}")])
+        (fact,) = memory.facts_sync()
+        assert [mention.name for mention in fact.entities] == [meant]

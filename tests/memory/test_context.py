@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
@@ -18,6 +19,8 @@ from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import BankId, FactId, Mention
 from vmemo.models.prompt_context import SECTIONS, ContextPrompt, Section
 from vmemo.models.records import new_id
+from vmemo.models.search import ClaimPair, StatementPair
+from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.samples import a_fact, an_entity, store_entities
 
 STORES = ("sqlite",)
@@ -318,6 +321,31 @@ def test_answerable_is_low_for_what_memory_does_not_hold(home: Memory) -> None:
         assert other.recall_sync(known).answerable is None
         with pytest.raises(InvalidInput, match="only the packaged embedder"):
             other.recall_sync(known, min_answerable=0.5)
+
+
+@dataclass(frozen=True)
+class DoubtfulModel:
+    """Holds every earlier statement for outdated, with the same probability."""
+
+    name: str = "doubtful"
+    encoder: str = "hash"
+
+    async def score(self, pairs: Sequence[StatementPair]) -> list[float]:
+        return [0.6 for _ in pairs]
+
+    async def score_claims(self, claims: Sequence[ClaimPair]) -> list[float]:
+        return [claim.probability for claim in claims]
+
+
+@pytest.mark.parametrize("max_tokens", [100, 150, 220])
+def test_open_changes_leave_out_no_relevant_fact(max_tokens: int) -> None:
+    colours = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
+    with Memory(":memory:", embedder=HashEmbedder(), revision_model=DoubtfulModel()) as memory:
+        for n, colour in enumerate(colours):
+            memory.retain_sync(said(f"The kettle in our kitchen is {colour} and hums a little.", 40 * n))
+        found = memory.recall_sync("Which red kettle hums?").hits
+        assert any(hit.status == "maybe_outdated" and "red" in hit.text for hit in found)
+        assert "red" in memory.context_sync("Which red kettle hums?", max_tokens=max_tokens, precise=False).text
 
 
 QUESTIONS = (

@@ -191,6 +191,17 @@ def test_no_date_is_written_where_the_reading_is_in_doubt(text: str) -> None:
     assert annotate(text, MONDAY).text == text
 
 
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("The club is back the third Saturday of January, eight people.", "8 January"),
+        ("We have lived there since June, 30 minutes by bus.", "30 June"),
+    ],
+)
+def test_a_number_after_a_month_and_a_comma_is_no_day(text: str, day: str) -> None:
+    assert day not in annotate(text, MONDAY).text
+
+
 def test_an_uncertain_time_is_found_for_search_and_marked() -> None:
     (found,) = annotate("I will see her next Friday.", MONDAY).expressions
     assert (found.text, format_interval(found.interval), found.certain) == ("next Friday", "19 May 2023", False)

@@ -109,7 +109,7 @@ async def _load(
     select = FactSelect(entities=[entity.id], networks=("world", "experience"), current=True)
     page = select if rebuilt else replace(select, after=newest, limit=PAGE)
     facts = list(await store.facts(bank, page))
-    # Wishes are shown by themselves, and what the agent advised says little about anybody.
+    # Standing instructions have a section of their own, and what the agent advised says little about anybody.
     new = [each for each in facts if each.id not in cited and each.network == "world" and not each.instruction]
     return EntityProfile(
         entity=entity,

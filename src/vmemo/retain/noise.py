@@ -1,4 +1,4 @@
-"""Estimates if the words of a message hold nothing to remember: thanks, reactions, chat, requests for once.
+"""Estimates if the words of a message hold nothing to remember: thanks, reactions, chat, single requests.
 
 A logistic regression over the packaged reader's output, a few properties of the words, and the text's vector if the
 packaged encoder computed it. `training/noise.py` trains it.
