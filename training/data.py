@@ -22,7 +22,7 @@ from torch import Tensor
 MOST = 320
 """Tokens of a text in training; the runtime takes 512."""
 START, END = 1, 2
-PSEUDO = 30_000
+PSEUDO = 60_000
 """Parts of documents that the teacher encodes as queries."""
 
 

@@ -1,17 +1,21 @@
 """Writes banks as texts, labels and keyword scores, so that the training machine does not need vmemo.
 
-python training/pack.py DATA TOKENS.spm OUT.pkl.xz
+python training/pack.py DATA TOKENS.spm OUT.pkl.xz PUBLIC
+
+PUBLIC is a folder with checkouts of facebookresearch/LASER (sentences of Tatoeba with translations) and
+alexa/Topical-Chat.
 """
 
 from __future__ import annotations
 
 import lzma
 import pickle
+import random
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import corpus
@@ -25,11 +29,12 @@ from vmemo.text.temporal.annotation import embedded_text
 from vmemo.text.tokens import terms
 
 TAGS = ("wish", "end", "person", "date", "change")
-HELD_OUT = ("u", "xj", "we")
+HELD_OUT = ("u", "v", "xj", "we")
 """Authors whose conversations are kept for validation."""
 K1, B = 1.2, 0.75
 """Constants of BM25, as in `vmemo.stores.search`."""
 INSERTED = re.compile(r"\s*\(= [^)]*\)")
+VOICES = ("Ana", "Ben", "user", "Yuki", "Omar", "Lena", "Assistant", "Marco", "Priya", "Tom")
 LIKELY = re.compile(r" \([^()]*\)")
 
 
@@ -99,6 +104,39 @@ def annotated(kind: str, conversation: dict, tokenizer: sentencepiece.SentencePi
         "words": _word_scores(_with_context(words), [q["question"] for q in asked]),
         "english_words": _word_scores(_with_context(words), [q.get("en") or "" for q in asked]),
     }
+
+
+def plain(split: str, name: str, documents: Sequence[str], questions: Sequence[str] = ()) -> dict[str, object]:
+    """Return a bank of texts to imitate only: no question has evidence."""
+    none = [[] for _ in questions]
+    return {
+        "name": name, "split": split, "documents": list(documents), "questions": list(questions), "evidence": none,
+        "turns": none, "kinds": [""] * len(questions), "tokens": [0] * len(documents),
+        "words": np.zeros((len(questions), 1), np.float16),
+    }  # fmt: skip
+
+
+def public_texts(public: Path) -> Iterator[dict[str, object]]:
+    """Yield banks of texts without labels: sentences with translations, half of them as questions, and chats."""
+    chance = random.Random(11)
+
+    def said(voice: str, words: str, time: datetime) -> str:
+        return embedded_text(f"{voice}: {words}", time)
+
+    def day() -> datetime:
+        return datetime(2022, 1, 1, tzinfo=UTC) + timedelta(days=chance.randrange(1600))
+
+    for number, (language, pairs) in enumerate(texts.sentence_pairs(public)):
+        asked = [pair for pair in pairs if pair[0].rstrip().endswith(("?", "？", "؟")) or chance.random() < 0.3]
+        voices = [(chance.choice(VOICES), day()) for _ in pairs]
+        spoken = list(zip(pairs, voices, strict=True))
+        rows = [[said(voice, pair[part], time) for pair, (voice, time) in spoken] for part in (0, 1)]
+        bank = plain("pairs", f"pairs-{number}", rows[0], [pair[0] for pair in asked])
+        translated = {"english": rows[1], "english_questions": [pair[1] for pair in asked]}
+        yield bank | translated | {"language": language, "english_words": np.zeros((len(asked), 1), np.float16)}
+    for number, chat in enumerate(texts.chats(public)):
+        time = day()
+        yield plain("chat", f"chat-{number}", [said(voice, words, time) for voice, words in chat if words])
 
 
 def _with_context(words: Sequence[str]) -> list[list[str]]:
@@ -201,11 +239,12 @@ def _word_scores(documents: Sequence[Sequence[str]], questions: Sequence[str]) -
 
 def main() -> None:
     """Write the pack."""
-    data, out = Path(sys.argv[1]), Path(sys.argv[3])
+    data, out, public = (Path(sys.argv[n]) for n in (1, 3, 4))
     tokenizer = sentencepiece.SentencePieceProcessor(model_file=sys.argv[2])
-    plain = (corpus.conversations(), corpus.earlier_conversations(data), corpus.sessions(data), corpus.sentences(data))
-    rows = [packed(bank) for source in (*plain, corpus.locomo(data)) for bank in source]
+    own = (corpus.conversations(), corpus.earlier_conversations(data), corpus.sessions(data), corpus.sentences(data))
+    rows = [packed(bank) for source in (*own, corpus.locomo(data)) for bank in source]
     rows += [annotated(kind, conversation, tokenizer) for kind, conversation in texts.annotated(data)]
+    rows += public_texts(public)
     with lzma.open(out, "wb", preset=6) as file:
         pickle.dump({"banks": rows, "tags": TAGS}, file)
     for split in dict.fromkeys(row["split"] for row in rows):

@@ -40,8 +40,10 @@ KEPT = 0.985
 """Share of the averaged weights that each step keeps."""
 DOCUMENTS, QUERIES = 896, 128
 """Texts of a step that imitates vectors."""
-SHARES = {"hop": 3, "train": 3, "lives": 3, "languages": 4, "wishes": 1}
+SHARES = {"hop": 2, "train": 3, "lives": 3, "languages": 4, "wishes": 1, "chat": 2, "pairs": 4}
 """How often a text to imitate is of each kind."""
+TAUGHT = {"hop": 3, "train": 3, "lives": 2, "languages": 2, "wishes": 1, "chat": 3, "pairs": 2}
+"""How often a bank whose vectors the first teacher gives is of each kind."""
 RANKED = {"lives": 3, "languages": 3, "train": 2, "hop": 1, "wishes": 6}
 """Banks of a step that ranks and reads."""
 BLEND = 0.6
@@ -85,7 +87,7 @@ class Distillation:
         """Return documents of a few banks, and questions about them with parts of other documents."""
         chosen: list[Bank] = []
         while sum(len(bank.documents) for bank in chosen) < documents:
-            (split,) = self.chance.choices(list(self.groups), (4, 3, 2, 2, 1))
+            (split,) = self.chance.choices(list(TAUGHT), list(TAUGHT.values()))
             chosen.append(self.chance.choice(self.groups[split]))
         row = self.known
         given = [n for bank in chosen for n in bank.documents.tolist() if row[n] >= 0]
@@ -376,7 +378,7 @@ class Training:
             (0.5 * kept).backward()
             with automatic():
                 ranked, read = self.conversations.loss(encoder, self.mix, self.taught)
-            (0.3 * ranked + read).backward()
+            (0.15 * ranked + read).backward()
             stage.note = f"{loss.item():.3f} kept {kept.item():.3f} ranked {ranked.item():.3f} read {read.item():.3f}"
 
 
