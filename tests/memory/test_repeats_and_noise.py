@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders import NOON, TopicEmbedder, exported, open_memory, said
 
-from vmemo import Memory, Message
+from vmemo import Memory
 from vmemo.models import Fact
 from vmemo.recall import load
 from vmemo_conformance.embedders import HashEmbedder
@@ -267,7 +267,7 @@ def test_a_result_has_no_two_facts_with_the_same_part_of_a_message(sqlite_url: s
 def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
     sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "REPLY_WEIGHT", weight)
+    monkeypatch.setattr(load, "LONG_REPLY_WEIGHT", weight)
     reply = "Which bridge in Porto did you like? I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
@@ -282,7 +282,7 @@ def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
 def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.3)
+    monkeypatch.setattr(load, "LONG_REPLY_WEIGHT", 0.3)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])
@@ -292,16 +292,26 @@ def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
         assert all(hit.truncated for hit in rest)
 
 
-def test_a_short_reply_has_its_full_weight(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.1)
+@pytest.mark.parametrize(
+    ("question", "weight", "first"),
+    [
+        ("bridge tour in Porto", 1.0, "Assistant"),
+        ("bridge tour in Porto", 0.5, "User"),
+        ("Which bridge tour in Porto did you book?", 0.5, "Assistant"),
+    ],
+)
+def test_a_short_reply_weighs_less_unless_the_question_asks_for_it(
+    sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "REPLY_WEIGHT", weight)
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
             [
-                said("I crossed a river once.", 0),
-                Message(content="I booked the bridge tour in Porto.", role="assistant", timestamp=NOON),
+                said("I liked that tour over the bridge and the rest of Porto.", 0),
+                said("I booked the bridge tour in Porto.", 1, role="assistant"),
             ]
         )
-        assert recalled(memory, "bridge tour in Porto")[0] == "Assistant: I booked the bridge tour in Porto."
+        assert recalled(memory, question)[0].startswith(first)
 
 
 class PreferLong:
@@ -315,7 +325,7 @@ class PreferLong:
 
 
 def test_a_reranker_of_the_caller_decides_about_long_replies(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "REPLY_WEIGHT", 0.1)
+    monkeypatch.setattr(load, "LONG_REPLY_WEIGHT", 0.1)
     reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
     with Memory(sqlite_url, embedder=HashEmbedder(), reranker=PreferLong()) as memory:
         memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
-from vmemo.models import BankId, Fact, FactId
+from vmemo.models import BankId, FactId
 from vmemo.models.search import Scored, Vectors
-from vmemo.models.select import FactSelect
+from vmemo.ports import BankReader
 from vmemo.retain.revise import Neighbours
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo_conformance.samples import BANK, a_bank, a_batch, a_fact, at_cosine, with_vector
 
+T = TypeVar("T")
+
 
 class CountingStore(SqliteStore):
-    """A store that notes the vectors that it searches and the facts that it loads."""
+    """A store that notes the vectors that it searches and how often facts are loaded."""
 
     searched = 0
-    loaded = 0
+    reads = 0
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """Note the number of vectors."""
         self.searched += len(vectors)
         return await super().nearest(bank, vectors, limit=limit, floor=floor)
 
-    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
-        """Note the number of ids."""
-        self.loaded += len(select.ids or ())
-        return await super().facts(bank, select)
+    async def read(self, bank: BankId, run: Callable[[BankReader], T]) -> T:
+        """Note that facts are loaded."""
+        self.reads += 1
+        return await super().read(bank, run)
 
 
 def test_a_batch_searches_and_loads_each_neighbour_once() -> None:
@@ -50,8 +54,10 @@ def test_a_batch_searches_and_loads_each_neighbour_once() -> None:
         assert (best.id, store.searched) == (third, 2)
 
         assert list(await near.load([first, second])) == [first, second]
+        assert list(await near.load([second, first])) == [second, first]
+        assert store.reads == 1
         assert list(await near.load([second, third, FactId("none")])) == [second, third]
-        assert store.loaded == 4
+        assert store.reads == 2
         await store.close()
 
     asyncio.run(run())

@@ -100,10 +100,11 @@ def truncate_last(hits: Sequence[Hit], max_tokens: int | None, count: TokenCount
     return whole if truncated is None else [*whole, truncated]
 
 
-REPLY_WEIGHT = 0.8
-"""Factor of the scores of the assistant's long replies, unless the question asks what the assistant said."""
+REPLY_WEIGHT, LONG_REPLY_WEIGHT = 0.9, 0.8
+"""Factors of the scores of the assistant's replies, unless the question asks what the assistant said: they repeat
+what was said to it."""
 LONG_REPLY = 80
-"""Tokens from which a reply of the assistant, or a part of one, is long; shorter ones have their full score."""
+"""Tokens from which a reply of the assistant, or a part of one, is long."""
 MORE = 2
 """Times the budget in which others are looked for that take the place of such messages and replies."""
 STEP = 32
@@ -179,15 +180,16 @@ def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:
     return kept
 
 
-def weighs_less(fact: Fact, type: QueryType) -> bool:
-    """Return True for a long reply of the assistant, or a part of one, unless the question asks what it said."""
-    is_reply = type != "assistant" and fact.network == "experience" and fact.engine == "local"
-    return is_reply and fact.tokens >= LONG_REPLY
+def reply_weight(fact: Fact, type: QueryType) -> float:
+    """Return the weight of a reply of the assistant, or a part of one, unless the question asks what it said."""
+    if type == "assistant" or fact.network != "experience" or fact.engine != "local":
+        return 1.0
+    return LONG_REPLY_WEIGHT if fact.tokens >= LONG_REPLY else REPLY_WEIGHT
 
 
 def weigh_replies(found: Sequence[ScoredFact], type: QueryType) -> list[ScoredFact]:
-    """Return candidates by score, best first, with those of long replies multiplied by their weight."""
-    return by_score(each.times(REPLY_WEIGHT) if weighs_less(each.fact, type) else each for each in found)
+    """Return candidates by score, best first, with those of replies multiplied by their weight."""
+    return by_score(each.times(reply_weight(each.fact, type)) for each in found)
 
 
 def weigh_feedback(found: Sequence[ScoredFact], question: str, edges: Sequence[RevisionEdge]) -> list[ScoredFact]:
@@ -310,7 +312,7 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
     weighed = isinstance(run.context.reranker, str)
 
     def may_fall(fact: Fact) -> bool:
-        return FEEDBACK in fact.metadata or (weighed and weighs_less(fact, type))
+        return FEEDBACK in fact.metadata or (weighed and reply_weight(fact, type) < 1.0)
 
     lighter = any(may_fall(each.fact) for each in found)
     distinct = facts_for_lines(without_rests(found), run.text)

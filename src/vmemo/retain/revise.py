@@ -84,9 +84,10 @@ class Neighbours:
         wanted = list(dict.fromkeys(ids))
         missing = [id for id in wanted if id not in self._facts]
         if missing:
-            loaded = await self._store.facts(self._bank, FactSelect(ids=missing))
+            # The reader of a recall keeps what it has loaded, unlike a listing.
+            loaded = await self._store.read(self._bank, lambda r: r.load(list(r.numbers(missing).values())))
             self._facts |= dict.fromkeys(missing)
-            self._facts |= {fact.id: fact for fact in loaded}
+            self._facts |= {fact.id: fact for fact in loaded.facts.values()}
         return {id: fact for id in wanted if (fact := self._facts[id]) is not None}
 
 

@@ -613,6 +613,11 @@ def ids_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[in
     return found
 
 
+def entity_ids(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, EntityId]:
+    statement = select(entities.c.seq, entities.c.id).where(statements.by_numbers(entities, bank, numbers))
+    return {seq: EntityId(id) for seq, id in connection.execute(statement)} if numbers else {}
+
+
 def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[AnyRow]:
     if wanted.ids is not None:
         return _rows_by_id(connection, facts, bank, wanted.ids)

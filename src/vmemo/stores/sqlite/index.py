@@ -335,6 +335,14 @@ class Mentions:
         wanted = np.array(entities, np.int64)
         return [rows[start:end] for start, end in np.searchsorted(known, np.stack([wanted, wanted + 1])).T.tolist()]
 
+    def beside(self, entities: Sequence[int], latest: int) -> list[set[int]]:
+        """Return for each entity the others that share one of its latest facts."""
+        found: list[set[int]] = []
+        for entity, rows in zip(entities, self.of_entities(entities), strict=True):
+            shared = self.of_facts(rows[-latest:])
+            found.append(set(np.concatenate([self.entities[:0], *shared]).tolist()) - {entity})
+        return found
+
     @cached_property
     def _by_entity(self) -> tuple[NDArray[np.int64], Rows]:
         order = np.argsort(self.entities, kind="stable")

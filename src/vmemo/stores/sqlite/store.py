@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,12 +26,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import DatabaseReplaced, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported, VmemoError
-from vmemo.models import BankId, FactId, utc_now
+from vmemo.models import BankId, EntityId, FactId, utc_now
 from vmemo.models.results import Status
 from vmemo.models.search import Scored, Vectors
 from vmemo.ports import BankReader
-from vmemo.stores.sql import migrate, reads
+from vmemo.stores.sql import migrate, reads, schema
 from vmemo.stores.sql.bank_rows import DELETION, WRITES
+from vmemo.stores.sql.statements import seqs_of
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite.connection import ConnectionFactory, FileKey, KeySource, rekey_file
 from vmemo.stores.sqlite.search import IndexCache, SqliteBankReader, SqliteSearchIndex
@@ -475,6 +476,18 @@ class SqliteStore(SqlStore[SqliteDatabase]):
                 return run(SqliteBankReader(connection, bank, index, self._indexes.loaded, file.reading))
 
         return await self._database.run(read, self._database.file)
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """Read from the index in memory who shares a fact with whom, which takes the database a join for each."""
+
+        def find(connection: Connection) -> dict[EntityId, set[EntityId]]:
+            index = self._indexes.get(connection, bank)
+            own = seqs_of(connection, schema.entities, index.number, entities)
+            beside = index.mentions.beside(list(own.values()), reads.LATEST)
+            ids = reads.entity_ids(connection, index.number, sorted(set[int]().union(*beside)))
+            return {EntityId(id): {ids[n] for n in others} for id, others in zip(own, beside, strict=True)}
+
+        return await self._database.read(find)
 
     async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
 
