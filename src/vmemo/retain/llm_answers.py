@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.llm.structured import AnswerSchema
-from vmemo.models import CauseKind, Entity, EntityType, Fact, Message, MessageId, Verdict
+from vmemo.models import CauseKind, EntityType, Fact, Message, MessageId, Verdict
 from vmemo.models.changes import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.models.records import MAX_NAME
 from vmemo.text.injection import overrides_rules
@@ -192,11 +192,9 @@ def describe_fact(fact: Fact) -> str:
 
 
 def fact_with_ends(fact: Fact) -> str:
-    """Return the text of a fact with the parts of it that ended in brackets, and with its end if it is known."""
-    text = fact.text
-    for claim in reversed([each for each in fact.claims if each.invalid_at]):
-        text = f"{text[: claim.start]}[former: {text[claim.start : claim.end]}]{text[claim.end :]}"
-    return f"{text} (until {fact.invalid_at - timedelta(seconds=1):%d %b %Y})" if fact.invalid_at else text
+    """Return the text of a fact with its ends, as far as they are known."""
+    until = f" (until {fact.invalid_at - timedelta(seconds=1):%d %b %Y})" if fact.invalid_at else ""
+    return fact.marked_text(certain=True) + until
 
 
 def fact_text(fact: ExtractedFact) -> str:
@@ -287,7 +285,7 @@ def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonV
     return found
 
 
-def found_names(names: Mapping[str, Sequence[str]], known: Sequence[Entity] = ()) -> tuple[FoundName, ...]:
+def found_names(names: Mapping[str, Sequence[str]], known: Sequence[FoundName] = ()) -> tuple[FoundName, ...]:
     """Return the names of an answer with their types and other names, "Full Name = Nick", and the known ones."""
     types: dict[str, EntityType] = {type.casefold(): type for type in get_args(EntityType)}
     found: dict[str, FoundName] = {}
@@ -302,8 +300,8 @@ def found_names(names: Mapping[str, Sequence[str]], known: Sequence[Entity] = ()
                 kind = types.get(type.casefold(), "OTHER")
                 found[name] = FoundName(name=name, type=kind, aliases=tuple(dict.fromkeys(others)))
     listed = {fold_name(own) for each in found.values() for own in (each.name, *each.aliases)}
-    unlisted = [each for each in known if listed.isdisjoint(map(fold_name, (each.name, *each.aliases)))]
-    return (*found.values(), *(FoundName(name=e.name, type=e.type, aliases=e.aliases) for e in unlisted))
+    unlisted = (each for each in known if listed.isdisjoint(map(fold_name, (each.name, *each.aliases))))
+    return (*found.values(), *unlisted)
 
 
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:

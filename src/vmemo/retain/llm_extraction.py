@@ -17,7 +17,7 @@ from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Entity, Fact, Message, MessageId
-from vmemo.models.changes import AddedSource, ExpectedStatement, ExtractionResult, FactDraft
+from vmemo.models.changes import AddedSource, ExpectedStatement, ExtractionResult, FactDraft, FoundName
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers
@@ -83,6 +83,13 @@ class ExtractionInput:
                 shown.append(f"{at:%A %d %B %Y, %H:%M}")
             shown.append(f"{n} | {_speaker(line.message)}{' ~' * line.noise} | {line.text}")
         return quote(shown)
+
+    @property
+    def known_names(self) -> list[FoundName]:
+        """The names of the known entities and facts."""
+        known = {each.name: FoundName(name=each.name, type=each.type, aliases=each.aliases) for each in self.entities}
+        mentioned = [mention for fact in self.numbered.values() for mention in fact.entities]
+        return [*({each.name: FoundName(name=each.name, type=each.type) for each in mentioned} | known).values()]
 
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
@@ -352,7 +359,7 @@ def _usable_result(
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
-    names, numbered = llm_answers.found_names(answer.names, source.entities), source.numbered
+    names, numbered = llm_answers.found_names(answer.names, source.known_names), source.numbered
 
     def draft(n: int, fact: llm_answers.ExtractedFact) -> FactDraft:
         messages = source.sources(fact.lines)

@@ -199,8 +199,9 @@ _WORD = re.compile(r"\w[\w'’-]+")
 OUTDATED, UNLIKELY = 0.8, 0.3
 """Weight of the root of the probability that a statement makes a fact outdated, beside how much nearer they are to each
 other than to others; factor for past events, which only a correction outdates, and for acts and advice of the agent."""
-TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.28, 8, 24
-"""Score from which a fact is shown, and the numbers of facts that are shown at least and at most."""
+TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.18, 8, 28
+"""Score from which a fact is shown, and the numbers of facts that are shown at least and at most. On training
+conversations .98 of the claims that messages change are among them, as with 28 facts in each call."""
 ENDED_DAYS = 14.0
 """Days in which a fact that has ended is shown with its end, as an end that was announced is spoken of then."""
 REPEATED_COSINE = 0.8

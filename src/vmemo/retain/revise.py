@@ -296,7 +296,7 @@ def _merges(verdict: Judgement, new: Fact, known: Mapping[FactId, Fact]) -> bool
     return verdict.verdict == "merge" and (short or text in (old, new.text))
 
 
-LEAST_REST, LEAST_SUBJECT = 3, 5
+LEAST_REST, LEAST_SUBJECT = 3, 4
 """Terms beside the words that end which are a claim of their own, at least; in front of them may stand a subject."""
 
 
