@@ -191,3 +191,31 @@ def test_a_fact_has_the_longest_name_at_each_place(
         memory.retain_sync([said(f"It is cold. {text}")])
         (fact,) = memory.facts_sync()
         assert [mention.name for mention in fact.entities] == [meant]
+
+
+def test_a_fact_is_about_known_names_that_the_answer_does_not_list_again(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("my vet", "Alice's vet is Ana Silva.", entities=[ALICE, ("Ana Silva", "PERSON")])
+    model.extracts("moved", "Ana Silva, Alice's vet, moved to Rome.")
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("Ana Silva is my vet.")])
+        memory.retain_sync([said("My vet has moved to Rome.", days(1))])
+        (moved,) = [fact for fact in memory.facts_sync() if "Rome" in fact.text]
+        assert {mention.name for mention in moved.entities} == {"Alice", "Ana Silva"}
+
+
+def test_probable_small_talk_is_marked_and_no_source_beside_other_lines(sqlite_url: str) -> None:
+    llm = FakeLLM({"extract": {"facts": [{"what": "Alice sold the boat.", "lines": [1, 2]}]}})
+    with a_memory(sqlite_url, llm) as memory:
+        talk = [said("I sold the boat."), said("Thanks!", role="assistant", speaker=None)]
+        sold, _ = memory.retain_sync(talk).stored
+        assert [fact.messages for fact in memory.facts_sync()] == [(sold,)]
+        assert "2 | Assistant (agent) ~ | Thanks!" in llm.received[0].user
+
+
+def test_what_had_ended_when_it_was_said_stays_true(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("lived", "Alice lived in Rome until 2019.", entities=[ALICE], until="2019")
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("I lived in Rome until 2019.")])
+        assert [fact.invalid_at for fact in memory.facts_sync()] == [None]

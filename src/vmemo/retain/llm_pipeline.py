@@ -196,7 +196,7 @@ NEAREST, MIN_COSINE = 16, 0.05
 NAMED_ENTITIES, FACTS_PER_ENTITY = 24, 16
 """Entities named in the messages, and facts of each, that are considered as well."""
 _WORD = re.compile(r"\w[\w'’-]+")
-OUTDATED, UNLIKELY = 0.8, 0.3
+OUTDATED, UNLIKELY = 0.8, 0.2
 """Weight of the root of the probability that a statement makes a fact outdated, beside how much nearer they are to each
 other than to others; factor for past events, which only a correction outdates, and for acts and advice of the agent."""
 TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.18, 8, 28
