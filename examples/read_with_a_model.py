@@ -30,9 +30,9 @@ def model(asked: ReceivedRequest) -> JsonValue:
 
 
 def _extraction(what: str, employer: str, *, since: str, replaces: list[str] | None = None) -> JsonValue:
-    fact: JsonValue = {"what": what, "since": since, "lines": [1], "supersedes": [{"id": id} for id in replaces or ()]}
-    topic: JsonValue = {"title": "Alice's work", "lines": [1]}
-    return {"topics": [topic], "facts": [fact], "names": {"person": ["Alice"], "organization": [employer]}}
+    fact: JsonValue = {"what": what, "since": since, "lines": [1], "ends": [{"id": id} for id in replaces or ()]}
+    topics: JsonValue = {"Alice's work": [1]}
+    return {"topics": topics, "facts": [fact], "names": {"person": ["Alice"], "organization": [employer]}}
 
 
 async def main(file: Path, llm: str) -> None:

@@ -69,7 +69,7 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])
         facts: list[JsonValue] = [{"what": f"{note} was taken.", "lines": [int(n)]} for n, note in lines]
-        return {"topics": [{"title": note, "lines": [int(n)]} for n, note in lines], "facts": facts}
+        return {"topics": {note: [int(n)] for n, note in lines}, "facts": facts}
     if asked.step == "predict":
         return {"statements": []}
     assert asked.step == "judge"

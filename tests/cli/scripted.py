@@ -65,7 +65,7 @@ class Reader:
         for type, name in (entity for told, _ in read for entity in told.entities):
             names.setdefault(type.lower(), []).append(name)
         return {
-            "topics": [{"title": "A talk", "lines": [1]}],
+            "topics": {"A talk": [1]},
             "facts": [{**told.answer, "lines": [n]} for told, n in read],
             "names": dict(names.items()),
         }

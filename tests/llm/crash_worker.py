@@ -35,7 +35,7 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])
         facts: list[JsonValue] = [{"what": f"{note} was taken by Alice.", "lines": [int(n)]} for n, note in lines]
-        topics: list[JsonValue] = [{"title": note, "lines": [int(n)]} for n, note in lines]
+        topics: JsonValue = {note: [int(n)] for n, note in lines}
         return {"topics": topics, "facts": facts, "names": {"person": ["Alice"]}}
     if asked.step == "predict":
         return {"statements": []}

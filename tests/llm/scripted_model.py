@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from vmemo_conformance.fake_llm import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
-_NUMBERED = re.compile(r"^([A-Z]\d+)[^|]*\| (.*)$", re.MULTILINE)
+_NUMBERED = re.compile(r"^([A-Z]\d+)(?:[^|\n]*\|)? (.*)$", re.MULTILINE)
 _ABOUT = re.compile(r"^(F\d+) ([E\d ]*) \| (.*)$", re.MULTILINE)
 Answer = dict[str, JsonValue]
 
@@ -29,7 +29,7 @@ class ScriptedFact:
     confidence: float | None = None
     until: str = ""
     supersedes: str = ""
-    keep: Sequence[str] = ()
+    words_that_end: str = ""
     mistaken: bool = False
     on: str = ""
     due: str = ""
@@ -79,17 +79,17 @@ class ScriptedModel:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Lines to read (")[2])]
         read = [(taught, n) for n, words in lines for taught in self.taught if taught.words in words]
         places = {taught.words: place for place, (taught, _) in enumerate(read, start=1)}
-        again: list[JsonValue] = [
-            {"id": id, "lines": [n]}
+        again: JsonValue = {
+            id: [n]
             for words, told in self.again
             for n, line in lines
             for id, text in known.items()
             if words in line and told in text
-        ]
+        }
         facts: list[JsonValue] = [_fact(taught, n, known, places) for taught, n in read]
-        topic: JsonValue = {"title": "A talk", "lines": [n for n, _ in lines]}
+        topics: JsonValue = {"A talk": [n for n, _ in lines]}
         names = names_by_type(entity for taught, _ in read for entity in taught.entities)
-        return {"topics": [topic], "facts": facts, "names": names, "repeated": again}
+        return {"topics": topics, "facts": facts, "names": names, "repeated": again}
 
     def _extract_small(self, asked: ReceivedRequest) -> JsonValue:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]
@@ -165,8 +165,8 @@ def names_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:
 
 
 def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
-    superseded: list[JsonValue] = [
-        {"id": id, "mistaken": taught.mistaken, "keep": list(taught.keep), "on": taught.on}
+    ended: list[JsonValue] = [
+        {"id": id, "mistaken": taught.mistaken, "words": taught.words_that_end, "on": taught.on}
         for id, text in known.items()
         if taught.supersedes and taught.supersedes in text
     ]
@@ -186,5 +186,5 @@ def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Map
         "relation": taught.relation,
         "causes": causes,
         "lines": [line],
-        "supersedes": superseded,
+        "ends": ended,
     }

@@ -59,11 +59,11 @@ def by_parity(asked: ReceivedRequest) -> JsonValue:
     if asked.step != "extract":
         return ScriptedModel()(asked)
     mixed = "Boats" in shown and "Bread" in shown
-    topics: list[JsonValue] = [{"title": "On boats", "lines": odd if mixed else [*odd, *even]}]
+    topics: dict[str, JsonValue] = {"On boats": odd if mixed else [*odd, *even]}
     facts: list[JsonValue] = [{"what": "Boats and Bread are nice.", "lines": [1, 2]}]
     # What was sorted before is of one topic.
     if mixed:
-        topics.append({"title": "On bread", "lines": even})
+        topics["On bread"] = even
     return {"topics": topics, "facts": facts}
 
 
@@ -159,7 +159,7 @@ def test_the_answer_may_leave_out_empty_fields(sqlite_url: str) -> None:
         form = json.dumps(asked.body["response_format"])
         assert '"strict": false' in form
         assert '"required": ["what", "lines"]' in form
-        assert "leave out fields without content" in " ".join(asked.system.split())
+        assert "without empty fields" in " ".join(asked.system.split())
         # The dates that are written into the lines are explained.
         assert "(= " in asked.system
 
@@ -211,7 +211,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-6"
+        assert fact.engine == f"{host}#scripted/extract-7"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 
@@ -339,7 +339,7 @@ def test_a_new_fact_does_not_replace_a_dissimilar_one(sqlite_url: str) -> None:
             return {"statements": []}
         if "fox" in asked.user.rpartition("Lines to read (")[2]:
             kills: list[JsonValue] = [{"id": f"K{n}"} for n in (1, 2, 3)]
-            return {"facts": [{"what": "A fox was seen by Mallory.", "lines": [1], "supersedes": kills}]}
+            return {"facts": [{"what": "A fox was seen by Mallory.", "lines": [1], "ends": kills}]}
         return _taught()(asked)
 
     with scripted_memory(sqlite_url, tell) as (memory, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,18 +46,17 @@ def a_memory(url: str, llm: FakeLLM, *suspects: tuple[str, str]) -> Memory:
 def shown(llm: FakeLLM, letter: str = "K") -> list[str]:
     """Return the known facts, or the standing instructions (W), in the last extraction."""
     (*_, last) = [each.user for each in llm.received if each.step == "extract"]
-    return [line.split(" | ")[2] for line in last.splitlines() if line.startswith(letter) and "|" in line]
+    return re.findall(rf"^{letter}\d+ (.*)$", last, re.MULTILINE)
 
 
 @pytest.fixture
 def large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select facts as in a bank that has more of them than are always shown: one for each statement."""
+    """Select facts as in a bank that has more of them than are always shown."""
     monkeypatch.setattr(llm_pipeline, "FEW_FACTS", 0)
-    monkeypatch.setattr(llm_pipeline, "KNOWN_PER_STATEMENT", 1)
 
 
 @pytest.mark.usefixtures("large_bank")
-def test_each_statement_shows_the_fact_that_it_may_outdate_and_one_that_it_names(sqlite_url: str) -> None:
+def test_statements_show_facts_that_they_may_outdate_and_near_ones(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("a pony", "Alice rides a pony.", entities=[ALICE])
     model.extracts("a boat", "Alice rents a boat.", entities=[ALICE])
@@ -66,7 +66,7 @@ def test_each_statement_shows_the_fact_that_it_may_outdate_and_one_that_it_names
     with a_memory(sqlite_url, llm, ("boat", "sold"), ("kite", "sold")) as memory:
         for day, words in enumerate(("I ride a pony.", "I rent a boat.", "I lost a kite.", "My dog Rex barks.")):
             memory.retain_sync([said(words, days(day))])
-        memory.retain_sync([said("We sold it. Where is Rex?", days(9))])
+        memory.retain_sync([said("We sold it. Rex no longer barks at night.", days(9))])
         assert shown(llm) == ["Alice rents a boat.", "Rex barks at night."]
 
 
@@ -97,8 +97,7 @@ def test_an_announced_end_lies_ahead_and_the_fact_stays_current_until_then(sqlit
         works = next(fact for fact in memory.facts_sync() if fact.text == "Alice works at the mill.")
         assert (works.invalid_at, works.expired_at) == (days(13).replace(hour=0), None)
         memory.retain_sync([said("Until then I get more pay.", days(3))])
-        assert "Alice works at the mill." in shown(llm)
-        assert any("until 20 Jan 2024 | Alice works" in each.user for each in llm.received if each.step == "extract")
+        assert "Alice works at the mill. (until 20 Jan 2024)" in shown(llm)
 
 
 def test_a_fact_that_has_just_ended_is_shown(sqlite_url: str) -> None:
@@ -110,9 +109,9 @@ def test_a_fact_that_has_just_ended_is_shown(sqlite_url: str) -> None:
         memory.retain_sync([said("I work at the mill.")])
         memory.retain_sync([said("My last day there is the 20th.", days(2))])
         memory.retain_sync([said("The mill gave me a clock.", days(20))])
-        assert "Alice works at the mill." in shown(llm)
+        assert "Alice works at the mill. (until 20 Jan 2024)" in shown(llm)
         memory.retain_sync([said("The mill has burned down.", days(90))])
-        assert "Alice works at the mill." not in shown(llm)
+        assert "Alice works at the mill. (until 20 Jan 2024)" not in shown(llm)
 
 
 def test_a_deadline_a_rhythm_and_a_relation_are_kept_with_a_fact(sqlite_url: str) -> None:
@@ -192,3 +191,31 @@ def test_a_fact_has_the_longest_name_at_each_place(
         memory.retain_sync([said(f"It is cold. {text}")])
         (fact,) = memory.facts_sync()
         assert [mention.name for mention in fact.entities] == [meant]
+
+
+def test_a_fact_is_about_known_names_that_the_answer_does_not_list_again(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("my vet", "Alice's vet is Ana Silva.", entities=[ALICE, ("Ana Silva", "PERSON")])
+    model.extracts("moved", "Ana Silva, Alice's vet, moved to Rome.")
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("Ana Silva is my vet.")])
+        memory.retain_sync([said("My vet has moved to Rome.", days(1))])
+        (moved,) = [fact for fact in memory.facts_sync() if "Rome" in fact.text]
+        assert {mention.name for mention in moved.entities} == {"Alice", "Ana Silva"}
+
+
+def test_probable_small_talk_is_marked_and_no_source_beside_other_lines(sqlite_url: str) -> None:
+    llm = FakeLLM({"extract": {"facts": [{"what": "Alice sold the boat.", "lines": [1, 2]}]}})
+    with a_memory(sqlite_url, llm) as memory:
+        talk = [said("I sold the boat."), said("Thanks!", role="assistant", speaker=None)]
+        sold, _ = memory.retain_sync(talk).stored
+        assert [fact.messages for fact in memory.facts_sync()] == [(sold,)]
+        assert "2 | Assistant (agent) ~ | Thanks!" in llm.received[0].user
+
+
+def test_what_had_ended_when_it_was_said_stays_true(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("lived", "Alice lived in Rome until 2019.", entities=[ALICE], until="2019")
+    with a_memory(sqlite_url, FakeLLM(model)) as memory:
+        memory.retain_sync([said("I lived in Rome until 2019.")])
+        assert [fact.invalid_at for fact in memory.facts_sync()] == [None]

@@ -292,24 +292,25 @@ def test_what_still_holds_of_a_superseded_fact_stays(sqlite_url: str) -> None:
         entities=[club],
         since="2024-02-01",
         supersedes="on Tuesday",
-        keep=["Teddy is the reader of the book club."],
+        words_that_end="meets on Tuesday at Ana's",
     )
-    with scripted_memory(sqlite_url, model) as (memory, _):
-        first = memory.retain_sync([said("Our book club meets on Tuesday at Ana's. Teddy reads to us.")])
+    model.extracts("Saturday", "The book club meets on Saturday.", entities=[club], supersedes="on Friday")
+    with scripted_memory(sqlite_url, model) as (memory, server):
+        memory.retain_sync([said("Our book club meets on Tuesday at Ana's. Teddy reads to us.")])
         memory.retain_sync([said("The book club meets on Friday now.", days(40))])
-        old, new, rest = fact(memory, "Tuesday"), fact(memory, "Friday"), fact(memory, "Teddy is the reader of")
-        assert texts(memory, "Who is the reader of the book club?")[0] == rest.text
-        assert (old.invalid_at, rest.invalid_at) == (new.valid_at, None)
-        assert (rest.supersedes, rest.basis) == (old.id, (new.id,))
-        assert (rest.messages, rest.episodes, rest.valid_at) == (first.stored, old.episodes, old.valid_at)
-        assert rest.entities == old.entities
-        assert {after.id for after in memory.why_sync(old.id).superseded_by} == {new.id, rest.id}
-        assert rest.tokens < old.tokens
-        # The newer fact comes with the former one.
-        assert old.id in [hit.fact.id for hit in memory.recall_sync("When did the book club meet before?").hits]
+        old, new = fact(memory, "Tuesday"), fact(memory, "Friday")
+        (claim,) = old.claims
+        assert (old.invalid_at, old.expired_at) == (None, None)
+        assert (claim.text, claim.invalid_at, claim.replaced_by) == ("meets on Tuesday at Ana's", new.valid_at, new.id)
+        (hit,) = [hit for hit in memory.recall_sync("Who is the reader of the book club?").hits if hit.fact == old]
+        assert hit.marked_text == "The book club [former: meets on Tuesday at Ana's] and Teddy is the reader."
+        memory.retain_sync([said("The book club meets on Saturday.", days(41))])
+        (*_, asked) = [each.user for each in server.received if each.step == "extract"]
+        assert "The book club [former: meets on Tuesday at Ana's] and Teddy is the reader." in asked
+        assert fact(memory, "Friday").invalid_at is not None
 
 
-def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(sqlite_url: str) -> None:
+def test_words_that_a_fact_lacks_end_nothing(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
     model.extracts(
@@ -317,14 +318,25 @@ def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(sqlite_url: str) -> N
         "Alice works at Globex.",
         entities=[ALICE, GLOBEX],
         supersedes="Acme",
-        keep=["Bruno owns a boat."],
+        words_that_end="Bruno owns a boat",
     )
     with scripted_memory(sqlite_url, model) as (memory, server):
         memory.retain_sync([said("I work at Acme.")])
         memory.retain_sync([said("I work at Globex.", days(1))])
-        assert "`keep` of K1 must be a part of K1" in server.received[-1].user
+        assert "`words` of K1 must be copied from K1" in server.received[-1].user
         assert memory.status_sync().closed_facts == 0
         assert len(memory.facts_sync()) == 2
+
+
+def test_a_fact_in_the_words_of_a_known_one_does_not_end_it(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
+    model.extracts("still", "Alice works at Acme.", entities=[ALICE, ACME], supersedes="Acme")
+    with scripted_memory(sqlite_url, model) as (memory, _):
+        memory.retain_sync([said("I work at Acme.")])
+        (again,) = memory.retain_sync([said("I am still there.", days(1))]).stored
+        (only,) = memory.facts_sync()
+        assert (only.invalid_at, again in only.messages) == (None, True)
 
 
 def test_opinions_change_confidence_by_the_rule_and_record_the_evidence(url: str) -> None:

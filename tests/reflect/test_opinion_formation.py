@@ -178,7 +178,7 @@ def reading(asked: ReceivedRequest, **names: JsonValue) -> JsonValue:
     """A model that reads each line as a fact, by default about remote work."""
     lines = READ.findall(asked.user.rpartition("Lines to read (")[2])
     facts: list[JsonValue] = [{"what": f"Alice says: {text}", "lines": [int(n)]} for n, text in lines]
-    topics: list[JsonValue] = [{"title": "Work", "lines": [int(n) for n, _ in lines]}]
+    topics: JsonValue = {"Work": [int(n) for n, _ in lines]}
     return {"topics": topics, "facts": facts, "names": names or {"concept": ["Remote work"]}}
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
-import pytest
+from datetime import timedelta
 
 from vmemo.models import Fact, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import StatementPair
-from vmemo.retain.revise import Revision, times_of_rest
+from vmemo.retain.revise import Revision
 from vmemo.retain.revise_by_model import (
     Comparison,
     Outdated,
@@ -121,19 +119,3 @@ def test_a_suspected_fact_is_only_linked() -> None:
     found = apply(Revision(facts=[OSLO]), [outdated(ROME, OSLO, 0.5, closed=False)])
     assert [link.kind for link in found.links] == ["outdates"]
     assert (found.facts, found.closings, found.changed) == ([OSLO], [], {})
-
-
-@pytest.mark.parametrize(
-    ("rest", "kept"),
-    [
-        ("Mira works at the kitchen table.", False),
-        ("The art is due on 14 June 2024.", True),
-    ],
-)
-def test_what_is_left_of_a_fact_has_its_event_time_only_if_it_names_it(rest: str, kept: bool) -> None:
-    start = datetime(2024, 6, 14, tzinfo=UTC)
-    text = "The art is due on 14 June 2024. Mira works at the kitchen table."
-    old = a_fact(text, occurred_start=start, occurred_end=start + timedelta(days=1))
-    assert times_of_rest(old, rest) == ({} if kept else {"occurred_start": None, "occurred_end": None})
-    unnamed = old.model_copy(update={"text": "The art is due then. Mira works at the kitchen table."})
-    assert times_of_rest(unnamed, rest) == {}

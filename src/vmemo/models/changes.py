@@ -62,14 +62,14 @@ class DraftCause:
 class Judgement:
     """The relation of a new fact to a known one.
 
-    `text` is the merged text, `keep` what still holds of a superseded fact and `end` when the rest stops being true,
-    if that is stated; `mistaken` means that it was never true.
+    `text` is the merged text, `words` the part of a superseded fact that ends, if not all of it does, and `end` when
+    that stops being true, if it is stated; `mistaken` means that it was never true.
     """
 
     verdict: Verdict
     fact: FactId
     text: str = ""
-    keep: tuple[str, ...] = ()
+    words: str = ""
     mistaken: bool = False
     end: datetime | None = None
 

@@ -178,14 +178,7 @@ class Hit(Record):
     @property
     def marked_text(self) -> str:
         """The text with its marked claims in brackets: "I paint, [maybe outdated: I live in Rome]"."""
-        parts: list[str] = []
-        reached = 0
-        for claim in () if self.status == "former" or self.is_marked_whole else self.fact.claims:
-            if claim.start >= reached:
-                mark = "maybe outdated" if claim.invalid_at is None else "former"
-                parts += (self.text[reached : claim.start], f"[{mark}: {self.text[claim.start : claim.end]}]")
-                reached = claim.end
-        return "".join(parts) + self.text[reached:]
+        return self.text if self.status == "former" or self.is_marked_whole else self.fact.marked_text()
 
     @property
     def is_marked_whole(self) -> bool:

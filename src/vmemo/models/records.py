@@ -524,6 +524,17 @@ class Fact(Record):
             expires_at=message.expires_at,
         )
 
+    def marked_text(self, *, certain: bool = False) -> str:
+        """Return the text with its marked claims in brackets, or only those that certainly ended."""
+        parts: list[str] = []
+        reached = 0
+        for claim in self.claims:
+            if claim.start >= reached and (claim.invalid_at or not certain):
+                mark = "maybe outdated" if claim.invalid_at is None else "former"
+                parts += (self.text[reached : claim.start], f"[{mark}: {self.text[claim.start : claim.end]}]")
+                reached = claim.end
+        return "".join(parts) + self.text[reached:]
+
     @property
     def is_procedure(self) -> bool:
         """True for steps in their order, which are kept together."""

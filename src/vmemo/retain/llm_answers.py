@@ -45,7 +45,7 @@ def _fraction(value: object) -> object:
 LineNumber = Annotated[int, BeforeValidator(_line_number)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(ge=0.0, le=1.0)]
 ShortText = Annotated[str, Field(max_length=4000)]
-Rest = Annotated[list[ShortText], BeforeValidator(_as_list)]
+Lines = list[LineNumber]
 EntityName = Annotated[str, Field(max_length=200)]
 Categories = SkipJsonSchema[Annotated[list[str], BeforeValidator(_as_list)]]
 """Categories of the caller, which are in the schema of a request only if there are some."""
@@ -78,15 +78,16 @@ class CausalRelation(AnswerSchema):
     strength: Fraction = 0.5
 
 
-class SupersededFact(AnswerSchema):
+class EndedFact(AnswerSchema):
     """A known fact or instruction that is not true any more, by its K or W number.
 
-    `on` is its last day, `keep` the sentences of it that still hold; `mistaken` if it was never true.
+    `words` are the part of it that ends, copied; none if all of it ends. `on` is its last day; `mistaken` if it was
+    never true.
     """
 
     id: str
+    words: ShortText = ""
     on: str = ""
-    keep: Rest = Field(default_factory=list[str])
     mistaken: bool = False
 
 
@@ -109,33 +110,23 @@ class ExtractedFact(AnswerSchema):
     relation: ShortText = ""
     causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
     lines: list[LineNumber]
-    supersedes: list[SupersededFact] = Field(default_factory=list[SupersededFact])
+    ends: list[EndedFact] = Field(default_factory=list[EndedFact])
     categories: Categories = Field(default_factory=list[str])
 
 
-class RepeatedFact(AnswerSchema):
-    """A known fact that is repeated without news."""
-
-    id: str
-    lines: list[LineNumber]
-
-
-class ExtractedTopic(AnswerSchema):
-    """Lines of one topic."""
-
-    title: ShortText
-    lines: list[LineNumber]
-
-
 class Extraction(AnswerSchema):
-    """Everything worth remembering; `names` has the names in the facts, by their type in lower case."""
+    """Everything worth remembering.
 
-    topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
+    `names` has the new names in the facts, by their type in lower case, `repeated` the lines that repeat a known fact
+    without news, by its number, and `topics` the lines of each topic, by its title.
+    """
+
     facts: list[ExtractedFact] = Field(max_length=60)
     names: dict[str, Annotated[list[EntityName], BeforeValidator(_as_list)]] = Field(
         default_factory=dict[str, list[str]]
     )
-    repeated: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
+    repeated: dict[str, Lines] = Field(default_factory=dict[str, list[int]])
+    topics: dict[str, Lines] = Field(default_factory=dict[str, list[int]], max_length=25)
 
 
 class SmallFact(AnswerSchema):
@@ -159,7 +150,7 @@ class PairVerdict(AnswerSchema):
     new: str = Field(description="N number of the new fact")
     known: str = Field(description="K number of the known fact")
     verdict: Verdict
-    keep: Rest = Field(default_factory=list[str], description="for supersede: sentences of it that still hold")
+    words: ShortText = Field(default="", description="for supersede: the part that ends, copied, if the rest holds")
     mistaken: bool = Field(default=False, description="for supersede: the known fact was never true")
     text: ShortText = Field(default="", description="for merge: one text with the content of both")
 
@@ -187,6 +178,7 @@ class NameIdentities(AnswerSchema):
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
 _PART = re.compile(r"[,;] | and ")
+_WORD = re.compile(r"\w+")
 _BRACKET = re.compile(r" \([^()]+\)$")
 """Words that distinguish people of one name: "Joan (Pauline's sister)"."""
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
@@ -196,8 +188,13 @@ MAX_JUDGEMENTS = 3
 
 def describe_fact(fact: Fact) -> str:
     """Return the day of a fact, its end if it is known, and its text."""
-    until = f", until {fact.invalid_at - timedelta(seconds=1):%d %b %Y}" if fact.invalid_at else ""
-    return f"{fact.mentioned_at:%d %b %Y}{until} | {fact.text}"
+    return f"{fact.mentioned_at:%d %b %Y} | {fact_with_ends(fact)}"
+
+
+def fact_with_ends(fact: Fact) -> str:
+    """Return the text of a fact with its ends, as far as they are known."""
+    until = f" (until {fact.invalid_at - timedelta(seconds=1):%d %b %Y})" if fact.invalid_at else ""
+    return fact.marked_text(certain=True) + until
 
 
 def fact_text(fact: ExtractedFact) -> str:
@@ -237,12 +234,6 @@ def _interval(text: str) -> tuple[datetime, datetime] | None:
         return None
 
 
-def sources(numbers: Sequence[int], lines: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages of the given line numbers, without duplicates."""
-    wanted = set(numbers)
-    return tuple({m.id: m for n, m in enumerate(lines, start=1) if n in wanted}.values())
-
-
 def known_fact(id: str, known: Mapping[str, Fact]) -> Fact | None:
     """Return the fact with this K or W number, or None."""
     plain = id.strip().upper()
@@ -266,7 +257,8 @@ def draft(
         messages=tuple(message.id for message in messages),
         occurred=date_range(fact.start, fact.end) or date_range(fact.due, ""),
         valid_at=since[0] if since else None,
-        invalid_at=until[1] if until else None,
+        # What is said in the past tense stays true.
+        invalid_at=until[1] if until and until[1] > last.timestamp else None,
         confidence=fact.confidence if opinion else None,
         entities=names_in(text, names),
         judgements=judgements(fact, known),
@@ -293,8 +285,8 @@ def _details(fact: ExtractedFact, names: Sequence[FoundName]) -> dict[str, JsonV
     return found
 
 
-def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
-    """Return the names of an answer with their types and other names: "Full Name = Nick"."""
+def found_names(names: Mapping[str, Sequence[str]], known: Sequence[FoundName] = ()) -> tuple[FoundName, ...]:
+    """Return the names of an answer with their types and other names, "Full Name = Nick", and the known ones."""
     types: dict[str, EntityType] = {type.casefold(): type for type in get_args(EntityType)}
     found: dict[str, FoundName] = {}
     for type, listed in names.items():
@@ -307,7 +299,9 @@ def found_names(names: Mapping[str, Sequence[str]]) -> tuple[FoundName, ...]:
             if name and name not in found:
                 kind = types.get(type.casefold(), "OTHER")
                 found[name] = FoundName(name=name, type=kind, aliases=tuple(dict.fromkeys(others)))
-    return tuple(found.values())
+    listed = {fold_name(own) for each in found.values() for own in (each.name, *each.aliases)}
+    unlisted = (each for each in known if listed.isdisjoint(map(fold_name, (each.name, *each.aliases))))
+    return (*found.values(), *unlisted)
 
 
 def names_in(text: str, names: Sequence[FoundName]) -> tuple[FoundName, ...]:
@@ -344,17 +338,18 @@ def _names_part(text: str, found: FoundName, names: Sequence[FoundName]) -> bool
 
 
 def judgements(fact: ExtractedFact, known: Mapping[str, Fact]) -> tuple[Judgement, ...]:
-    """Return the model's judgements of known facts that it was shown."""
+    """Return the model's judgements of known facts that it was shown; one in the same words is repeated, not ended."""
     found = [
         Judgement(
-            verdict="supersede",
+            verdict="duplicate" if set(_WORD.findall(old.text.casefold())) == said else "supersede",
             fact=old.id,
-            keep=tuple(each.keep),
+            words=each.words,
             mistaken=each.mistaken,
             # What was said on a day did not end before it.
             end=last[1] if (last := _interval(each.on)) and last[1] > old.mentioned_at else None,
         )
-        for each in fact.supersedes
+        for said in [set(_WORD.findall(fact_text(fact).casefold()))]
+        for each in fact.ends
         if (old := known_fact(each.id, known)) is not None
     ]
     return tuple(found[:MAX_JUDGEMENTS])
@@ -398,7 +393,7 @@ def topic_by_line(answer: Extraction, lines: int) -> list[int]:
     """Return the topic of each line; without topics, a fixed number of lines counts as one."""
     if not answer.topics:
         return [number // LINES_PER_TOPIC for number in range(lines)]
-    return group_by_line([topic.lines for topic in answer.topics], lines)
+    return group_by_line(list(answer.topics.values()), lines)
 
 
 def group_by_line(groups: Sequence[Sequence[int]], lines: int) -> list[int]:
@@ -428,8 +423,8 @@ def episode_topics(
         texts.setdefault(placed[draft.messages[0]], []).append(draft.text)
     return tuple(
         EpisodeTopic(
-            title=topic.title.strip()[:200], narrative=" ".join(texts.get(place, ())), messages=tuple(members[place])
+            title=title.strip()[:200], narrative=" ".join(texts.get(place, ())), messages=tuple(members[place])
         )
-        for place, topic in enumerate(answer.topics)
+        for place, title in enumerate(answer.topics)
         if place in members
     )

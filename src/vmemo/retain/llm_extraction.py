@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import blake2b
+from itertools import groupby
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -15,13 +16,13 @@ from pydantic import JsonValue
 from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import Fact, Message, MessageId
-from vmemo.models.changes import AddedSource, ExpectedStatement, ExtractionResult, FactDraft
+from vmemo.models import Entity, Fact, Message, MessageId
+from vmemo.models.changes import AddedSource, ExpectedStatement, ExtractionResult, FactDraft, FoundName
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import llm_answers
 from vmemo.retain.local_extraction import agent_users, annotate_message
-from vmemo.retain.revise import is_rest_of
+from vmemo.retain.revise import ended_span
 from vmemo.text.meta_text import is_grounded, is_meta_text, strip_recalled
 from vmemo.text.own_words import begins_persona
 from vmemo.text.small_talk import is_small_talk
@@ -30,8 +31,8 @@ from vmemo.text.split import split_text
 # The input of the prompts.
 WINDOW = 24_000
 """Characters per extraction call; a longer episode takes several calls."""
-PRECEDING_MESSAGES = 4
-"""Messages before an episode that are shown as context."""
+PRECEDING_MESSAGES, MAX_ALIASES = 4, 3
+"""Messages before an episode, and aliases of each known entity, that are shown."""
 _CONTEXT_CHARACTERS = 200
 
 
@@ -41,6 +42,8 @@ class ExtractionLine:
 
     message: Message
     text: str
+    noise: bool = False
+    """It probably holds nothing to remember, by the packaged reader."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +54,8 @@ class ExtractionInput:
     before: tuple[Message, ...] = ()
     known: tuple[Fact, ...] = ()
     instructions: tuple[Fact, ...] = ()
-    names: tuple[str, ...] = ()
-    """Known entities that the lines may name, with their aliases."""
+    entities: tuple[Entity, ...] = ()
+    """Known entities that the lines may name."""
     title: str = ""
     """The subject of the episode, for the prediction; it quotes no line."""
     repeats: bool = False
@@ -63,6 +66,12 @@ class ExtractionInput:
     def messages(self) -> list[Message]:
         return [line.message for line in self.lines]
 
+    def sources(self, numbers: Sequence[int]) -> tuple[Message, ...]:
+        """Return the messages of lines, without probable noise beside others."""
+        said = {n: self.lines[n - 1] for n in sorted(set(numbers)) if 1 <= n <= len(self.lines)}
+        chosen = [line for line in said.values() if not line.noise] or said.values()
+        return tuple({line.message.id: line.message for line in chosen}.values())
+
     def quoted_lines(self) -> str:
         """Return the numbered lines, with the date above the first line of each day."""
         shown: list[str] = []
@@ -72,18 +81,27 @@ class ExtractionInput:
             if at.date() != day:
                 day = at.date()
                 shown.append(f"{at:%A %d %B %Y, %H:%M}")
-            shown.append(f"{n} | {_speaker(line.message)} | {line.text}")
+            shown.append(f"{n} | {_speaker(line.message)}{' ~' * line.noise} | {line.text}")
         return quote(shown)
+
+    @property
+    def known_names(self) -> list[FoundName]:
+        """The names of the known entities and facts."""
+        known = {each.name: FoundName(name=each.name, type=each.type, aliases=each.aliases) for each in self.entities}
+        mentioned = [mention for fact in self.numbered.values() for mention in fact.entities]
+        return [*({each.name: FoundName(name=each.name, type=each.type) for each in mentioned} | known).values()]
 
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
-        shown = [f"{id} | {llm_answers.describe_fact(fact)}" for id, fact in self.numbered.items()]
+        names = [" = ".join(_distinct_names(entity)) for entity in self.entities]
+        known: list[str] = []
+        for day, facts in groupby(self.numbered.items(), lambda item: f"{item[1].mentioned_at:%d %b %Y}:"):
+            known += [day, *(f"{id} {llm_answers.fact_with_ends(fact)}" for id, fact in facts)]
         sections = {
-            "Known names:": ["; ".join(self.names)] if self.names else [],
-            "Known facts:": [line for line in shown if line.startswith("K")],
-            "Standing instructions:": [line for line in shown if line.startswith("W")],
+            "Known names:": ["; ".join(names)] if names else [],
+            "Known:": known,
             "Expected:": expected,
-            "Said before, for context only (extract nothing from it):": [
+            "Said before, for context only:": [
                 f"{_speaker(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before
             ],
         }
@@ -91,9 +109,16 @@ class ExtractionInput:
 
     @property
     def numbered(self) -> dict[str, Fact]:
-        """The known facts by their K numbers, and the standing instructions by their W numbers."""
+        """The known facts by their K numbers, and the standing instructions by their W numbers, in their order."""
         known = {f"K{n}": fact for n, fact in enumerate(self.known, start=1)}
-        return known | {f"W{n}": fact for n, fact in enumerate(self.instructions, start=1)}
+        known |= {f"W{n}": fact for n, fact in enumerate(self.instructions, start=1)}
+        return dict(sorted(known.items(), key=lambda item: item[1].mentioned_at))
+
+
+def _distinct_names(entity: Entity) -> list[str]:
+    """Return the name of an entity and a few of its other names."""
+    distinct = {name.casefold(): name for name in (*reversed(entity.aliases), entity.name)}
+    return list(reversed(distinct.values()))[: MAX_ALIASES + 1]
 
 
 def _speaker(message: Message) -> str:
@@ -299,16 +324,16 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
 def _problems(answer: llm_answers.Extraction, source: ExtractionInput) -> str | None:
     """Return the problems to correct: facts without existing lines, and wrong K numbers and rests."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
-    relations = [each for fact in answer.facts for each in fact.supersedes]
+    ended = [each for fact in answer.facts for each in fact.ends]
     numbered = source.numbered
-    known = {each.id: llm_answers.known_fact(each.id, numbered) for each in (*answer.repeated, *relations)}
+    known = {id: llm_answers.known_fact(id, numbered) for id in (*answer.repeated, *(each.id for each in ended))}
     unknown = sorted(id for id, fact in known.items() if fact is None)
     if unknown:
         problems.append("these numbers are not known facts: " + ", ".join(id[:8] for id in unknown[:5]))
     problems += [
-        f"`keep` of {each.id} must be a part of {each.id}, in its words"
-        for each in relations
-        if (old := known[each.id]) is not None and not all(is_rest_of(text, old.text) for text in each.keep)
+        f"`words` of {each.id} must be copied from {each.id}"
+        for each in ended
+        if (old := known[each.id]) is not None and ended_span(each.words, old.text) is None
     ]
     return "; ".join(problems[:6]) or None
 
@@ -334,10 +359,10 @@ def _usable_result(
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
-    names, numbered = llm_answers.found_names(answer.names), source.numbered
+    names, numbered = llm_answers.found_names(answer.names, source.known_names), source.numbered
 
     def draft(n: int, fact: llm_answers.ExtractedFact) -> FactDraft:
-        messages = llm_answers.sources(fact.lines, source.messages)
+        messages = source.sources(fact.lines)
         found = llm_answers.draft(fact, messages, names, numbered, key=f"{key}/{window}.{n}")
         return custom.tagged(found, fact.categories)
 
@@ -378,9 +403,8 @@ def _distinct(facts: Mapping[int, llm_answers.ExtractedFact]) -> dict[int, llm_a
 
 def _restated(answer: llm_answers.Extraction, source: ExtractionInput) -> Iterator[AddedSource]:
     numbered = source.numbered
-    for each in answer.repeated:
-        fact = llm_answers.known_fact(each.id, numbered)
-        sources = llm_answers.sources(each.lines, source.messages)
+    for id, lines in answer.repeated.items():
+        fact, sources = llm_answers.known_fact(id, numbered), source.sources(lines)
         if fact is not None and sources:
             yield AddedSource(fact=fact.id, messages=tuple(message.id for message in sources))
 

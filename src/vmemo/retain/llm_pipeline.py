@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
+from vmemo.ports import encodings
 from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
@@ -43,12 +43,20 @@ from vmemo.retain.episodes import (
     split_by_topics,
 )
 from vmemo.retain.llm_answers import LineGroups, group_by_line
-from vmemo.retain.llm_extraction import PRECEDING_MESSAGES, EpisodeExtraction, ExtractionInput, extraction_lines
+from vmemo.retain.llm_extraction import (
+    PRECEDING_MESSAGES,
+    EpisodeExtraction,
+    ExtractionInput,
+    ExtractionLine,
+    extraction_lines,
+)
+from vmemo.retain.local_extraction import agent_users
 from vmemo.retain.pipeline import retained_by
+from vmemo.retain.reader import is_noise_line
 from vmemo.retain.revise import is_current
 from vmemo.retain.revise_by_model import CANDIDATES, Statement, is_past_event, statement_pairs
 from vmemo.text.split import split_statements
-from vmemo.text.tokens import terms
+from vmemo.text.temporal.annotation import with_date
 
 
 class LeaseLost(Exception):
@@ -136,6 +144,7 @@ async def _extract(
     lines = await asyncio.to_thread(extraction_lines, pending, southern=southern)
     if not lines:
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
+    lines = await _with_noise(lines, context)
     stored = await context.store.bank(bank)
     known = await known_facts(bank, pending, context)
     fresh = {message.id for message in pending}
@@ -148,12 +157,22 @@ async def _extract(
         before=tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else (),
         known=known.facts,
         instructions=known.instructions,
-        names=tuple(" = ".join(_distinct_names(entity)) for entity in known.entities),
+        entities=known.entities,
         title=f"{speakers} about {subjects}" if subjects else speakers,
         repeats=known.repeats,
         agent=stored.profile.name if stored is not None else "assistant",
     )
     return await context.llm_extractor.extract(source, llm)
+
+
+async def _with_noise(lines: Sequence[ExtractionLine], context: RetainContext) -> tuple[ExtractionLine, ...]:
+    """Return lines with the mark of those that the packaged reader takes for noise."""
+    texts = [with_date(f"{line.message.voice}: {line.text}", line.message.timestamp) for line in lines]
+    users, name = agent_users([line.message for line in lines]), context.embedder.name
+    return tuple(
+        replace(line, noise=is_noise_line(line.message, line.text, encoding, name, to_agent=line.message.id in users))
+        for line, encoding in zip(lines, await encodings(context.embedder, texts, "document"), strict=True)
+    )
 
 
 async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
@@ -170,27 +189,22 @@ async def _follow_up(changes: Changes, context: RetainContext, observe_at: datet
 
 
 # Known facts that new messages touch. The numbers were chosen on annotated conversations of which none is a benchmark.
-KNOWN_PER_STATEMENT, KNOWN_FACTS = 3, 24
-"""Known facts that are shown for each statement, and for all of them, at most."""
 INSTRUCTIONS = 30
 """Standing instructions that are shown, the newest ones."""
 NEAREST, MIN_COSINE = 16, 0.05
 """Facts near each message that are considered, and their least cosine."""
-NAMED_ENTITIES, FACTS_PER_ENTITY, MAX_ALIASES = 24, 16, 3
-"""Entities named in the messages, and facts of each, that are considered as well; aliases that are shown of each."""
+NAMED_ENTITIES, FACTS_PER_ENTITY = 24, 16
+"""Entities named in the messages, and facts of each, that are considered as well."""
 _WORD = re.compile(r"\w[\w'’-]+")
-NAMED, PAST_EVENT, ADVICE, TOUCHED = 0.2, 0.6, 0.6, 0.15
-"""Weight of a named entity, which falls with its mentions; factors for past events, which only a correction outdates,
-and for what the agent did or advised; least score with which a fact is shown before others: the probability that it is
-outdated, the weight of its entities, and how much nearer it is to one of the messages than facts are on average."""
-FEW_FACTS = 28
-"""Facts that are shown if there are as many, the best ones. On training conversations .91 of the claims that messages
-change are among them, and with 12 .79."""
+OUTDATED, UNLIKELY = 0.8, 0.2
+"""Weight of the root of the probability that a statement makes a fact outdated, beside how much nearer they are to each
+other than to others; factor for past events, which only a correction outdates, and for acts and advice of the agent."""
+TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.18, 8, 28
+"""Score from which a fact is shown, and the numbers of facts that are shown at least and at most. On training
+conversations .98 of the claims that messages change are among them, as with 28 facts in each call."""
 ENDED_DAYS = 14.0
 """Days in which a fact that has ended is shown with its end, as an end that was announced is spoken of then."""
-SHARED_TERMS = 0.3
-"""Weight of the terms that a statement shares with a fact."""
-REPEATED_COSINE = 0.75
+REPEATED_COSINE = 0.8
 """Cosine from which a message probably repeats a known fact."""
 
 
@@ -209,10 +223,10 @@ class KnownFacts:
 
 
 async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
-    """Return the current facts that messages touch, the best ones of each message, and all standing instructions.
+    """Return the current facts that messages touch, and all standing instructions.
 
-    A fact counts by the probability that the message makes it outdated, by the revision model if there is one, by how
-    near it is, and by the rarity of its entities that the message names.
+    A fact counts by the probability that a statement makes it outdated, by the revision model if there is one, and by
+    how near it is.
     """
     speakers = {message.voice for message in messages}
     entities = await _named(bank, messages, context)
@@ -227,25 +241,21 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     if not facts:
         return found
     cosines = vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T
-    scores = cosines - cosines.mean(axis=1, keepdims=True) + SHARED_TERMS * _shared_terms(said, facts)
-    scores += await _outdated(said, facts, cosines, context)
-    rare = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
-    scores += np.array([max([rare.get(m.id, 0.0) for m in fact.entities], default=0.0) for fact in facts], np.float32)
+    scores = cosines - cosines.mean(axis=1, keepdims=True)
+    # With one statement a fact is as near to it as to all of them.
+    scores -= (1 - 1 / len(said)) * scores.mean(axis=0)
+    scores += OUTDATED * np.sqrt(await _outdated(said, facts, cosines, context))
     begun = messages[0].timestamp
-    scores *= np.array([PAST_EVENT if is_past_event(fact, begun) else 1 for fact in facts], np.float32)
-    scores *= np.array([ADVICE if fact.network == "experience" else 1 for fact in facts], np.float32)
-    shown = sorted((facts[at] for at in _best(scores)), key=lambda fact: fact.mentioned_at)
+    unlikely = [is_past_event(fact, begun) or fact.network == "experience" for fact in facts]
+    scores = scores.max(axis=0) * np.where(unlikely, UNLIKELY, 1)
+    number = min(max(int((scores > TOUCHED).sum()), FEW_FACTS), KNOWN_FACTS)
+    best: list[int] = np.argsort(-scores, kind="stable")[:number].tolist()
+    shown = sorted((facts[at] for at in best), key=lambda fact: fact.mentioned_at)
     return replace(
         found,
         facts=tuple(fact.model_copy(update={"embedding": None}) for fact in shown),
         repeats=float((cosines.max(axis=1) >= REPEATED_COSINE).mean()) >= 0.5,
     )
-
-
-def _distinct_names(entity: Entity) -> list[str]:
-    """Return the name of an entity and a few of its other names."""
-    distinct = {name.casefold(): name for name in (*reversed(entity.aliases), entity.name)}
-    return list(reversed(distinct.values()))[: MAX_ALIASES + 1]
 
 
 def _statements(messages: Sequence[Message]) -> list[Statement]:
@@ -260,30 +270,6 @@ def _statements(messages: Sequence[Message]) -> list[Statement]:
         for part in split_statements(message.content[: write_plan.MESSAGE_CHARACTERS])
     ]
     return [*parts, *together] or [Statement(text, m.timestamp) for text, m in zip(texts, messages, strict=True)]
-
-
-def _shared_terms(said: Sequence[Statement], facts: Sequence[Fact]) -> Vectors:
-    """Return the share of each fact's terms that a statement has, rare ones counting more."""
-    held = [set(terms(fact.text)) for fact in facts]
-    holders = Counter(term for each in held for term in each)
-    weight = {term: math.log(1 + len(facts) / n) for term, n in holders.items()}
-    stated = [set(terms(each.text)) for each in said]
-    return np.array(
-        [[sum(weight[t] for t in own & each) / (sum(weight[t] for t in own) or 1) for own in held] for each in stated],
-        np.float32,
-    )
-
-
-def _best(scores: Vectors) -> list[int]:
-    """Return the columns with the best scores of each row, and then the best others up to FEW_FACTS."""
-    rows = np.argsort(-scores, axis=1, kind="stable")[:, :KNOWN_PER_STATEMENT]
-    best: dict[int, float] = {}
-    for row, columns in enumerate(rows.tolist()):
-        for at in columns:
-            best[at] = max(best.get(at, TOUCHED), float(scores[row, at]))
-    ranked = sorted((at for at, score in best.items() if score > TOUCHED), key=lambda at: (-best[at], at))
-    others = [at for at in np.argsort(-scores.max(axis=0), kind="stable").tolist() if best.get(at, 0.0) <= TOUCHED]
-    return [*ranked[:KNOWN_FACTS], *others[: max(0, FEW_FACTS - len(ranked))]]
 
 
 async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from vmemo.models import MessageId
+from vmemo.models import Message, MessageId
 from vmemo.models.changes import DraftSource, FactDraft, FoundName
 from vmemo.models.search import READING_TAGS, Encoding, Reading, Vector
 from vmemo.retain.noise import is_noise
@@ -121,16 +121,21 @@ async def read_drafts(
 def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding, embedder: str) -> bool:
     if draft.instruction or draft.ends_instruction or is_procedure(draft):
         return False
-    message, words = source.message, draft.text.partition(": ")[2]
+    words = draft.text.partition(": ")[2]
+    return is_noise_line(source.message, words, encoding, embedder, to_agent=source.to_agent)
+
+
+def is_noise_line(message: Message, words: str, encoding: Encoding, embedder: str, *, to_agent: bool) -> bool:
+    """Return True if words of a message hold probably nothing to remember."""
     if is_small_talk(words):
         return True
     if len(message.content) > MAX_NOISE:
         return False
     if encoding.reading is None:
-        return source.to_agent and _QUESTION.fullmatch(words) is not None
+        return to_agent and _QUESTION.fullmatch(words) is not None
     by_agent = message.role == "assistant"
     asked = by_agent or message.role == "user"
-    return asked and is_noise(words, encoding, embedder, by_agent=by_agent, to_agent=source.to_agent)
+    return asked and is_noise(words, encoding, embedder, by_agent=by_agent, to_agent=to_agent)
 
 
 def _numbered(drafts: Sequence[FactDraft]) -> tuple[FactDraft, ...]:

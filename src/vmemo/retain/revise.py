@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
@@ -19,16 +20,16 @@ from numpy.typing import NDArray
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Claim, Fact, FactId, Link, Mention, MessageId, utc_now
-from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, FoundName, Judgement, NewFact
+from vmemo.models import BankId, Claim, Fact, FactId, Link, MessageId, utc_now
+from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, FactDraft, Judgement, NewFact
 from vmemo.models.records import with_feedback
 from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
-from vmemo.retain.llm_answers import PairVerdicts, describe_fact, names_in
+from vmemo.retain.llm_answers import PairVerdicts, describe_fact
 from vmemo.text.instructions import answer_aspects, cues_end, occasion_terms
 from vmemo.text.own_words import own_parts, own_words
-from vmemo.text.temporal import find_statement_times
+from vmemo.text.split import claim_spans
 from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
@@ -279,16 +280,14 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
         return
     joined = next((each for each in verdicts if _merges(each, item.fact, known)), None)
     fact = item.fact if joined is None else _merge(item.fact, known[joined.fact], joined.text.strip(), done)
-    replaced = [(known[each.fact], each) for each in verdicts if _replaces(each, known)]
-    fact = _supersede(fact, replaced, done)
+    ended = [(known[each.fact], each) for each in verdicts if each.verdict == "supersede"]
+    spans = {old.id: ended_span(verdict.words, old.text) for old, verdict in ended}
+    whole = [(old, verdict) for old, verdict in ended if spans[old.id] == (0, len(old.text))]
+    fact = _supersede(fact, whole, done)
     done.facts.append(item if fact is item.fact else replace(item, fact=fact))
-    for old, verdict in replaced:
-        if any(closing.fact == old.id for closing in done.closings):
-            for n, text in enumerate(verdict.keep):
-                id = fact_id(old.bank, old.engine, f"{old.id}/{fact.id}/{n}")
-                rest = remaining_fact(old, fact, text.strip(), id)
-                done.reworded.add(id)
-                done.facts.append(NewFact(fact=rest, embedding=np.empty(0, np.float32)))
+    for old, verdict in ended:
+        if (span := spans[old.id]) and (old, verdict) not in whole and not _is_late(fact, old):
+            _end_claim(old, span, verdict, fact, done)
 
 
 def _merges(verdict: Judgement, new: Fact, known: Mapping[FactId, Fact]) -> bool:
@@ -298,52 +297,38 @@ def _merges(verdict: Judgement, new: Fact, known: Mapping[FactId, Fact]) -> bool
     return verdict.verdict == "merge" and (short or text in (old, new.text))
 
 
-def _replaces(verdict: Judgement, known: Mapping[FactId, Fact]) -> bool:
-    """Return True for a supersession that leaves a part of the fact, or nothing; not for one that leaves all of it."""
-    if verdict.verdict != "supersede":
-        return False
-    old = known[verdict.fact].text
-    whole = set(terms(old)) <= {term for text in verdict.keep for term in terms(text)}
-    return all(is_rest_of(text, old) for text in verdict.keep) and not whole
+LEAST_REST, LEAST_SUBJECT = 3, 4
+"""Terms beside the words that end which are a claim of their own, at least; in front of them may stand a subject."""
 
 
-def is_rest_of(text: str, old: str) -> bool:
-    """Return True if a text is no longer than an old one and has most of its terms from it."""
-    kept = set(terms(text))
-    return bool(kept) and len(text) <= len(old) and 2 * len(kept & set(terms(old))) >= len(kept)
+def ended_span(words: str, text: str) -> tuple[int, int] | None:
+    """Return the place in a text of its words that end: all of it if little else is said, None if it lacks them."""
+    parts = re.findall(r"\w+", words)
+    found = re.search(r"\b" + r"\W+".join(map(re.escape, parts)) + r"\b", text, re.IGNORECASE) if parts else None
+    if parts and found is None:
+        return None
+    start, end = found.span() if found else (0, len(text))
+    subject = not terms(text[end:]) and len(claim_spans(text[:start])) == 1
+    rest = {*terms(text[:start]), *terms(text[end:])}
+    return (start, end) if len(rest) >= (LEAST_SUBJECT if subject else LEAST_REST) else (0, len(text))
 
 
-def remaining_fact(old: Fact, new: Fact, text: str, id: FactId) -> Fact:
-    """Return what still holds of an outdated fact: another version of it, which rests on the new one.
-
-    If the new fact is forgotten, this one is deleted with it, and the messages of the old one are processed again.
-    """
-    return old.model_copy(
-        update={
-            "id": id,
-            "text": text,
-            "entities": mentions_in(text, old.entities),
-            **times_of_rest(old, text),
-            "recorded_at": recorded_end(new, old),
-            "access_count": 0,
-            "supersedes": old.id,
-            "claims": (),
-            "basis": (new.id,),
-            "reason": "",
-        }
+def _end_claim(old: Fact, span: tuple[int, int], verdict: Judgement, new: Fact, done: Revision) -> None:
+    """End a claim of a fact; what stands beside it still holds."""
+    start, end = span
+    at = start_of(old) if verdict.mistaken else max(verdict.end or start_of(new), start_of(old))
+    claim = Claim(
+        text=old.text[start:end],
+        start=start,
+        end=end,
+        valid_at=old.valid_at,
+        invalid_at=at,
+        outdated=1.0,
+        replaced_by=new.id,
     )
-
-
-def mentions_in(text: str, mentions: Sequence[Mention]) -> tuple[Mention, ...]:
-    """Return the mentions whose names a text contains."""
-    names = {FoundName(name=mention.name_in_text or mention.name, type=mention.type): mention for mention in mentions}
-    return tuple(names[found] for found in names_in(text, list(names)))
-
-
-def times_of_rest(old: Fact, text: str) -> dict[str, datetime | None]:
-    """Return the event time of what still holds of a fact: none if only the other part of the old text names a time."""
-    times = [find_statement_times(each, old.mentioned_at) for each in (old.text, text)]
-    return {"occurred_start": None, "occurred_end": None} if times[0] and not times[1] else {}
+    known = done.claims.get(old.id, old.claims)
+    done.claims[old.id] = tuple(sorted((*known, claim), key=lambda each: (each.start, each.end)))
+    done.links.append(Link(source=new.id, target=old.id, kind="outdates", weight=1.0))
 
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
@@ -625,7 +610,7 @@ async def judge_pairs(
     for each in answer.verdicts:
         pair = known[each.known]
         verdict = Judgement(
-            verdict=each.verdict, fact=pair.known.id, text=each.text, keep=tuple(each.keep), mistaken=each.mistaken
+            verdict=each.verdict, fact=pair.known.id, text=each.text, words=each.words, mistaken=each.mistaken
         )
         found.setdefault(pair.new, []).append(verdict)
     return found

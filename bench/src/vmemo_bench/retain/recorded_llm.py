@@ -234,17 +234,14 @@ def _parts(prompt: str) -> Iterator[list[int]]:
             numbers = []
 
 
-def _topics(facts: Sequence[RecordedFact], shown: Mapping[int, frozenset[str]]) -> list[Json]:
+def _topics(facts: Sequence[RecordedFact], shown: Mapping[int, frozenset[str]]) -> Json:
     """Return topics of as many facts as one may have, in the order of their lines."""
     ordered = sorted(facts, key=lambda fact: _sources(fact, shown)[:1])
     groups = [ordered[start : start + TOPIC_FACTS] for start in range(0, len(ordered), TOPIC_FACTS)]
-    return [
-        {
-            "title": group[0].text[:STATEMENT_LENGTH],
-            "lines": list(dict.fromkeys(line for fact in group for line in _sources(fact, shown))),
-        }
+    return {
+        group[0].text[:STATEMENT_LENGTH]: list(dict.fromkeys(line for fact in group for line in _sources(fact, shown)))
         for group in groups
-    ]
+    }
 
 
 def _names(facts: Iterable[RecordedFact]) -> dict[str, list[str]]:
