@@ -198,7 +198,7 @@ def test_the_style_is_part_of_the_prompt(tmp_path: Path) -> None:
         with scripted_memory(f"sqlite:///{tmp_path / style}.db", ScriptedModel(), style=style) as (memory, server):
             memory.retain_sync([said("I saw a fox.")])
             told.append(server.received[-1].system)
-    assert "up to five per topic" in told[0]
+    assert "up to five per subject" in told[0]
     assert "cannot be divided further" in told[1]
     with pytest.raises(InvalidInput, match="'narrative' or 'atomic'"):
         Settings(style="poetic")  # pyright: ignore[reportArgumentType]
@@ -211,7 +211,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-7"
+        assert fact.engine == f"{host}#scripted/extract-8"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 

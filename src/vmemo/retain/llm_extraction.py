@@ -210,7 +210,7 @@ MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
 _FACTS_PER_TOPIC: dict[Style, str] = {
-    "narrative": "up to five per topic (a long line has several topics)",
+    "narrative": "up to five per subject (a long line has several)",
     "atomic": "as many as there are, each a single statement that cannot be divided further",
 }
 
