@@ -181,8 +181,8 @@ def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:
 
 
 def reply_weight(fact: Fact, type: QueryType) -> float:
-    """Return the weight of a reply of the assistant, or a part of one, unless the question asks what it said."""
-    if type == "assistant" or fact.network != "experience" or fact.engine != "local":
+    """Return the weight of a reply or deed of the assistant, unless the question asks what it said or did."""
+    if type == "assistant" or fact.network != "experience":
         return 1.0
     return LONG_REPLY_WEIGHT if fact.tokens >= LONG_REPLY else REPLY_WEIGHT
 
