@@ -45,12 +45,13 @@ TEMPLATE = "vmemo_template"
 SLOW = tuple(
     f"test_{name}.py"
     for name in (
-        "neo4j_conformance sync postgres_conformance fault_matrix cli_processes workers migrate sqlite_conformance "
-        "docs forget verbs crash_extraction hooks retain reprocess linear_time typescript_client serve_command "
-        "bench_stores postgres_endurance faults pydantic_ai_and_litellm sqlite_scrub isolation postgres_wake crash "
-        "packaged_embedder postgres_outcome bench_load postgres_hnsw docker schemathesis equal_searches transfer "
-        "request_bodies bad_input observations client_retries client_example hindsight_client postgres_turns index "
-        "windows maintain recall cli_migrate merge mcp_tools"
+        "neo4j_conformance postgres_conformance console_browser migrate fault_matrix workers cli_processes "
+        "sqlite_conformance crash_extraction verbs serve_command reprocess postgres_endurance linear_time retain "
+        "typescript_client docker sync isolation processes hooks faults bench_stores forget console_replay docs "
+        "transfer context packaged_embedder question_times schemathesis pydantic_ai_and_litellm equal_searches crash "
+        "bench_load cli_migrate packaged_token_vectors sqlite_scrub recall webhooks hindsight_client postgres_outcome "
+        "mcp_tools postgres_hnsw bench_qa request_bodies bench_ablation citations invalid_answers cli_worker "
+        "bad_input resolve_llm sqlite_rekey page postgres_pool cli_benchmark"
     ).split()
 )
 """Files that take longest, the longest first, so that no worker is left alone with one at the end."""

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
