@@ -29,8 +29,8 @@ from vmemo.stores.sql import migrate, schema  # noqa: E402
 from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 
-# Tests assert behaviour, never seconds.
-hypothesis.settings.register_profile("vmemo", deadline=None)
+# Tests assert behaviour, never seconds. Examples are new in each run, so that few of them are enough.
+hypothesis.settings.register_profile("vmemo", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("vmemo")
 share_statements()
 
@@ -41,6 +41,8 @@ _HAS_MEMORY_DISK = MEMORY_DISK.is_dir() and os.access(MEMORY_DISK, os.W_OK)
 if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
 
+# Until all tests are collected, nothing is garbage.
+gc.disable()
 TEMPLATE = "vmemo_template"
 SLOW = tuple(
     f"test_{name}.py"
@@ -76,8 +78,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude what was imported from garbage collection, which would examine it again and again."""
+    """Begin to collect garbage, except in what was imported, which would be examined again and again."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
