@@ -9,11 +9,14 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import hypothesis
 import pytest
+from typer import testing
+from typer.main import get_command
 
 from databases import NewDatabase
 from neo4j_server import Unavailable, namespace, shared_server
@@ -33,6 +36,8 @@ from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 hypothesis.settings.register_profile("vmemo", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("vmemo")
 share_statements()
+# The runner would build all commands again for every command that it runs.
+testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
 MEMORY_DISK = Path("/dev/shm")
 """Files in memory, on Linux: half of the time of the suite would be spent waiting for a disk."""
