@@ -29,11 +29,11 @@ from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 R = TypeVar("R")
-SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "3"))
+SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "1"))
 STORING, RETAINING = 4, 2
 NOTES = 4
 """Notes that are stored at least before the server ends, and after the last time."""
-DOWN = 0.7
+DOWN = 0.4
 """Seconds for which a server stays away, besides those in which it recovers."""
 BUSY = 120.0
 """Seconds that a call may take: one whose outcome is not known waits until the server is back."""

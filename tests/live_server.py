@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -63,17 +64,28 @@ class LiveServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that signals when it has started or failed to."""
+    """A server that signals when it has started or failed to, and that stops at once."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.startup_ended = Event()
+        self._stopped = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
             await super().startup(sockets)
         finally:
             self.startup_ended.set()
+
+    async def main_loop(self) -> None:
+        """Wait to be stopped; uvicorn looks for that ten times a second."""
+        await self.on_tick(0)
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        """Stop from another thread."""
+        self._loop.call_soon_threadsafe(self._stopped.set)
 
 
 @contextmanager
@@ -99,7 +111,8 @@ def run_app(app: ASGIApp, connections: int = 1_000) -> Generator[str]:
             assert server.started, "the server failed to start"
             yield f"http://{HOST}:{listening.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            if server.started:
+                server.stop()
             thread.join(MAX_WAIT)
             assert not thread.is_alive(), "the server did not stop"
 

@@ -9,11 +9,14 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import hypothesis
 import pytest
+from typer import testing
+from typer.main import get_command
 
 from databases import NewDatabase
 from neo4j_server import Unavailable, namespace, shared_server
@@ -29,10 +32,12 @@ from vmemo.stores.sql import migrate, schema  # noqa: E402
 from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 
-# Tests assert behaviour, never seconds.
-hypothesis.settings.register_profile("vmemo", deadline=None)
+# Tests assert behaviour, never seconds. Examples are new in each run, so that few of them are enough.
+hypothesis.settings.register_profile("vmemo", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("vmemo")
 share_statements()
+# The runner would build all commands again for every command that it runs.
+testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
 MEMORY_DISK = Path("/dev/shm")
 """Files in memory, on Linux: half of the time of the suite would be spent waiting for a disk."""
@@ -41,16 +46,19 @@ _HAS_MEMORY_DISK = MEMORY_DISK.is_dir() and os.access(MEMORY_DISK, os.W_OK)
 if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
 
+# Until all tests are collected, nothing is garbage.
+gc.disable()
 TEMPLATE = "vmemo_template"
 SLOW = tuple(
     f"test_{name}.py"
     for name in (
-        "neo4j_conformance sync postgres_conformance fault_matrix cli_processes workers migrate sqlite_conformance "
-        "docs forget verbs crash_extraction hooks retain reprocess linear_time typescript_client serve_command "
-        "bench_stores postgres_endurance faults pydantic_ai_and_litellm sqlite_scrub isolation postgres_wake crash "
-        "packaged_embedder postgres_outcome bench_load postgres_hnsw docker schemathesis equal_searches transfer "
-        "request_bodies bad_input observations client_retries client_example hindsight_client postgres_turns index "
-        "windows maintain recall cli_migrate merge mcp_tools"
+        "neo4j_conformance postgres_conformance console_browser migrate fault_matrix workers cli_processes "
+        "sqlite_conformance crash_extraction verbs serve_command reprocess postgres_endurance linear_time retain "
+        "typescript_client docker sync isolation processes hooks faults bench_stores forget console_replay docs "
+        "transfer context packaged_embedder question_times schemathesis pydantic_ai_and_litellm equal_searches crash "
+        "bench_load cli_migrate packaged_token_vectors sqlite_scrub recall webhooks hindsight_client postgres_outcome "
+        "mcp_tools postgres_hnsw bench_qa request_bodies bench_ablation citations invalid_answers cli_worker "
+        "bad_input resolve_llm sqlite_rekey page postgres_pool cli_benchmark"
     ).split()
 )
 """Files that take longest, the longest first, so that no worker is left alone with one at the end."""
@@ -75,8 +83,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude what was imported from garbage collection, which would examine it again and again."""
+    """Begin to collect garbage, except in what was imported, which would be examined again and again."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-
-from hindsight_client import Hindsight
-from hindsight_client_api.exceptions import ApiException
 
 from live_server import LiveServer
 from max_wait import MAX_WAIT
 
 BANK = "agent"
+
+
+def official(module: str) -> Any:
+    """Import a module of Hindsight's client: it takes a second, which every process that collects tests would spend."""
+    return import_module(module)
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ async def error_of(call: Awaitable[object]) -> ErrorResponse:
     """Await a call that fails and return its error response."""
     try:
         found = await call
-    except ApiException as error:
+    except official("hindsight_client_api.exceptions").ApiException as error:
         untyped: Any = error
         return ErrorResponse(untyped.status, untyped.body)
     raise AssertionError(f"The call succeeded: {found}")
@@ -38,7 +41,7 @@ async def error_of(call: Awaitable[object]) -> ErrorResponse:
 @asynccontextmanager
 async def hindsight_client(server: LiveServer, key: str | None = None) -> AsyncGenerator[Any]:
     """Yield Hindsight's client, typed as Any because its methods are typed loosely."""
-    client = Hindsight(base_url=server.url, api_key=key, timeout=MAX_WAIT, max_attempts=1)
+    client = official("hindsight_client").Hindsight(base_url=server.url, api_key=key, timeout=MAX_WAIT, max_attempts=1)
     try:
         yield client
     finally:
@@ -61,7 +64,8 @@ def sync_client(server: LiveServer, key: str | None = None) -> Generator[Any]:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        with Hindsight(base_url=server.url, api_key=key, timeout=MAX_WAIT, max_attempts=1) as client:
+        options = {"api_key": key, "timeout": MAX_WAIT, "max_attempts": 1}
+        with official("hindsight_client").Hindsight(base_url=server.url, **options) as client:
             yield client
     finally:
         asyncio.set_event_loop(None)

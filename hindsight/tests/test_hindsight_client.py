@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientResponseError
-from hindsight_client_api.models.update_disposition_request import UpdateDispositionRequest
-from hindsight_session import BANK, error_of, session, sync_client
+from hindsight_session import BANK, error_of, official, session, sync_client
 from pydantic import JsonValue
 
 from databases import store_at
@@ -81,7 +80,8 @@ def test_banks_are_listed_changed_and_deleted(server: LiveServer) -> None:
         assert (await client.banks.list_banks()).total == 2
         changed = await client.banks.update_bank(BANK, {"name": "Eva"})
         assert (changed.name, changed.mission) == ("Eva", MISSION)
-        traits = UpdateDispositionRequest.model_validate({"disposition": dict.fromkeys(TRAITS, 2)})
+        requests = official("hindsight_client_api.models.update_disposition_request")
+        traits = requests.UpdateDispositionRequest.model_validate({"disposition": dict.fromkeys(TRAITS, 2)})
         with pytest.warns(DeprecationWarning, match="deprecated"):
             assert (await client.banks.update_bank_disposition(BANK, traits)).disposition.empathy == 2
         assert (await client.aget_bank_config(BANK))["config"]["disposition_empathy"] == 2

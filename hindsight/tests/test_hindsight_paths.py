@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
-import hindsight_client_api
 import pytest
 from hindsight_session import BANK
 from pydantic import JsonValue
@@ -58,7 +58,9 @@ SUPPORTED = {
 
 def calls() -> Iterator[tuple[str, str]]:
     """Yield method and path of every call of the client."""
-    for file in sorted(Path(str(hindsight_client_api.__file__)).parent.glob("api/*_api.py")):
+    package = find_spec("hindsight_client_api")
+    assert package is not None
+    for file in sorted(Path(str(package.origin)).parent.glob("api/*_api.py")):
         yield from _CALL.findall(file.read_text(encoding="utf-8"))
 
 

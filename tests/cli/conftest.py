@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
-from typer import testing
-from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from vmemo.cli.app import app
-
-# The runner would build all commands again for every command that it runs.
-testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
 Run = Callable[..., Result]
 SAID = (

@@ -33,15 +33,6 @@ Run = Callable[..., Result]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", *arguments]
-    # Without the variables of this process: telemetry is off where tests or a continuous integration service run.
-    around = {"PATH": os.environ["PATH"], "COLUMNS": "100", "HOME": str(folder)}
-    return subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder, env=around
-    )
-
-
 FIRST_USE = """
 import json, subprocess, sys, time
 from vmemo import Memory
@@ -103,9 +94,12 @@ def test_the_home_folder_stays_empty(first_use: FirstUse) -> None:
     assert list(first_use.home.rglob("*")) == []
 
 
-def test_the_demo_shows_every_section_within_100_columns(tmp_path: Path) -> None:
-    done = start("-m", "vmemo", "demo", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_demo_shows_every_section_within_100_columns(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = invoke("demo", COLUMNS="100")
+    assert (done.exit_code, done.stderr) == (0, "")
     parts = ("1. Retain", "2. Recall", "3. Time travel", "4. Reflect", "5. Why", "6. Try next")
     assert [done.stdout.count(part) for part in parts] == [1] * len(parts)
     assert "last Friday (= 7 June 2024)" in done.stdout
@@ -205,7 +199,12 @@ def test_the_commands_that_the_demo_suggests_work(invoke: Run, tmp_path: Path, m
 
 
 def test_an_error_prints_one_red_line_and_exits_with_1(tmp_path: Path) -> None:
-    done = start("-m", "vmemo", "recall", "x", "--db", "none.db", folder=tmp_path)
+    command = [sys.executable, "-W", "error", "-m", "vmemo", "recall", "x", "--db", "none.db"]
+    # Without the variables of this process: telemetry is off where tests or a continuous integration service run.
+    around = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=tmp_path, env=around
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
 

@@ -23,7 +23,7 @@ from vmemo import Fact, Memory
 from vmemo_conformance.fake_llm import ReceivedRequest
 from vmemo_conformance.llm_server import ScriptedServer
 
-KILLS = {"sqlite": 8, "postgres": 4, "neo4j": 3}
+KILLS = {"sqlite": 5, "postgres": 3, "neo4j": 3}
 WORKER = Path(__file__).with_name("crash_worker.py")
 BROKEN = {
     "a fact without its message": """SELECT count(*) FROM facts f WHERE network != 'observation' AND NOT EXISTS

@@ -20,7 +20,7 @@ from databases import column, store_name
 from vmemo import Memory
 from vmemo.ports import paged
 
-KILLS = {"sqlite": 12, "postgres": 3, "neo4j": 3}
+KILLS = {"sqlite": 8, "postgres": 3, "neo4j": 3}
 """A transaction on a server takes longer, so that more of the kills fall into one."""
 WRITER = Path(__file__).with_name("writer.py")
 

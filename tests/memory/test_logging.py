@@ -37,7 +37,7 @@ def test_normal_use_writes_nothing_to_stderr_and_configures_no_logging(tmp_path:
         [sys.executable, "-c", script], capture_output=True, text=True, encoding="utf-8", check=False, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) is True
+    assert json.loads(done.stdout) is True, "nothing else is printed"
 
 
 def test_the_loggers_of_the_library_are_quiet_until_the_application_configures_them() -> None:

@@ -56,29 +56,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return asyncio.run(fill(tmp_path_factory.mktemp("filled")))
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database, to be copied: making one takes longer than moving these banks."""
-    path = tmp_path_factory.mktemp("blank") / "blank.db"
-
-    async def make() -> None:
-        store = SqliteStore(path)
-        await store.open()
-        await store.close()
-
-    asyncio.run(make())
-    return path
-
-
 @pytest.fixture
-def target(blank: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(blank, tmp_path / "target.db"))
+def target(sqlite_template: Path, tmp_path: Path) -> Path:
+    """An empty database."""
+    return Path(shutil.copy(sqlite_template, tmp_path / "target.db"))
 
 
 @pytest.fixture
 def source(filled: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the filled file."""
     return Path(shutil.copy(filled, tmp_path / "source.db"))
 
 

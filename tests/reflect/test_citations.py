@@ -43,7 +43,7 @@ ODD = [
     "\\",
 ]
 TEXTS = st.lists(st.sampled_from([*PARTS, *ODD]) | st.text(max_size=3), max_size=12).map("".join)
-QUICK = settings(max_examples=400, deadline=None)
+QUICK = settings(max_examples=150, deadline=None)
 
 
 @QUICK

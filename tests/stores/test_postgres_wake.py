@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TypeVar
@@ -123,10 +122,7 @@ def test_the_listener_uses_no_pool_connection_and_closes_with_the_pool(
         await asyncio.sleep(0)
         await store.close()
         assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
-        deadline = time.monotonic() + MAX_WAIT
-        while int(postgres.execute(LISTENING.format(name))) and time.monotonic() < deadline:
-            pass
-        assert int(postgres.execute(LISTENING.format(name))) == 0
+        until_listening(postgres, postgres_url, wanted=False)
         await store.open()
         assert await listening(store) == 1, "an opened store listens anew"
 
@@ -169,11 +165,13 @@ def test_an_idle_worker_processes_messages_of_another_memory_at_once(
     assert (outcome.jobs, outcome.failed) == (1, 0)
 
 
-def until_listening(server: EmbeddedPostgres, url: str) -> None:
-    name = urlsplit(url).path[1:]
-    deadline = time.monotonic() + MAX_WAIT
-    while not int(server.execute(LISTENING.format(name))):
-        assert time.monotonic() < deadline, "nobody listens"
+def until_listening(server: EmbeddedPostgres, url: str, *, wanted: bool = True) -> None:
+    """Wait, in one session of the administrator, until somebody listens, or nobody does."""
+    found = f"({LISTENING.format(urlsplit(url).path[1:])}) > 0"
+    server.execute(
+        f"SET statement_timeout = '{MAX_WAIT}s'; DO $$ BEGIN WHILE ({found}) <> {wanted} LOOP "
+        "PERFORM pg_sleep(0.02); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$"
+    )
 
 
 def test_a_waiting_worker_stops_at_once(postgres: EmbeddedPostgres, postgres_url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 import yaml
-from process import environment, launched
+from process import launched
+from typer.testing import CliRunner, Result
 
 from max_wait import MAX_WAIT
+from vmemo.cli.app import app
 
 ROOT = Path(__file__).parents[3]
 ADMIN_KEY = "0123456789abcdef" * 4
@@ -36,12 +39,10 @@ def isolated(command: list[str]) -> list[str]:
     return [own.get(part, part) for part in command]
 
 
-def vmemo(folder: Path, *arguments: str, **more: str) -> str:
-    command = [sys.executable, "-m", "vmemo", *arguments]
-    ran = subprocess.run(
-        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=MAX_WAIT, check=True
-    )
-    return ran.stdout
+def vmemo(*arguments: str, **environment: str) -> Result:
+    """Run a command that ends by itself, in this process."""
+    without = dict.fromkeys(name for name in os.environ if name.startswith("VMEMO_"))
+    return CliRunner().invoke(app, arguments, env={**without, **environment})
 
 
 def test_dockerfile_passes_hadolint() -> None:
@@ -76,7 +77,7 @@ def test_image_starts_with_the_admin_key_of_the_environment_and_passes_its_healt
         assert server.stop(signal.SIGTERM) == 0
     assert ADMIN_KEY not in "".join(server.text)
     assert ADMIN_KEY.encode() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    keys = json.loads(vmemo(tmp_path, "keys", "list", "--db", "memory.db", "--json"))
+    keys = json.loads(vmemo("keys", "list", "--db", str(tmp_path / "memory.db"), "--json").stdout)
     assert [(key["name"], key["permission"], key["banks"]) for key in keys] == [("VMEMO_ADMIN_KEY", "admin", ["*"])]
 
 
@@ -85,12 +86,10 @@ def banks_status(port: str, key: str | None) -> int:
     return httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=headers, trust_env=False).status_code
 
 
-def test_image_without_a_key_names_the_variable_to_set(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "vmemo", *isolated(json.loads(dockerfile()["CMD"]))]
-    refused = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=MAX_WAIT, check=False
-    )
-    assert refused.returncode == 1
+def test_image_without_a_key_names_the_variable_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = vmemo(*isolated(json.loads(dockerfile()["CMD"])))
+    assert refused.exit_code == 1
     message = json.loads(refused.stderr)["message"]
     assert "-e VMEMO_ADMIN_KEY=" in message
     assert "openssl rand -hex 32" in message
@@ -115,7 +114,7 @@ def test_compose_services_work_together(tmp_path: Path, empty_postgres_url: str)
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202
             assert client.get("/v1/banks/a").json()["pending"] == 1
-            vmemo(tmp_path, *services["worker"]["command"], "--once", **url)
+            assert vmemo(*services["worker"]["command"], "--once", **url).exit_code == 0
             assert client.get("/v1/banks/a").json()["pending"] == 0
 
 

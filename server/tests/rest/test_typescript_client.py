@@ -1,4 +1,4 @@
-"""The TypeScript client: its types are current, and its own tests run against `vmemo serve` where Node is installed.
+"""The TypeScript client: its types are current, and its own tests run against a server where Node is installed.
 
 They are compiled with the compiler of the lockfile. Where npm or its registry can't be reached, Node 22.18 and newer
 runs the sources themselves, and the tests are skipped on an older one.
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process import environment, launched
-from typer.testing import CliRunner
+from process import environment
 
+from live_server import live_server
 from max_wait import MAX_WAIT
-from vmemo.cli.app import app
+from vmemo.embedding.packaged import PackagedEmbedder
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "clients" / "typescript"
@@ -109,13 +109,10 @@ def compiled(node: Node) -> Node:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Run `vmemo serve` with the local engine, and yield the variables that a client needs."""
-    folder = tmp_path_factory.mktemp("server")
-    database = str(folder / "a.db")
-    create = ["keys", "create", "tests", "--permission", "admin", "--db", database, "--json"]
-    key = json.loads(CliRunner().invoke(app, create, env={"VMEMO_URL": None}).stdout)["secret"]
-    with launched(["serve", "--port", "0", "--db", database, "--json"], folder) as running:
-        yield {"VMEMO_URL": running.url, "VMEMO_KEY": key}
+    """Run a server with the packaged encoder, and yield the variables that a client needs."""
+    database = f"sqlite:///{tmp_path_factory.mktemp('server') / 'a.db'}"
+    with live_server(database, keyless=False, embedder=PackagedEmbedder()) as running:
+        yield {"VMEMO_URL": running.url, "VMEMO_KEY": running.key()}
 
 
 def test_types_are_those_of_the_openapi_description(monkeypatch: pytest.MonkeyPatch) -> None:

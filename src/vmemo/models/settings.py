@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from vmemo.errors import InvalidInput
 from vmemo.models.records import Channel, QueryType, in_words
@@ -195,7 +196,8 @@ class Settings(BaseSettings):
 
     def __init__(self, **values: object) -> None:
         try:
-            super().__init__(**values)  # pyright: ignore[reportArgumentType]
+            # Not that of BaseSettings, which reads the environment.
+            BaseModel.__init__(self, **values)
         except ValidationError as error:
             raise InvalidInput(self._explain("Settings", error)) from error
 
@@ -211,21 +213,10 @@ class Settings(BaseSettings):
         return f"{source} is not valid: {'; '.join(lines)}."
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take what is given: only `from_environment()` reads variables."""
-        return (init_settings,)
-
-    @classmethod
     def from_environment(cls, **given: object) -> Self:
         """Return the settings of the VMEMO_* variables, below those given; an empty variable keeps the default."""
-        found = EnvSettingsSource(cls)()
+        # The source takes milliseconds to find that nothing is set, and every memory asks it.
+        found = EnvSettingsSource(cls)() if any(name.upper().startswith("VMEMO_") for name in os.environ) else {}
         values: dict[str, Any] = {**found, **given}
         try:
             return cls(**values)

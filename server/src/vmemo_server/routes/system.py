@@ -18,7 +18,7 @@ from vmemo.models.webhooks import SignedWebhook, Webhook
 from vmemo_server import openapi
 from vmemo_server.background import BackgroundWorker
 from vmemo_server.dependencies import AdminBank, AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
-from vmemo_server.problems import HttpProblem
+from vmemo_server.problems import HttpProblem, ProblemDetails
 from vmemo_server.responses import (
     BODY_ERRORS,
     READ_ERRORS,
@@ -67,7 +67,7 @@ async def health() -> Response:
     return record(Health())
 
 
-@router.get("/health/ready", response_model=Health, responses=problems(503))
+@router.get("/health/ready", response_model=Health, responses={503: {**problems(503)[503], "model": ProblemDetails}})
 async def ready(request: Request) -> Response:
     """Report that the database answers, queued jobs are run, and the server is not shutting down."""
     try:
