@@ -138,9 +138,12 @@ async def _ask(memory: Memory, life: Life, asked: LifeQuestion, turns: Mapping[M
 
 
 def _shows_as_current(hit: Hit, claim: Passage, turns: Mapping[MessageId, int]) -> bool:
+    """Return True for a current hit that says the passage; a fact with claims says those that have no end."""
     fact = hit.fact
+    said = [each.text for each in fact.claims if not each.invalid_at] if fact.claims else [fact.text]
     same_message = claim.message in {turns[message] for message in fact.messages}
-    return hit.status == "current" and same_message and not _is_closed(fact) and _covers(fact.text, claim.text)
+    shown = hit.status == "current" and same_message and not _is_closed(fact)
+    return shown and any(_covers(text, claim.text) for text in said)
 
 
 @dataclass(frozen=True)
