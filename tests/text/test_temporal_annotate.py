@@ -148,6 +148,7 @@ def test_the_tense_of_the_sentence_decides_the_year_of_a_yearless_date(text: str
         ("I will work between March and May.", "2024-02-08", "I will work between March and May (= March-May 2024)."),
         ("We met on Easter Monday.", "2024-05-08", "We met on Easter Monday (= 1 April 2024)."),
         ("I had to decline the May 20 offer.", "2024-06-01", "I had to decline the May 20 (= 20 May 2024) offer."),
+        ("I was there 2 weeks and 2 days ago.", "2024-05-18", "I was there 2 weeks and 2 days ago (= 2 May 2024)."),
         ("We flew on 18 and 19 June.", "2024-07-01", "We flew on 18 (= 18 June 2024) and 19 June (= 19 June 2024)."),
     ],
 )

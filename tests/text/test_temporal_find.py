@@ -36,10 +36,12 @@ EXPLICIT = [
     ("Met 05/07/2023", "2023-05-07", "2023-05-08"),
     ("Met 23/07/2022", "2022-07-23", "2022-07-24"),
     ("Met 07-May-2023", "2023-05-07", "2023-05-08"),
+    ("born on twenty five January nineteen eighty six", "1986-01-25", "1986-01-26"),
     ("It was May 2023", "2023-05-01", "2023-06-01"),
     ("in 2019", "2019-01-01", "2020-01-01"),
     ("in the 1990s", "1990-01-01", "2000-01-01"),
     ("in the 90s", "1990-01-01", "2000-01-01"),
+    ("the 21st century", "2000-01-01", "2100-01-01"),
     ("Q3 2022", "2022-07-01", "2022-10-01"),
     ("winter 2022", "2022-12-01", "2023-03-01"),
     ("Christmas 2021", "2021-12-25", "2021-12-26"),
@@ -98,6 +100,8 @@ RANGES = [
     ("since last Monday", "2023-05-01", None),
     ("until next Friday", None, "2023-05-19"),
     ("by the end of 2022", None, "2023-01-01"),
+    ("more than 2 weeks ago", None, "2023-04-24"),
+    ("2018 or later", "2018-01-01", None),
 ]
 
 COUNTED = [
@@ -110,10 +114,13 @@ COUNTED = [
     ("2 or 3 weeks ago", "2023-04-17", "2023-04-25"),
     ("a day or two ago", "2023-05-06", "2023-05-08"),
     ("the past 2-3 weeks", "2023-04-17", "2023-05-08"),
+    ("two weeks ago on Friday", "2023-04-28", "2023-04-29"),
+    ("so far this year", "2023-01-01", "2023-05-08"),
     ("in March last year", "2022-03-01", "2022-04-01"),
     ("a few days before Christmas", "2022-12-20", "2022-12-24"),
     ("at the weekend", "2023-05-06", "2023-05-08"),
     ("since the 5th", "2023-05-05", None),
+    ("the first three months of the year", "2023-01-01", "2023-04-01"),
 ]
 
 
@@ -222,6 +229,11 @@ def test_a_day_with_a_clock_change_has_its_real_length() -> None:
     assert found.interval.start is not None
     assert found.interval.end is not None
     assert found.interval.end - found.interval.start == timedelta(hours=23)
+
+
+def test_the_next_day_is_counted_from_the_previous_date_of_the_text() -> None:
+    found = find_times("We met on 5 May 2016. The next day we left, and two weeks later we moved.", MONDAY)
+    assert [borders(each)[0] for each in found] == ["2016-05-05", "2016-05-06", "2016-05-20"]
 
 
 def test_the_broad_interval_includes_the_last_day() -> None:

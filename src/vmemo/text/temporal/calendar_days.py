@@ -113,6 +113,7 @@ PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late", "end")
 Preference = Literal["past", "future"]
 _OpenBounds = tuple[date | None, date | None]
 YearlyBounds = Callable[[int], Bounds | None]
+Anchored = Callable[[Bounds], "DayRange | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,8 @@ class DayRange:
     """Wider bounds for display and search: "from May 3 to 5" includes the 5th, "two years ago" is that whole year."""
     annotated_as: Bounds | None = None
     """Bounds to print in an annotated text: the March of "since March"."""
+    anchored: Anchored | None = None
+    """Counts these days from the date that the text names before: "on 5 May ... the next day"."""
     part: PeriodPart | None = None
     whole: DayRange | None = None
     """The period that this is a part of."""

@@ -44,7 +44,14 @@ from vmemo.text.temporal.grammar import TAGS, PlainToken, Rule, RuleMatch, tags_
 
 
 def number(match: RuleMatch) -> PlainToken:
-    return PlainToken("NUMBER", match.value("tens") + match.value("ones"))
+    return PlainToken("NUMBER", match.value("hundreds") * 100 + match.value("tens") + match.value("ones"))
+
+
+def year_in_words(match: RuleMatch) -> PlainToken | None:
+    """Merge "nineteen eighty six" and "two thousand and five"."""
+    first = match.value("thousands") * 1000 + match.value("century") * 100
+    year = first + match.value("tens") + match.value("ones")
+    return PlainToken("Y4", year) if 1500 <= year < 2100 else None
 
 
 def ordinal(match: RuleMatch) -> PlainToken:
@@ -90,6 +97,10 @@ def alternative_counts(match: RuleMatch) -> CalendarLength | None:
     """Merge "2 or 3 weeks" and "a day or two"."""
     low, high, unit = match.value("low"), match.value("count"), match.value("unit")
     return CalendarLength(high, unit, exact=False, low=low, high=high) if low < high else None
+
+
+def length_sum(match: RuleMatch) -> CalendarLength | None:
+    return match.length("first").plus(match.length("last"))
 
 
 # Dates with a day of the month, in numbers or words, with or without the year and month.
@@ -268,6 +279,16 @@ def decade(match: RuleMatch) -> DayRange | None:
     return whole_period(_period_of_year(value, 1, DECADE), DECADE, relative=False)
 
 
+def long_decade(match: RuleMatch) -> DayRange | None:
+    return decade(match) if match.value("decade") >= 1000 else None
+
+
+def century(match: RuleMatch) -> DayRange | None:
+    number = match.value("ordinal")
+    start, end = make_date(number * 100 - 100, 1, 1), make_date(number * 100, 1, 1)
+    return DayRange(start, end, relative=False) if start and end else None
+
+
 def quarter(match: RuleMatch) -> DayRange | None:
     number = match.value("number")
     if number > 4:
@@ -287,10 +308,11 @@ def _fixed(month: int, day: int) -> _HolidayDate:
     return lambda year: make_date(year, month, day)
 
 
-def _nth(month: int, weekday: int, nth: int) -> _HolidayDate:
+def _nth(month: int, weekday: int, nth: int, days_later: int = 0) -> _HolidayDate:
     def holiday(year: int) -> date | None:
         bounds = _period_of_year(year, month, MONTH)
-        return bounds and nth_weekday(bounds, weekday, nth)
+        day = bounds and nth_weekday(bounds, weekday, nth)
+        return day and add_days(day, days_later)
 
     return holiday
 
@@ -308,12 +330,19 @@ _HOLIDAYS: dict[str, _HolidayDate] = {
     "halloween": _fixed(10, 31),
     "valentine day?": _fixed(2, 14),
     "saint STOP? patrick day?": _fixed(3, 17),
+    "earth day": _fixed(4, 22),
+    "international? workers day": _fixed(5, 1),
+    "canada day": _fixed(7, 1),
+    "independence day": _fixed(7, 4),
     "thanksgiving day?": _nth(11, THURSDAY, 4),
+    "black day=WFULL": _nth(11, THURSDAY, 4, days_later=1),
+    "memorial day": _nth(5, MONDAY, 0),
     "labor day": _nth(9, MONDAY, 1),
     "mothers day": _nth(5, SUNDAY, 2),
     "fathers day": _nth(6, SUNDAY, 3),
     "easter (?!WFULL)": _from_easter(0),
     "good day=WFULL": _from_easter(-2),
+    "pentecost": _from_easter(49),
 }
 """Date by pattern; the `day` is a Friday."""
 _QUALIFIED_NOUN = re.compile(

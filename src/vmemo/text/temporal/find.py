@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
 from vmemo.text.temporal import date_rules as dates, relative_rules as relative
-from vmemo.text.temporal.calendar_days import UNITS, DayRange, Preference
+from vmemo.text.temporal.calendar_days import UNITS, Bounds, DayRange, Preference
 from vmemo.text.temporal.grammar import (
     FAMILIES,
     TAGS,
@@ -27,7 +27,7 @@ from vmemo.text.temporal.tense import find_cues, leading_word, sentence_bounds
 
 # Parser: applies the stages to a text.
 
-NUMBER_STAGES = (Stage(*rules_of(dates, "number")), Stage(*rules_of(dates, "length")))
+NUMBER_STAGES = tuple(Stage(*rules_of(dates, section)) for section in ("number", "length", "length sum"))
 """Stages that merge numbers and lengths of time, which do not depend on the reference."""
 DATE_STAGE = Stage(
     *rules_of(dates, "date", "period"),
@@ -42,7 +42,7 @@ COMBINATION_STAGES = tuple(
         ("year",),
         ("year", "dated weekday", "part", "subperiod"),
         ("weekday of week", "offset", "part", "shared year"),
-        ("shared year",),
+        ("shared year", "offset weekday"),
         ("range",),
         ("open range",),
     )
@@ -56,7 +56,7 @@ _TIME_FAMILIES = (
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night easter".split()
+    + "night easter pentecost".split()
 )
 """Every expression without a digit contains one of these words."""
 _EVERY = TAGS["every"]
@@ -130,7 +130,18 @@ def _combine(line: TokenLine, context: ParseContext) -> list[ResolvedTime]:
     for stage in COMBINATION_STAGES:
         line = stage.apply(line, context)
     tokens = _without_recurring(line) if _EVERY in line.tag_set else line.tokens
-    return [ResolvedTime(token.start, token.end, token.days) for token in tokens if token.days is not None]
+    return _anchored([ResolvedTime(token.start, token.end, token.days) for token in tokens if token.days is not None])
+
+
+def _anchored(times: list[ResolvedTime]) -> list[ResolvedTime]:
+    """Count expressions such as "the next day" from the date that the text names before."""
+    anchor: Bounds | None = None
+    for place, (start, end, days) in enumerate(times):
+        if days.anchored and anchor:
+            times[place] = ResolvedTime(start, end, days.anchored(anchor) or days)
+        found = times[place].days
+        anchor = anchor if found.unannotated or found.start is None else found.bounds
+    return times
 
 
 def _without_recurring(line: TokenLine) -> list[Token]:

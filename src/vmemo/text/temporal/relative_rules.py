@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
+from itertools import islice
 
 from vmemo.text.temporal.calendar_days import (
     DAY,
@@ -21,6 +22,8 @@ from vmemo.text.temporal.calendar_days import (
     THURSDAY,
     WEEK,
     WEEKEND,
+    YEAR,
+    Anchored,
     Bounds,
     CalendarLength,
     DayRange,
@@ -53,8 +56,10 @@ _NOT_FUTURE = re.compile(
 
 
 def window(match: RuleMatch) -> DayRange | None:
-    """Resolve "the last 10 days" and "the next two quarters"."""
-    sign, length = 1 if match.value("modifier") > 0 else -1, match.length("length")
+    """Resolve "the last 10 days", "the next two quarters" and "the 2 next days"."""
+    sign = 1 if match.value("modifier") > 0 else -1
+    counted = None if match.has("length") else CalendarLength(match.value("count"), match.value("unit"), exact=False)
+    length = counted or match.length("length")
     if length.unit == WEEKEND:
         return None
     if length.unit in _CALENDAR_WINDOWS:
@@ -82,14 +87,33 @@ def within(match: RuleMatch) -> DayRange | None:
     return DayRange(match.today, end, certain=False) if end and end != match.today else None
 
 
+def business_days(match: RuleMatch) -> DayRange | None:
+    """Resolve "the next 4 business days" and "the last working day"."""
+    step = 1 if match.value("modifier") > 0 else -1
+    days = (add_days(match.today, step * away) for away in range(1, 1000))
+    found = list(islice((day for day in days if day.weekday() <= FRIDAY), match.value("count", 1)))
+    return DayRange(min(found), add_days(max(found), 1), certain=False) if found else None
+
+
 def offset(match: RuleMatch) -> DayRange | None:
-    """Return the day at a distance from the reference, the weekend, or a range if the length is vague."""
+    """Return the day at a distance from the reference, the weekend, or a range if the length is vague or compared."""
     length, sign = match.length("length"), match.step()
     if length.unit == WEEKEND:
         bounds = period_bounds(match.today, WEEKEND, sign * length.count)
         return whole_period(bounds, WEEKEND, certain=length.exact and match.today.weekday() < SATURDAY)
     found = length.offset_from(match.today, sign)
+    if found and match.has("comparison"):
+        return _compared(match, match.today, found.start)
     return found and replace(found, certain=length.exact)
+
+
+def _compared(match: RuleMatch, origin: date, day: date | None) -> DayRange | None:
+    """Return all days beyond a day for "more than", and those up to it for "less than"."""
+    if day is None or day == origin:
+        return None
+    if match.tag("comparison") == TAGS["more"]:
+        return DayRange(None, day) if match.step() < 0 else DayRange(day, None)
+    return DayRange(min(origin, day), max(origin, day), certain=False)
 
 
 def in_length(match: RuleMatch) -> DayRange | None:
@@ -98,6 +122,26 @@ def in_length(match: RuleMatch) -> DayRange | None:
         return None
     found = offset(match)
     return found and replace(found, certain=False)
+
+
+_LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
+"""Days that an earlier date may span for a unit to be counted from it."""
+
+
+def _anchored(unit: int, count: Callable[[date], DayRange | None]) -> Anchored:
+    def counted(anchor: Bounds) -> DayRange | None:
+        is_short = (anchor[1] - anchor[0]).days <= _LONGEST_ANCHOR.get(unit, 1)
+        found = count(anchor[0]) if is_short else None
+        return found and replace(found, certain=False)
+
+    return counted
+
+
+def later(match: RuleMatch) -> DayRange | None:
+    """Resolve "two days later", from the previous date of the text if there is one."""
+    found, length, step = offset(match), match.length("length"), match.step()
+    anchored = _anchored(length.unit, lambda anchor: length.offset_from(anchor, step))
+    return found and replace(found, certain=False, anchored=anchored)
 
 
 def ago_to_the_day(match: RuleMatch) -> DayRange | None:
@@ -114,7 +158,7 @@ def weekdays_away(match: RuleMatch) -> DayRange | None:
 
 # Days and periods relative to the reference: "yesterday", "last week", "the rest of the month".
 
-_PAST, _COMING = TAGS["past"], TAGS["coming"]
+_PAST, _LAST, _COMING = TAGS["past"], TAGS["last"], TAGS["coming"]
 _INEXACT = (TAGS["previous"], TAGS["following"], _COMING)
 """Modifiers that count from a date named before, if there is one, or from today."""
 
@@ -127,7 +171,7 @@ def relative_day(match: RuleMatch) -> DayRange | None:
 def period(match: RuleMatch) -> DayRange | None:
     """Resolve "last week", "this month", "next year"; "the past week" is the last seven days."""
     unit, step, today, tag = match.value("unit"), match.value("modifier"), match.today, match.tag("modifier")
-    if match.is_plural("unit") or unit == DAY:
+    if match.is_plural("unit") or (unit == DAY and (step == 0 or tag == _LAST)):
         return None
     if tag == _PAST and unit not in _CALENDAR_WINDOWS and unit != WEEKEND:
         return _counted_days(today, CalendarLength(1, unit), -1)
@@ -164,9 +208,44 @@ def over_the_weekend(match: RuleMatch) -> DayRange | None:
     return found and replace(found, either_direction=True) if not match.is_plural("unit") else None
 
 
+def this_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "for the week" and "the fortnight"."""
+    bounds = period_bounds(match.today, match.value("unit"))
+    return bounds and DayRange(*bounds, unannotated=True) if not match.is_plural("unit") else None
+
+
 def second_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the week before last" and "the week after next"."""
     return whole_period(period_bounds(match.today, match.value("unit"), 2 * match.step()), match.value("unit"))
+
+
+def adjacent_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the weekend before" and "the next day": relative to the previous date, or else to the reference."""
+    step, unit = match.step(), match.value("unit", DAY)
+
+    def count(anchor: date) -> DayRange | None:
+        return whole_period(period_bounds(anchor, unit, step), unit)
+
+    found = count(match.today)
+    return found and replace(found, certain=False, anchored=_anchored(unit, count))
+
+
+def earlier_or_later(match: RuleMatch) -> DayRange | None:
+    """Resolve "earlier this year": the half of the current period, cut off at the reference."""
+    unit, today, is_later = match.value("unit"), match.today, match.has("forward")
+    whole = whole_period(period_bounds(today, unit), unit)
+    half = whole and part_of(whole, "late" if is_later else "early")
+    if half is None or half.start is None or half.end is None:
+        return None
+    start, end = (max(half.start, today), half.end) if is_later else (half.start, min(half.end, today))
+    certain = not match.has("article") and (unit != WEEK or today.weekday() != SUNDAY)
+    return DayRange(start, end, certain=certain) if start < end else None
+
+
+def so_far(match: RuleMatch) -> DayRange | None:
+    """Resolve "this year so far"; on its first day that is the day itself."""
+    bounds, today = period_bounds(match.today, match.value("unit")), match.today
+    return bounds and (DayRange(bounds[0], today) if bounds[0] < today else single_day(today))
 
 
 def current_period(match: RuleMatch) -> DayRange | None:
@@ -181,13 +260,10 @@ def part_of_current_period(match: RuleMatch) -> DayRange | None:
 
 
 def rest_of_period(match: RuleMatch) -> DayRange | None:
-    """Resolve "the rest of the week", "later this week" and "earlier this week"."""
     unit, today = match.value("unit"), match.today
     bounds = period_bounds(today, unit)
-    if bounds is None or unit == DAY:
-        return None
-    start, end = (bounds[0], today) if match.has("earlier") else (today, bounds[1])
-    return DayRange(start, end, certain=unit != WEEK or today.weekday() != SUNDAY) if start < end else None
+    certain = unit != WEEK or today.weekday() != SUNDAY
+    return bounds and DayRange(today, bounds[1], certain=certain) if unit != DAY else None
 
 
 # Distances from another date: "two weeks before May 13", "the Sunday after Easter".
@@ -227,7 +303,26 @@ def offset_from(match: RuleMatch) -> DayRange | None:
     if origin and base.kind == "weekday" and match.tag("forward") == TAGS["from"]:
         origin = weekday_on_or_after(match.today, origin.weekday())
     day = origin and length.offset_from(origin, match.step())
+    if day and origin and match.has("comparison"):
+        return _compared(match, origin, day.start)
     return day and replace(day, relative=base.relative, certain=length.exact and base.certain)
+
+
+def duration_from(match: RuleMatch) -> DayRange | None:
+    """Resolve "for 3 days from today"."""
+    base = match.days("base")
+    end = base.start and match.length("length").move(base.start, 1)
+    return end and DayRange(base.start, end, relative=base.relative, certain=base.certain)
+
+
+def weekday_at_offset(match: RuleMatch) -> DayRange | None:
+    """Resolve "two weeks ago on Monday" to the Monday of that week; in the future to the first one from then."""
+    offset, named = match.days("base").start, match.days("weekday").start
+    if offset is None or named is None:
+        return None
+    if offset < match.today:
+        return single_day(add_days(offset, named.weekday() - offset.weekday()), certain=False)
+    return single_day(weekday_on_or_after(offset, named.weekday()), certain=False)
 
 
 def week_after_weekday(match: RuleMatch) -> DayRange | None:
@@ -272,6 +367,10 @@ def modified_date(match: RuleMatch) -> DayRange | None:
         return found and replace(found, certain=found.end is not None and today - found.end > _JUST_PAST)
     found = next((found for found in placed if step == 0 or (found.start and found.start > today)), None)
     return found and replace(found, certain=step == 0 or (found.start is not None and found.start.year > today.year))
+
+
+def today(match: RuleMatch) -> DayRange | None:
+    return single_day(match.today)
 
 
 def with_shared_year(match: RuleMatch) -> DayRange | None:
@@ -331,6 +430,18 @@ def nth_unit(match: RuleMatch) -> DayRange | None:
     """Resolve "the third month of 2022", "the first week of May", "the last weekend in June"."""
     unit, nth = match.value("unit"), match.value("ordinal")
     return _select(match.days("whole"), lambda bounds: _nth_of_unit(bounds, unit, nth), unit)
+
+
+def first_or_last_units(match: RuleMatch) -> DayRange | None:
+    """Resolve "the first three days of May" and "the last two months of 2022"."""
+    length, nth = match.length("length"), match.value("ordinal")
+
+    def select(bounds: Bounds) -> Bounds | None:
+        other = length.move(bounds[0], 1) if nth > 0 else length.move(bounds[1], -1)
+        selected = other and ((bounds[0], other) if nth > 0 else (other, bounds[1]))
+        return selected if selected and bounds[0] <= selected[0] < selected[1] <= bounds[1] else None
+
+    return _select(match.days("whole"), select)
 
 
 def half(match: RuleMatch) -> DayRange | None:
@@ -422,6 +533,7 @@ def _open(base: DayRange, start: date | None, end: date | None) -> DayRange | No
         yearly=None,
         displayed=None,
         annotated_as=base.displayed or base.bounds,
+        anchored=None,
         either_direction=base.either_direction or base.kind == "weekday",
     )
 
