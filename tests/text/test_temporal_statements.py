@@ -185,6 +185,7 @@ RATES = [
     ("We meet every two weeks from May 6.", "2024-04-13", "6 May 2024"),
     ("It starts a week from Friday.", "2024-04-13", "26 April 2024"),
     ("I work five days from May 6.", "2024-04-13", "6 May 2024"),
+    ("I work three shifts a week on Monday.", "2024-04-13", "15 April 2024"),
     ("I run every Sunday since March.", "2024-04-13", "since 1 March 2024"),
 ]
 

@@ -56,6 +56,8 @@ _MAX_WEEKDAYS, _PER_WEEKDAY = 2, 150
 _MONTH = timedelta(days=28)
 _JOINT = re.compile(r"\W{0,3}")
 """The text between expressions that belong together: "Saturday (March 30)"."""
+_APPOSITION = re.compile(r"\W{0,3}(?:\b(?:on|in|which was|which is|around)\b(?: on\b)?)?\W{0,3}")
+"""The text between two names of the same time: "last month, on the 15th"."""
 _SENTENCE_BREAK = re.compile(r"[.!?\n]")
 _SAME_SENTENCE = 80
 """Characters between a weekday and another expression that it may depend on: "Sunday lunch the week before last"."""
@@ -71,6 +73,9 @@ _CODE = re.compile("|".join(_PATTERNS["code"]), re.MULTILINE)
 """A fence, or a line of a table, of a program or of markup."""
 _DOCUMENT = re.compile("|".join(_PATTERNS["document"]), re.IGNORECASE | re.MULTILINE)
 """The beginning of a line in a letter, a script or a paper, or a placeholder of a template."""
+_TODAY_IS = re.compile(
+    r"\b(?:today(?:['’]s(?: date)?)?(?: is)?|(?:it is|it['’]s|it was) (?:currently|now)):?\s(?:on\s)?$", re.IGNORECASE
+)
 _QUOTE_OR_LINE = re.compile(r'["“”\n]')
 
 
@@ -113,7 +118,8 @@ class _TextCertainty(NamedTuple):
 
 def _examine(text: str, today: date, readings: Sequence[_Reading]) -> _TextCertainty:
     """Return the properties of a text that all its expressions share."""
-    own_words = len(text) <= MAX_OWN_WORDS and not (_CODE.search(text) or _DOCUMENT.search(text))
+    other_day = any(_names_another_today(text, each.time, today) for each in readings)
+    own_words = len(text) <= MAX_OWN_WORDS and not (other_day or _CODE.search(text) or _DOCUMENT.search(text))
     weekdays = sum(each.time.days.kind == "weekday" for each in readings)
     found = list(_QUOTE_OR_LINE.finditer(text))
     quoted: list[bool] = []
@@ -130,6 +136,15 @@ def _examine(text: str, today: date, readings: Sequence[_Reading]) -> _TextCerta
     )
 
 
+def _names_another_today(text: str, time: ResolvedTime, today: date) -> bool:
+    """Return True if the text says that it was written on another day: "It is currently Friday"."""
+    if time.days.bounds is None or not _TODAY_IS.search(text, max(0, time.start - 25), time.start):
+        return False
+    if time.days.kind == "weekday":
+        return time.days.bounds[0].weekday() != today.weekday()
+    return not time.days.bounds[0] <= today < time.days.bounds[1]
+
+
 def _is_certain(place: int, whole: _TextCertainty) -> bool:
     """Return True if the days chosen for the expression at this place in the text's readings are beyond doubt."""
     reading = whole.readings[place]
@@ -137,6 +152,8 @@ def _is_certain(place: int, whole: _TextCertainty) -> bool:
     if not days.relative:
         return True
     if not days.certain or not whole.own_words or whole.is_quoted(reading.time.start):
+        return False
+    if _is_contradicted(place, whole):
         return False
     if not reading.ambiguous:
         return True
@@ -169,6 +186,16 @@ def _neighbours(place: int, whole: _TextCertainty) -> list[tuple[ResolvedTime, R
     """Return the expression with the one before it, and with the one after it."""
     pairs = ((place - 1, place), (place, place + 1))
     return [(whole.readings[a].time, whole.readings[b].time) for a, b in pairs if a >= 0 and b < len(whole.readings)]
+
+
+def _is_contradicted(place: int, whole: _TextCertainty) -> bool:
+    """Return True if the text names the same time once more, and by other days: "last month, on 12 March" in May."""
+    for before, after in _neighbours(place, whole):
+        one, other = (each.days.displayed or each.days.bounds for each in (before, after))
+        apart = one and other and (one[0] >= other[1] or other[0] >= one[1])
+        if apart and _APPOSITION.fullmatch(whole.text, before.end, after.start):
+            return True
+    return False
 
 
 def _is_joined(place: int, whole: _TextCertainty) -> bool:

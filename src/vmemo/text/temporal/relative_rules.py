@@ -179,8 +179,9 @@ def period(match: RuleMatch) -> DayRange | None:
         return whole_period(period_bounds(today, WEEK, 2, 2), unit, certain=False)
     is_sunday = today.weekday() == SUNDAY
     if unit != WEEKEND:
-        # "The last year" may end and "the next year" may start today, and on a Sunday the week may have ended.
-        is_open = match.has("article") or (unit == WEEK and is_sunday) or unit >= DECADE
+        # "The last year" may end and "the next year" may start today, on a Sunday the week may have ended, and
+        # "they pay next day" is any day.
+        is_open = match.has("article") or (unit == WEEK and is_sunday) or unit in (DAY, DECADE)
         return whole_period(period_bounds(today, unit, step), unit, certain=tag not in _INEXACT and not is_open)
     if tag == _COMING:
         step = int(today.weekday() > FRIDAY)
@@ -269,6 +270,21 @@ def rest_of_period(match: RuleMatch) -> DayRange | None:
 # Distances from another date: "two weeks before May 13", "the Sunday after Easter".
 
 
+_RATE = re.compile(
+    r"(?:\b(?:once|twice|times)|[$€£]\s?[\d.,]+k?|\d"
+    r"|\b(?:an?|one|two|three|four|five|six|seven|eight|ten|twelve|few|some|several|many|more|\d+) (?:\w+ )?"
+    r"(?:days?|hours?|minutes?|nights?|evenings?|mornings?|afternoons?|\w+s))\s$",
+    re.IGNORECASE,
+)
+"""The beginning of "three shifts a week" or "$500 a month"."""
+
+
+def _is_rate(match: RuleMatch) -> bool:
+    """Return True for "four mornings a week on Friday"."""
+    is_one = match.has("length") and match.source_text("length").lower().startswith(("a ", "an "))
+    return is_one and _RATE.search(match.context.text, max(0, match.offset - 40), match.offset) is not None
+
+
 def adjacent_to(match: RuleMatch) -> DayRange | None:
     """Resolve "the week before Easter", "the day after" and "the weekend before"."""
     base, unit, after = match.days("base"), match.value("unit"), match.has("forward")
@@ -302,7 +318,7 @@ def offset_from(match: RuleMatch) -> DayRange | None:
     base, origin, length = match.days("base"), match.days("base").start, match.length("length")
     if origin and base.kind == "weekday" and match.tag("forward") == TAGS["from"]:
         origin = weekday_on_or_after(match.today, origin.weekday())
-    day = origin and length.offset_from(origin, match.step())
+    day = length.offset_from(origin, match.step()) if origin and not _is_rate(match) else None
     if day and origin and match.has("comparison"):
         return _compared(match, origin, day.start)
     return day and replace(day, relative=base.relative, certain=length.exact and base.certain)
@@ -329,7 +345,7 @@ def week_after_weekday(match: RuleMatch) -> DayRange | None:
     """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
     named = match.days("weekday").start
     length = match.length("length") if match.has("length") else CalendarLength(1, WEEK)
-    return named and single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
+    return None if named is None or _is_rate(match) else single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
 
 
 # Dates combined with a qualifier: the year, the weekday, the weekend, or a part such as "early".
