@@ -345,7 +345,9 @@ def week_after_weekday(match: RuleMatch) -> DayRange | None:
     """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
     named = match.days("weekday").start
     length = match.length("length") if match.has("length") else CalendarLength(1, WEEK)
-    return None if named is None or _is_rate(match) else single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
+    if named is None or _is_rate(match):
+        return None
+    return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
 
 
 # Dates combined with a qualifier: the year, the weekday, the weekend, or a part such as "early".
