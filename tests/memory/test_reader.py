@@ -128,3 +128,18 @@ def test_a_time_that_the_rules_leave_open_gets_its_date_if_it_is_read_as_one(
     [fact] = memory.facts_sync()
     assert fact.text.count("(=") == (date is not None)
     assert date is None or date in fact.text
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("My 1987 Volvo needs a new clutch, so the garage takes it on Tuesday.", 4),
+        ("The 1998 novel about the winter war arrived, and we meet on 20 March.", 20),
+        ("Always call me Ben. My 1987 Volvo needs a clutch, so the garage takes it on Tuesday.", 4),
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_fact_occurs_at_the_time_that_is_read_as_a_date(memory: Memory, text: str, day: int, role: str) -> None:
+    memory.retain_sync(say(text, role=role))
+    found = [fact.occurred_start for fact in memory.facts_sync() if fact.occurred_start is not None]
+    assert found == [datetime(2025, 3, day, tzinfo=UTC)]

@@ -20,7 +20,7 @@ from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, fact_revisions
 from vmemo.retain.context import RetainContext
-from vmemo.retain.local_extraction import first_interval
+from vmemo.retain.local_extraction import main_interval
 from vmemo.retain.revise import is_current, start_of
 from vmemo.retain.write_plan import close_outdated_observations, plan_edit
 from vmemo.text.names import find_names, merge_names
@@ -160,7 +160,7 @@ class FactEditor:
             mentioned_at=now,
             recorded_at=now,
             messages=old.messages,
-            occurred=first_interval(times) or kept,
+            occurred=main_interval(times) or kept,
             valid_at=valid_at or now,
             importance=old.importance,
             entities=_names(text, old, said),

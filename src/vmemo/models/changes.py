@@ -88,9 +88,8 @@ class DraftSource:
     """The speakers of the conversation."""
     draft: Callable[[str], FactDraft]
     """Returns the draft of a part of the words."""
-    accept: Callable[[Callable[[int, int], float]], str | None]
-    """Returns the text with doubtful dates that are meant as dates, by a probability for places in the words; None if
-    there are none."""
+    date: Callable[[FactDraft, Callable[[int, int], float]], FactDraft]
+    """Returns the draft with its dates, by the probability that words from one place to another are meant as a date."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 
 from vmemo.models import Message, MessageId
 from vmemo.models.changes import DraftSource, ExtractionResult, FactDraft
@@ -18,7 +19,7 @@ from vmemo.ports import TimeReader
 from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.procedures import find_procedure
 from vmemo.text.split import split_text
-from vmemo.text.temporal import DATE, DatedText, DoubtfulDate, TimeExpression, date_text, with_doubtful
+from vmemo.text.temporal import DATE, DatedText, TimeExpression, date_text, with_doubtful
 from vmemo.text.temporal.annotation import after_line
 
 CONTEXT_CHARACTERS = 400
@@ -53,33 +54,27 @@ class LocalExtractor:
         users = agent_users([message for message in (before, *messages) if message is not None])
         for message, earlier in zip(messages, [before, *messages], strict=False):
             for number, (chunk, is_procedure) in enumerate(_chunks(message, earlier)):
-                make = partial(self._draft, message, earlier if number == 0 else None)
-                draft, dated = make(chunk)
+                before_chunk = earlier if number == 0 else None
+                draft = self._draft(message, before_chunk, speakers, message.id in users, chunk)
                 if is_procedure:
                     draft = replace(draft, metadata={**IS_PROCEDURE, **draft.metadata})
-                source = DraftSource(
-                    message=message,
-                    words=chunk,
-                    annotated=dated.likely,
-                    to_agent=message.id in users,
-                    speakers=speakers,
-                    draft=lambda words, make=make: make(words)[0],
-                    accept=partial(self._accept, message, chunk, dated.doubtful),
-                )
-                yield replace(draft, source=source, key=f"{message.id}/{number}")
+                yield replace(draft, key=f"{message.id}/{number}")
 
-    def _accept(
-        self, message: Message, words: str, doubtful: Sequence[DoubtfulDate], meant: Callable[[int, int], float]
-    ) -> str | None:
-        """Return the text with the dates of a person's words that are probably right, if there are any in doubt."""
-        accepted = {each.start for each in doubtful if each.probability(meant(each.start, each.end)) >= DATE}
+    def _date(
+        self, message: Message, words: str, dated: DatedText, draft: FactDraft, meant: Callable[[int, int], float]
+    ) -> FactDraft:
+        """Return the draft with the time that is most probably meant, and doubtful dates that are probably right."""
+        if self._times is None:
+            draft = replace(draft, occurred=main_interval(dated.expressions, meant))
+        accepted = {each.start for each in dated.doubtful if each.probability(meant(each.start, each.end)) >= DATE}
         if not accepted or not _has_own_words(message):
-            return None
-        dated = with_doubtful(words, message.timestamp, accepted, southern=self._southern)
-        return f"{message.voice}: {dated}"
+            return draft
+        text = with_doubtful(words, message.timestamp, accepted, southern=self._southern)
+        return replace(draft, text=f"{message.voice}: {text}")
 
-    def _draft(self, message: Message, before: Message | None, words: str) -> tuple[FactDraft, DatedText]:
-        """Return the draft of words of a message, and their dates."""
+    def _draft(
+        self, message: Message, before: Message | None, speakers: frozenset[str], to_agent: bool, words: str
+    ) -> FactDraft:
         dated = annotate_message(message, words, southern=self._southern)
         context = _context(message, before)
         draft = FactDraft(
@@ -91,16 +86,25 @@ class LocalExtractor:
             messages=(message.id,),
             context=context,
             context_from=before.id if before is not None and context else None,
-            occurred=first_interval(dated.expressions),
+            occurred=main_interval(dated.expressions),
             tags=message.tags,
             metadata=message.metadata,
+            source=DraftSource(
+                message=message,
+                words=words,
+                annotated=dated.likely,
+                to_agent=to_agent,
+                speakers=speakers,
+                draft=partial(self._draft, message, before, speakers, to_agent),
+                date=partial(self._date, message, words, dated),
+            ),
         )
         if self._times is not None:
             found = self._times(draft.text.partition(": ")[2], draft.mentioned_at)
             bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
             known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
             draft = replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
-        return draft, dated
+        return draft
 
 
 def _chunks(message: Message, before: Message | None) -> list[tuple[str, bool]]:
@@ -158,12 +162,16 @@ def _is_short_line(text: str) -> bool:
     return len(text) <= MAX_LINE_CHARACTERS and len(text.split()) <= MAX_LINE_WORDS
 
 
-def first_interval(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
-    """Return the first time in the text."""
-    for time in times:
-        if time.named and time.named.start is not None and time.named.end is not None:
-            return time.named.start, time.named.end
-    return None
+def main_interval(
+    times: Sequence[TimeExpression], meant: Callable[[int, int], float] = lambda start, end: 0.0
+) -> tuple[datetime, datetime] | None:
+    """Return the first of the times that are most probably meant as dates."""
+    bounded = [
+        (meant(time.start, time.end), (time.named.start, time.named.end))
+        for time in times
+        if time.named and time.named.start is not None and time.named.end is not None
+    ]
+    return max(bounded, key=itemgetter(0), default=(0.0, None))[1]
 
 
 def agent_users(messages: Sequence[Message]) -> set[MessageId]:

@@ -109,7 +109,10 @@ async def read_drafts(
     left_out: dict[MessageId, list[Vector]] = {}
     kept: list[tuple[FactDraft, Encoding]] = []
     for draft, known in divided:
-        encoding = known if known is not None else next(added)
+        encoding = known
+        if encoding is None:
+            encoding = next(added)
+            draft = _dated(draft, encoding.reading)
         if draft.source is not None and _is_noise_draft(draft, draft.source, encoding, embedder):
             left_out.setdefault(draft.source.message.id, []).append(encoding.vector)
         else:
@@ -161,7 +164,7 @@ def _divide(drafts: Sequence[FactDraft], encodings: Sequence[Encoding]) -> list[
         if parts and not is_procedure(draft):
             divided += [(part, None) for part in _split(draft, draft.source, parts, names)]
         else:
-            dated = _dated(draft, draft.source, encoding.reading)
+            dated = _dated(draft, encoding.reading)
             # Steps for an occasion are one instruction as a whole; a list of them is looked up when it is needed.
             if len(parts) == 1 and parts[0].instructs and "\n" not in draft.text:
                 dated = replace(dated, instruction=True)
@@ -169,10 +172,12 @@ def _divide(drafts: Sequence[FactDraft], encodings: Sequence[Encoding]) -> list[
     return divided
 
 
-def _dated(draft: FactDraft, source: DraftSource, reading: Reading | None) -> FactDraft:
-    """Return a draft with the dates of times that the rules leave open and that are meant as dates."""
-    text = None if reading is None else source.accept(partial(meant_as_date, draft, source, reading))
-    return draft if text is None else replace(draft, text=text)
+def _dated(draft: FactDraft, reading: Reading | None) -> FactDraft:
+    """Return a draft with the dates of times that are meant as dates."""
+    source = draft.source
+    if source is None or reading is None:
+        return draft
+    return source.date(draft, partial(meant_as_date, draft, source, reading))
 
 
 def meant_as_date(draft: FactDraft, source: DraftSource, reading: Reading, start: int, end: int) -> float:
@@ -202,8 +207,7 @@ def _split(
 
 
 def _part(draft: FactDraft, source: DraftSource, words: str, names: Sequence[FoundName]) -> FactDraft:
-    made = source.draft(words)
-    return _named(replace(made, key=draft.key, source=source), source, names)
+    return _named(replace(source.draft(words), key=draft.key), source, names)
 
 
 def _inside(names: Sequence[_Named], spans: Sequence[tuple[int, int]]) -> list[FoundName]:

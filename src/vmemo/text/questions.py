@@ -69,7 +69,6 @@ def asks_for_profile(text: str) -> bool:
 # Sub-queries of a question. Each rule matches one form of question exactly: a wrong sub-query costs a search.
 
 MAX_PARTS = 4
-_AUX = "did|do|does|is|are|was|were|has|have|had|will|would|can|could|should|am"
 _OPENING = (
     r"\W*(?:(?:hey|hi|hello|so|ok|okay|well|and|but|also|please|now|by the way)\b[,!]?\s+)*"
     r"(?:(?:(?:can|could|would|will) you (?:please )?(?:tell|remind) me|do you (?:happen to )?(?:know|remember|recall)"
@@ -86,16 +85,6 @@ _PRONOUN = LazyPattern(r"(?i)\b(?:he|him|his|she|her)\b")
 _CLAUSE = LazyPattern(r"(?i),? and (?=(?:(?:in|on|at|by|for) )?(?:who|what|where|when|why|which|how)\b)")
 _TWO = LazyPattern("|".join(_PATTERNS["two"]))
 """The beginning of a question about two events, which "or" or "and" separates."""
-_JOINED = (
-    LazyPattern(
-        rf"(?i)^how many (?P<one>[\w-]{{2,30}}s) and (?P<other>[\w-]{{2,30}}s) (?:{_AUX}) (?P<rest>.{{3,120}})"
-    ),
-    LazyPattern(
-        rf"(?i)^(?:what|which|where|who)\b[^,]{{0,60}}? (?:{_AUX}) (?P<one>[\w-]{{2,30}}) and (?P<other>[\w-]{{2,30}}) "
-        r"(?:both|share|have)\b(?P<rest>.{0,120})"
-    ),
-)
-"""Two things that are counted, or two persons who share something."""
 _SEPARATOR = LazyPattern(r"(?i),? (?:or|and) ")
 
 
@@ -131,9 +120,6 @@ def _divide(question: str) -> Sequence[str]:
     bare = _tidy(question.partition("?")[0])
     if len(clauses := _CLAUSE.split(bare)) > 1:
         return clauses
-    for form in _JOINED:
-        if joined := form.search(bare):
-            return [f"{joined[name]} {joined['rest']}" for name in ("one", "other")]
     found = _TWO.search(bare)
     middle = _SEPARATOR.search(bare, found.end()) if found else None
     return (bare[found.end() : middle.start()], bare[middle.end() :]) if found and middle else ()

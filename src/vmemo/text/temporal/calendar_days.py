@@ -9,7 +9,7 @@ import calendar
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import Literal
 
 # Units and dates.
 
@@ -113,15 +113,7 @@ PERIOD_PARTS: tuple[PeriodPart, ...] = ("early", "mid", "late", "end")
 Preference = Literal["past", "future"]
 _OpenBounds = tuple[date | None, date | None]
 YearlyBounds = Callable[[int], Bounds | None]
-
-
-class AnchorOffset(NamedTuple):
-    """A distance from the date that the text names before: "on 5 May ... the next day"."""
-
-    unit: int
-    amount: int
-    to_the_day: bool
-    """Count from the day itself, not from the calendar period that contains it."""
+Anchored = Callable[[Bounds], "DayRange | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +135,8 @@ class DayRange:
     """Wider bounds for display and search: "from May 3 to 5" includes the 5th, "two years ago" is that whole year."""
     annotated_as: Bounds | None = None
     """Bounds to print in an annotated text: the March of "since March"."""
-    anchor_offset: AnchorOffset | None = None
+    anchored: Anchored | None = None
+    """Counts these days from the date that the text names before: "on 5 May ... the next day"."""
     part: PeriodPart | None = None
     whole: DayRange | None = None
     """The period that this is a part of."""
@@ -189,14 +182,6 @@ def whole_period(bounds: Bounds | None, unit: int, *, relative: bool = True, cer
     """Return the range of one calendar period of the unit."""
     kinds: dict[int, RangeKind] = {DAY: "day", WEEK: "week", YEAR: "year"}
     return bounds and DayRange(*bounds, kind=kinds.get(unit, "span"), relative=relative, certain=certain)
-
-
-def offset_from_anchor(anchor: date, offset: AnchorOffset) -> DayRange | None:
-    """Return the day or the calendar period at the offset from the anchor."""
-    if offset.to_the_day:
-        day = CalendarLength(abs(offset.amount), offset.unit).offset_from(anchor, 1 if offset.amount > 0 else -1)
-        return day and replace(day, certain=False)
-    return whole_period(period_bounds(anchor, offset.unit, offset.amount), offset.unit, certain=False)
 
 
 def nearest_yearly(yearly: YearlyBounds, today: date, prefer: Preference, kind: RangeKind = "day") -> DayRange | None:

@@ -1,4 +1,4 @@
-"""Rules for numbers, lengths, dates, periods, holidays, seasons and weekdays."""
+"""Resolvers of numbers, lengths, dates, periods, holidays, seasons and weekdays; `rules.txt` names them."""
 
 from __future__ import annotations
 
@@ -36,52 +36,44 @@ from vmemo.text.temporal.calendar_days import (
     previous_weekday,
     range_between,
     single_day,
-    weekday_on_or_after,
     whole_period,
 )
-from vmemo.text.temporal.grammar import TAGS, PlainToken, Resolver, Rule, RuleMatch, rules_of, tags_of
+from vmemo.text.temporal.grammar import TAGS, PlainToken, Rule, RuleMatch, tags_of
 
 # First stage: merges numbers in words, and hides phrases that later rules would mistake for dates.
 
 
-def _number(family: str) -> Resolver:
-    return lambda match: PlainToken(family, match.value("tens") + match.value("ones"))
+def number(match: RuleMatch) -> PlainToken:
+    return PlainToken("NUMBER", match.value("hundreds") * 100 + match.value("tens") + match.value("ones"))
 
 
-def _plain(family: str, value: int = 0) -> Resolver:
-    return lambda _: PlainToken(family, value)
-
-
-def _year_in_words(match: RuleMatch) -> PlainToken | None:
-    year = match.value("century") * 100 + match.value("tens") + match.value("ones")
+def year_in_words(match: RuleMatch) -> PlainToken | None:
+    """Merge "nineteen eighty six" and "two thousand and five"."""
+    first = match.value("thousands") * 1000 + match.value("century") * 100
+    year = first + match.value("tens") + match.value("ones")
     return PlainToken("Y4", year) if 1500 <= year < 2100 else None
 
 
-def _year_from_2000(match: RuleMatch) -> PlainToken | None:
-    return PlainToken("Y4", 2000 + match.value("tens") + match.value("ones")) if match.value("thousands") == 2 else None
+def ordinal(match: RuleMatch) -> PlainToken:
+    return PlainToken("ORDINAL", match.value("tens") + match.value("ones"))
 
 
-NUMBER_RULES = rules_of(
-    "number",
-    year_in_words=_year_in_words,
-    year_from_2000=_year_from_2000,
-    number=_number("NUMBER"),
-    ordinal=_number("ORDINAL"),
-    hundreds=lambda match: PlainToken("NUMBER", match.value("count") * 100),
-    couple=_plain("NUMBER", 2),
-    few=_plain("FEWER", 3),
-    month=lambda match: PlainToken("MABBR", match.value("month")),
-    no_date=_plain("WORD"),
-)
+def abbreviated(match: RuleMatch) -> PlainToken:
+    """Merge "Jan." with its full stop."""
+    return PlainToken("MCLEAR", match.value("month"))
 
 
-# Second stage: merges lengths of time, such as "two weeks and three days", into one token each.
+def no_date(_: RuleMatch) -> PlainToken:
+    return PlainToken("WORD")
 
-_VAGUE_COUNTS = dict.fromkeys(tags_of("FEWER"), (2, 5)) | dict.fromkeys(tags_of("several"), (3, 8))
+
+# Second stage: merges lengths of time, such as "two weeks", into one token each.
+
+_VAGUE_COUNTS = {TAGS["couple"]: (0, 0), TAGS["few"]: (2, 5), TAGS["several"]: (3, 8)}
 """Lowest and highest number that is meant."""
 
 
-def _counted(match: RuleMatch) -> CalendarLength | None:
+def counted(match: RuleMatch) -> CalendarLength | None:
     """Merge "two weeks", "a day", "a few months"; "2018 quarter" is no count of quarters."""
     unit, tag, count = match.value("unit"), match.tag("count"), match.value("count")
     if tag == TAGS["Y4"] and not match.is_plural("unit"):
@@ -89,28 +81,26 @@ def _counted(match: RuleMatch) -> CalendarLength | None:
     if tag in _VAGUE_COUNTS:
         low, high = _VAGUE_COUNTS[tag]
         return CalendarLength(count, unit, exact=False, low=low, high=high)
-    return CalendarLength(count, unit, exact="couple" not in match.source_text("count").lower())
+    return CalendarLength(count, unit)
 
 
-def _and_a_half(match: RuleMatch) -> CalendarLength | None:
-    half = half_of(match.value("unit"))
-    return half and CalendarLength(match.value("count"), match.value("unit")).plus(half)
+def half(match: RuleMatch) -> CalendarLength | None:
+    return half_of(match.value("unit"))
 
 
-def _alternative_counts(match: RuleMatch) -> CalendarLength | None:
+def and_a_half(match: RuleMatch) -> CalendarLength | None:
+    rest = half(match)
+    return rest and CalendarLength(match.value("count"), match.value("unit")).plus(rest)
+
+
+def alternative_counts(match: RuleMatch) -> CalendarLength | None:
     """Merge "2 or 3 weeks" and "a day or two"."""
     low, high, unit = match.value("low"), match.value("count"), match.value("unit")
     return CalendarLength(high, unit, exact=False, low=low, high=high) if low < high else None
 
 
-LENGTH_RULES = rules_of(
-    "length",
-    counted=_counted,
-    and_a_half=_and_a_half,
-    half=lambda match: half_of(match.value("unit")),
-    alternative_counts=_alternative_counts,
-)
-LENGTH_SUM_RULES = rules_of("length sum", length_sum=lambda match: match.length("first").plus(match.length("last")))
+def length_sum(match: RuleMatch) -> CalendarLength | None:
+    return match.length("first").plus(match.length("last"))
 
 
 # Dates with a day of the month, in numbers or words, with or without the year and month.
@@ -118,11 +108,15 @@ LENGTH_SUM_RULES = rules_of("length sum", length_sum=lambda match: match.length(
 _STREET = re.compile(r"\s(?:St|Street|Road|Rd|Ave|Avenue|Lane|Drive|Court|Close|Way)\b")
 _VERB_MONTHS = tags_of("MVERB")
 _CARDINALS = tags_of("DAYNUM")
+_NUMBERED = re.compile(
+    r"['’]?s?\s+(?:floors?|centur|grade|row|season|percentile|seed|lunar|place|time|street|st\b|ave|birthday|anniv|year)"
+)
+"""Nouns that are numbered rather than dated: "the 4th floor"."""
 _FAR = timedelta(days=300)
 """People name the year of a date that is farther away."""
 
 
-def _numeric(match: RuleMatch) -> DayRange | None:
+def numeric(match: RuleMatch) -> DayRange | None:
     """Resolve "2023-05-07", "7.5.2023" and "5/12", which may be 12 May or 5 December."""
     first, second = match.value("first"), match.value("second")
     month, day = (second, first) if first > 12 else (first, second)
@@ -132,7 +126,7 @@ def _numeric(match: RuleMatch) -> DayRange | None:
     return found and replace(found, certain=max(first, second) > 12)
 
 
-def _written_day(match: RuleMatch) -> DayRange | None:
+def written_day(match: RuleMatch) -> DayRange | None:
     """Resolve "7 May", "May 7th", and the first days of "5, 6 and 7 May"."""
     month, day = match.value("month"), match.value("day")
     if _STREET.match(match.context.text, match.last_token.end) or _is_verb(match, "day"):
@@ -150,7 +144,7 @@ def _is_verb(match: RuleMatch, number: str) -> bool:
     return match.tag(number) in _CARDINALS and (in_list or follows)
 
 
-def _days_of_month(match: RuleMatch) -> DayRange | None:
+def days_of_month(match: RuleMatch) -> DayRange | None:
     """Resolve "3 to 12 September" and "Saturday 26 to Monday 28 October"."""
     month, first, last = match.value("month"), match.value("first"), match.value("second")
     weekday = match.value("weekday") if match.has("weekday") else None
@@ -174,19 +168,20 @@ def on_weekday(days: DayRange, weekday: int, today: date) -> DayRange:
     return replace(days, certain=False)
 
 
-def _day_of_this_month(match: RuleMatch) -> DayRange | None:
+def day_of_this_month(match: RuleMatch) -> DayRange | None:
     """Resolve "the 5th of next month"."""
     month = add_units(match.today.replace(day=1), match.value("modifier"), MONTH)
     return month and single_day(make_date(month.year, month.month, match.value("ordinal")))
 
 
-def _bare_ordinal(match: RuleMatch) -> DayRange | None:
+def bare_ordinal(match: RuleMatch) -> DayRange | None:
     """Resolve "the 5th" without a preposition, which may be something else than a day."""
-    found = _nearest_ordinal(match)
-    return found and replace(found, certain=False)
+    found = nearest_ordinal(match)
+    is_number = _NUMBERED.match(match.context.text, match.last_token.end) is not None
+    return replace(found, certain=False) if found and not is_number else None
 
 
-def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
+def nearest_ordinal(match: RuleMatch) -> DayRange | None:
     """Resolve "the 5th" and "Friday the 13th" to the nearest such day on the preferred side."""
     today, number = match.today, match.value("ordinal")
     weekday = match.value("weekday") if match.has("weekday") else None
@@ -197,17 +192,6 @@ def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
         if day and (day - today).days * step >= 0 and weekday in (None, day.weekday()):
             return DayRange(day, add_days(day, 1), kind="day", either_direction=True)
     return None
-
-
-DATE_RULES = rules_of(
-    "date",
-    numeric=_numeric,
-    written_day=_written_day,
-    days_of_month=_days_of_month,
-    day_of_this_month=_day_of_this_month,
-    nearest_ordinal=_nearest_ordinal,
-    bare_ordinal=_bare_ordinal,
-)
 
 
 # Calendar periods by name: months, quarters, years and decades.
@@ -222,7 +206,7 @@ _NUMBERED_NOUN_PRECEDES = re.compile(
 )
 
 
-def _month_of_year(match: RuleMatch) -> DayRange | None:
+def month_of_year(match: RuleMatch) -> DayRange | None:
     return whole_period(_period_of_year(match.year(), match.value("month"), MONTH), MONTH, relative=False)
 
 
@@ -231,17 +215,23 @@ def _period_of_year(year: int | None, month: int, unit: int) -> Bounds | None:
     return first and period_bounds(first, unit)
 
 
-def _month(match: RuleMatch) -> DayRange | None:
+def month(match: RuleMatch) -> DayRange | None:
     number = match.value("month")
     return match.nearest(lambda year: _period_of_year(year, number, MONTH), "span")
 
 
-def _capitalised_month(match: RuleMatch) -> DayRange | None:
+def likely_month(match: RuleMatch) -> DayRange | None:
+    """Resolve "for March" and "not may", which may be a person or a verb."""
+    found = month(match)
+    return found and replace(found, certain=False)
+
+
+def capitalised_month(match: RuleMatch) -> DayRange | None:
     """Resolve a capitalised month, as in "March last year"; "it may last years" has none."""
-    return _month(match) if match.source_text("month")[0].isupper() else None
+    return month(match) if match.source_text("month")[0].isupper() else None
 
 
-def _modified_month(match: RuleMatch) -> DayRange | None:
+def modified_month(match: RuleMatch) -> DayRange | None:
     """Resolve "last May", "this May" and "next May"."""
     number, today, step = match.value("month"), match.today, match.value("modifier")
     years = {-1: -(number >= today.month), 0: 0, 1: number <= today.month}
@@ -250,7 +240,7 @@ def _modified_month(match: RuleMatch) -> DayRange | None:
     return whole_period(_period_of_year(today.year + years[step], number, MONTH), MONTH, certain=certain)
 
 
-def _year(match: RuleMatch) -> DayRange | None:
+def year(match: RuleMatch) -> DayRange | None:
     return _whole_year(match.year())
 
 
@@ -258,22 +248,22 @@ def _whole_year(year: int | None) -> DayRange | None:
     return whole_period(_period_of_year(year, 1, YEAR), YEAR, relative=False)
 
 
-def _recent_year(match: RuleMatch) -> DayRange | None:
+def recent_year(match: RuleMatch) -> DayRange | None:
     """Resolve a year after a preposition that may also precede an amount."""
-    return _year(match) if 1700 <= match.value("year") < 2100 else None
+    return year(match) if 1700 <= match.value("year") < 2100 else None
 
 
-def _likely_year(match: RuleMatch) -> DayRange | None:
+def likely_year(match: RuleMatch) -> DayRange | None:
     """Resolve a number that only its value suggests to be a year."""
     token, text = match.token("year"), match.context.text
     if not 1900 <= token.value <= match.today.year + 20 or token.value % 100 == 0:
         return None
     is_amount = _COUNTED_NOUN_FOLLOWS.match(text, token.end)
     is_label = _NUMBERED_NOUN_PRECEDES.search(text, max(0, token.start - 10), token.start)
-    return None if is_amount or is_label else _year(match)
+    return None if is_amount or is_label else year(match)
 
 
-def _year_range(match: RuleMatch) -> DayRange | None:
+def year_range(match: RuleMatch) -> DayRange | None:
     """Resolve "2015-2018" and "2017-18"; other numbers after the dash are no year."""
     year, last = match.value("year"), match.value("last")
     if match.tag("last") != TAGS["Y4"]:
@@ -282,20 +272,24 @@ def _year_range(match: RuleMatch) -> DayRange | None:
     return range_between(first, end) if first and end else None
 
 
-def _decade(match: RuleMatch) -> DayRange | None:
+def decade(match: RuleMatch) -> DayRange | None:
     value = match.value("decade")
     if value < 100:
         value += 2000 if value <= match.today.year % 100 and value < 20 else 1900
     return whole_period(_period_of_year(value, 1, DECADE), DECADE, relative=False)
 
 
-def _century(match: RuleMatch) -> DayRange | None:
+def long_decade(match: RuleMatch) -> DayRange | None:
+    return decade(match) if match.value("decade") >= 1000 else None
+
+
+def century(match: RuleMatch) -> DayRange | None:
     number = match.value("ordinal")
     start, end = make_date(number * 100 - 100, 1, 1), make_date(number * 100, 1, 1)
     return DayRange(start, end, relative=False) if start and end else None
 
 
-def _quarter(match: RuleMatch) -> DayRange | None:
+def quarter(match: RuleMatch) -> DayRange | None:
     number = match.value("number")
     if number > 4:
         return None
@@ -303,28 +297,6 @@ def _quarter(match: RuleMatch) -> DayRange | None:
         return whole_period(_period_of_year(match.year(), number * 3 - 2, QUARTER), QUARTER, relative=False)
     found = match.nearest(lambda year: _period_of_year(year, number * 3 - 2, QUARTER), "span")
     return found and replace(found, certain=False)
-
-
-_CLEAR_MONTHS = frozenset("feb apr aug sept oct nov".split())
-_CLEAR_DAYS = frozenset("tue tues thu thur thurs fri".split())
-"""Abbreviations that are nothing else."""
-
-PERIOD_RULES = rules_of(
-    "period",
-    month_of_year=_month_of_year,
-    modified_month=_modified_month,
-    month=_month,
-    capitalised_month=_capitalised_month,
-    clear_month=lambda match: _month(match) if match.source_text("month").lower() in _CLEAR_MONTHS else None,
-    year=_year,
-    century=_century,
-    recent_year=_recent_year,
-    year_range=_year_range,
-    likely_year=_likely_year,
-    decade=_decade,
-    long_decade=lambda match: _decade(match) if match.value("decade") >= 1000 else None,
-    quarter=_quarter,
-)
 
 
 # Holidays: the date of each as a function of the year.
@@ -364,8 +336,8 @@ _HOLIDAYS: dict[str, _HolidayDate] = {
     "independence day": _fixed(7, 4),
     "thanksgiving day?": _nth(11, THURSDAY, 4),
     "black day=WFULL": _nth(11, THURSDAY, 4, days_later=1),
-    "labor day": _nth(9, MONDAY, 1),
     "memorial day": _nth(5, MONDAY, 0),
+    "labor day": _nth(9, MONDAY, 1),
     "mothers day": _nth(5, SUNDAY, 2),
     "fathers day": _nth(6, SUNDAY, 3),
     "easter (?!WFULL)": _from_easter(0),
@@ -422,12 +394,12 @@ def _season_bounds(match: RuleMatch, year: int) -> Bounds | None:
     return (start, end) if start and end else None
 
 
-def _season(match: RuleMatch) -> DayRange | None:
+def season(match: RuleMatch) -> DayRange | None:
     found = match.nearest(lambda year: _season_bounds(match, year), "span")
     return found and replace(found, certain=False)
 
 
-def _modified_season(match: RuleMatch) -> DayRange | None:
+def modified_season(match: RuleMatch) -> DayRange | None:
     """Resolve "last summer" and "this winter"; one just ended may be "last" or "this"."""
     today, step = match.today, match.value("modifier")
     years = range(today.year - 3, today.year + 3)
@@ -441,15 +413,16 @@ def _modified_season(match: RuleMatch) -> DayRange | None:
     return None
 
 
-SEASON_RULES = rules_of("season", season=_season, modified_season=_modified_season)
-
-
 # Weekdays and numbered weeks: "last Friday", "this coming Tuesday", "on Monday", "week 12".
 
+_IS_TODAY = re.compile(
+    r"(?:^\W*(?:(?!(?:on|by|from|since|until|till|for|every)\b)\w{1,12} )?|\b(?:it['’]?s|it is|today|today is) )$",
+    re.IGNORECASE,
+)
 _LATEST, _COMING, _NEXT = tags_of("last") | tags_of("past"), tags_of("coming"), tags_of("next")
 
 
-def _modified_weekday(match: RuleMatch) -> DayRange | None:
+def modified_weekday(match: RuleMatch) -> DayRange | None:
     """Resolve "last Friday": last and past mean the latest, coming the next, others that of the neighbouring week.
 
     "Last Friday" on a Saturday may be a week earlier, "next Friday" on a Monday a week later.
@@ -463,21 +436,27 @@ def _modified_weekday(match: RuleMatch) -> DayRange | None:
     day = add_units(add_days(period_start(today, WEEK), weekday), match.value("modifier"), WEEK)
     is_next = tag in _NEXT and weekday <= today.weekday() < SUNDAY
     is_this = match.tag("modifier") == TAGS["this"] and weekday > today.weekday()
+    if match.tag("modifier") == TAGS["this"] and today.weekday() == SUNDAY:
+        day = next_weekday(today, weekday)
     return single_day(day, certain=is_next or is_this)
 
 
-def _second_weekday(match: RuleMatch) -> DayRange | None:
+def second_weekday(match: RuleMatch) -> DayRange | None:
     """Resolve "the Friday before last" and "the Monday after next"."""
     nearest = next_weekday if match.has("forward") else previous_weekday
     return single_day(add_units(nearest(match.today, match.value("weekday")), match.step(), WEEK))
 
 
-def _weekday(match: RuleMatch) -> DayRange | None:
-    nearest = previous_weekday if match.context.prefer == "past" else weekday_on_or_after
+def weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "on Friday", and today's own name at the beginning of a message: "Friday, raining."."""
+    is_today = match.value("weekday") == match.today.weekday()
+    if is_today and _IS_TODAY.search(match.context.text, max(0, match.offset - 20), match.offset):
+        return DayRange(match.today, add_days(match.today, 1), kind="weekday", unannotated=True)
+    nearest = previous_weekday if match.context.prefer == "past" else next_weekday
     return single_day(nearest(match.today, match.value("weekday")), kind="weekday")
 
 
-def _week_number(match: RuleMatch) -> DayRange | None:
+def week_number(match: RuleMatch) -> DayRange | None:
     number = match.value("number")
 
     def yearly(year: int) -> Bounds | None:
@@ -487,13 +466,3 @@ def _week_number(match: RuleMatch) -> DayRange | None:
 
     bounds = yearly(match.today.year) if 1 <= number <= 53 else None
     return bounds and DayRange(*bounds, kind="week", yearly=yearly, certain=False)
-
-
-WEEKDAY_RULES = rules_of(
-    "weekday",
-    modified_weekday=_modified_weekday,
-    weekday=_weekday,
-    clear_weekday=lambda match: _weekday(match) if match.source_text("weekday").lower() in _CLEAR_DAYS else None,
-    second_weekday=_second_weekday,
-    week_number=_week_number,
-)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
 from vmemo.text.temporal import date_rules as dates, relative_rules as relative
-from vmemo.text.temporal.calendar_days import DAY, MONTH, UNITS, WEEK, YEAR, DayRange, Preference, offset_from_anchor
+from vmemo.text.temporal.calendar_days import UNITS, Bounds, DayRange, Preference
 from vmemo.text.temporal.grammar import (
     FAMILIES,
     TAGS,
@@ -19,6 +19,7 @@ from vmemo.text.temporal.grammar import (
     Token,
     TokenLine,
     compile_pattern,
+    rules_of,
     tags_of,
     tokenize,
 )
@@ -26,30 +27,31 @@ from vmemo.text.temporal.tense import find_cues, leading_word, sentence_bounds
 
 # Parser: applies the stages to a text.
 
-NUMBER_STAGES = (Stage(*dates.NUMBER_RULES), Stage(*dates.LENGTH_RULES), Stage(*dates.LENGTH_SUM_RULES))
+NUMBER_STAGES = tuple(Stage(*rules_of(dates, section)) for section in ("number", "length", "length sum"))
 """Stages that merge numbers and lengths of time, which do not depend on the reference."""
 DATE_STAGE = Stage(
-    *dates.DATE_RULES,
-    *dates.PERIOD_RULES,
+    *rules_of(dates, "date", "period"),
     *dates.HOLIDAY_RULES,
-    *dates.SEASON_RULES,
-    *relative.RELATIVE_RULES,
-    *relative.COUNTED_RULES,
-    *dates.WEEKDAY_RULES,
+    *rules_of(dates, "season"),
+    *rules_of(relative, "relative", "counted"),
+    *rules_of(dates, "weekday"),
 )
-COMBINATION_STAGES = (
-    Stage(*relative.YEAR_RULES),
-    Stage(*relative.YEAR_RULES, *relative.DATED_WEEKDAY_RULES, *relative.PART_RULES, *relative.SUBPERIOD_RULES),
-    Stage(*relative.WEEKDAY_OF_WEEK_RULES, *relative.OFFSET_RULES, *relative.PART_RULES, *relative.SHARED_YEAR_RULES),
-    Stage(*relative.SHARED_YEAR_RULES, *relative.OFFSET_WEEKDAY_RULES),
-    Stage(*relative.RANGE_RULES),
-    Stage(*relative.OPEN_RANGE_RULES),
+COMBINATION_STAGES = tuple(
+    Stage(*rules_of(relative, *sections))
+    for sections in (
+        ("year",),
+        ("year", "dated weekday", "part", "subperiod"),
+        ("weekday of week", "offset", "part", "shared year"),
+        ("shared year", "offset weekday"),
+        ("range",),
+        ("open range",),
+    )
 )
 """Stages that combine dates with their qualifiers, distances and each other."""
 
 _TIME_FAMILIES = (
-    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN TENS thanksgiving "
-    "christmas halloween valentine patrick daytime"
+    "MFULL MNAME MVERB MSHORT MCLEAR WFULL WSHORT WCLEAR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN TENS "
+    "thanksgiving christmas halloween valentine patrick daytime"
 ).split()
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
@@ -57,8 +59,6 @@ _TIME_WORDS = frozenset(
     + "night easter pentecost".split()
 )
 """Every expression without a digit contains one of these words."""
-_LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
-"""Days that an earlier date may span for a unit to be counted from it."""
 _EVERY = TAGS["every"]
 RECURRING_PATTERNS = (
     "every (other|COUNT|ORD)? (ANY|WDAY|night|daytime) ((COMMA|and|or)+ (FLOATING|WEEKDAY))*",
@@ -130,8 +130,18 @@ def _combine(line: TokenLine, context: ParseContext) -> list[ResolvedTime]:
     for stage in COMBINATION_STAGES:
         line = stage.apply(line, context)
     tokens = _without_recurring(line) if _EVERY in line.tag_set else line.tokens
-    times = [ResolvedTime(token.start, token.end, token.days) for token in tokens if token.days is not None]
-    return _resolve_anchors(times)
+    return _anchored([ResolvedTime(token.start, token.end, token.days) for token in tokens if token.days is not None])
+
+
+def _anchored(times: list[ResolvedTime]) -> list[ResolvedTime]:
+    """Count expressions such as "the next day" from the date that the text names before."""
+    anchor: Bounds | None = None
+    for place, (start, end, days) in enumerate(times):
+        if days.anchored and anchor:
+            times[place] = ResolvedTime(start, end, days.anchored(anchor) or days)
+        found = times[place].days
+        anchor = anchor if found.unannotated or found.start is None else found.bounds
+    return times
 
 
 def _without_recurring(line: TokenLine) -> list[Token]:
@@ -143,27 +153,6 @@ def _without_recurring(line: TokenLine) -> list[Token]:
         for place in range(*match.span())
     }
     return [token for place, token in enumerate(line.tokens) if place not in recurring]
-
-
-def _resolve_anchors(times: list[ResolvedTime]) -> list[ResolvedTime]:
-    """Resolve expressions that depend on an earlier date of the text: "on 5 May ... the next day"."""
-    if all(time.days.anchor_offset is None for time in times):
-        return times
-    resolved: list[ResolvedTime] = []
-    anchor: DayRange | None = None
-    for time in times:
-        days = _relative_to(anchor, time.days)
-        resolved.append(time._replace(days=days))
-        anchor = anchor if days.unannotated or days.start is None else days
-    return resolved
-
-
-def _relative_to(anchor: DayRange | None, days: DayRange) -> DayRange:
-    if anchor is None or anchor.start is None or anchor.end is None or days.anchor_offset is None:
-        return days
-    if (anchor.end - anchor.start).days > _LONGEST_ANCHOR.get(days.anchor_offset.unit, 1):
-        return days
-    return offset_from_anchor(anchor.start, days.anchor_offset) or days
 
 
 # Time expressions of questions.

@@ -15,7 +15,8 @@ from functools import cache
 from importlib.resources import files
 from itertools import accumulate
 from operator import itemgetter
-from typing import NamedTuple
+from types import ModuleType
+from typing import NamedTuple, cast
 
 from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal.calendar_days import (
@@ -97,7 +98,7 @@ def tokenize(lowered: str) -> list[Token]:
     in_unknown_run = False
     for lexeme, known, start in zip(lexemes, map(LEXICON.get, lexemes), starts, strict=False):
         if known is None:
-            if lexeme == " " or lexeme.isspace():
+            if lexeme != "\n" and lexeme.isspace():
                 continue
             known = None if lexeme.isalpha() else _tagged(lowered, lexeme, start)
             if known is None:
@@ -304,10 +305,10 @@ class Rule:
 _RULES = read_patterns("temporal/rules.txt")
 
 
-def rules_of(section: str, **resolvers: Resolver) -> tuple[Rule, ...]:
-    """Return the rules of a section of `rules.txt`, with the resolvers that it names."""
-    named = (line.split(" | ", 1) for line in _RULES[section])
-    return tuple(Rule(pattern, resolvers[name]) for name, pattern in named)
+def rules_of(module: ModuleType, *sections: str) -> list[Rule]:
+    """Return the rules of sections of `rules.txt`; each begins with the name of a function of the module."""
+    named = (line.split(" | ", 1) for section in sections for line in _RULES[section])
+    return [Rule(pattern, cast("Resolver", getattr(module, name))) for name, pattern in named]
 
 
 class TokenLine(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rules for times relative to the reference or to another date, and for dates with qualifiers, parts and ranges."""
+"""Resolvers of times relative to the reference or to another date; `rules.txt` names them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from vmemo.text.temporal.calendar_days import (
     THURSDAY,
     WEEK,
     WEEKEND,
-    AnchorOffset,
+    YEAR,
+    Anchored,
     Bounds,
     CalendarLength,
     DayRange,
@@ -32,7 +33,6 @@ from vmemo.text.temporal.calendar_days import (
     day_bounds,
     in_year,
     make_date,
-    nearest_yearly,
     next_weekday,
     nth_weekday,
     part_of,
@@ -44,7 +44,7 @@ from vmemo.text.temporal.calendar_days import (
     whole_period,
 )
 from vmemo.text.temporal.date_rules import on_weekday
-from vmemo.text.temporal.grammar import TAGS, RuleMatch, rules_of
+from vmemo.text.temporal.grammar import TAGS, RuleMatch
 
 # Distances from the reference: "two weeks ago", "in three days", "the last 10 days".
 
@@ -55,14 +55,11 @@ _NOT_FUTURE = re.compile(
 )
 
 
-def _window(match: RuleMatch) -> DayRange | None:
+def window(match: RuleMatch) -> DayRange | None:
     """Resolve "the last 10 days", "the next two quarters" and "the 2 next days"."""
     sign = 1 if match.value("modifier") > 0 else -1
-    length = (
-        match.length("length")
-        if match.has("length")
-        else CalendarLength(match.value("count"), match.value("unit"), exact=False)
-    )
+    counted = None if match.has("length") else CalendarLength(match.value("count"), match.value("unit"), exact=False)
+    length = counted or match.length("length")
     if length.unit == WEEKEND:
         return None
     if length.unit in _CALENDAR_WINDOWS:
@@ -82,15 +79,15 @@ def _counted_days(today: date, length: CalendarLength, sign: int) -> DayRange | 
     return DayRange(start, end, certain=length.exact and sign < 0, displayed=displayed)
 
 
-def _within(match: RuleMatch) -> DayRange | None:
+def within(match: RuleMatch) -> DayRange | None:
     """Resolve "within two weeks", which is rarely counted from now, and "within the last two weeks"."""
     if match.value("modifier") < 0:
-        return _window(match)
+        return window(match)
     end = match.length("length").move(match.today, 1)
     return DayRange(match.today, end, certain=False) if end and end != match.today else None
 
 
-def _business_days(match: RuleMatch) -> DayRange | None:
+def business_days(match: RuleMatch) -> DayRange | None:
     """Resolve "the next 4 business days" and "the last working day"."""
     step = 1 if match.value("modifier") > 0 else -1
     days = (add_days(match.today, step * away) for away in range(1, 1000))
@@ -98,7 +95,7 @@ def _business_days(match: RuleMatch) -> DayRange | None:
     return DayRange(min(found), add_days(max(found), 1), certain=False) if found else None
 
 
-def _offset(match: RuleMatch) -> DayRange | None:
+def offset(match: RuleMatch) -> DayRange | None:
     """Return the day at a distance from the reference, the weekend, or a range if the length is vague or compared."""
     length, sign = match.length("length"), match.step()
     if length.unit == WEEKEND:
@@ -119,44 +116,44 @@ def _compared(match: RuleMatch, origin: date, day: date | None) -> DayRange | No
     return DayRange(min(origin, day), max(origin, day), certain=False)
 
 
-def _in_length(match: RuleMatch) -> DayRange | None:
+def in_length(match: RuleMatch) -> DayRange | None:
     """Resolve "in two weeks", which may be a duration; "not in two weeks" and "twice in a week" are none of both."""
     if _NOT_FUTURE.search(match.context.text, max(0, match.offset - 60), match.offset):
         return None
-    found = _offset(match)
+    found = offset(match)
     return found and replace(found, certain=False)
 
 
-def _later(match: RuleMatch) -> DayRange | None:
+_LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
+"""Days that an earlier date may span for a unit to be counted from it."""
+
+
+def _anchored(unit: int, count: Callable[[date], DayRange | None]) -> Anchored:
+    def counted(anchor: Bounds) -> DayRange | None:
+        is_short = (anchor[1] - anchor[0]).days <= _LONGEST_ANCHOR.get(unit, 1)
+        found = count(anchor[0]) if is_short else None
+        return found and replace(found, certain=False)
+
+    return counted
+
+
+def later(match: RuleMatch) -> DayRange | None:
     """Resolve "two days later", from the previous date of the text if there is one."""
-    found, length = _offset(match), match.length("length")
-    offset = AnchorOffset(length.unit, match.step() * length.count, to_the_day=True)
-    return found and replace(found, certain=False, anchor_offset=offset)
+    found, length, step = offset(match), match.length("length"), match.step()
+    anchored = _anchored(length.unit, lambda anchor: length.offset_from(anchor, step))
+    return found and replace(found, certain=False, anchored=anchored)
 
 
-def _ago_to_the_day(match: RuleMatch) -> DayRange | None:
+def ago_to_the_day(match: RuleMatch) -> DayRange | None:
     """Resolve "a month ago today" and "two weeks ago yesterday" to one day."""
     day = match.length("length").offset_from(add_days(match.today, match.value("day")), -1)
     return day and replace(day, displayed=None)
 
 
-def _weekdays_away(match: RuleMatch) -> DayRange | None:
+def weekdays_away(match: RuleMatch) -> DayRange | None:
     """Resolve "two Fridays ago" and "two Fridays from now"; the nearest one is the first."""
     nearest = (next_weekday if match.has("forward") else previous_weekday)(match.today, match.value("weekday"))
     return single_day(add_units(nearest, match.step() * (match.value("count") - 1), WEEK))
-
-
-COUNTED_RULES = rules_of(
-    "counted",
-    window=_window,
-    business_days=_business_days,
-    within=_within,
-    offset=_offset,
-    in_length=_in_length,
-    later=_later,
-    ago_to_the_day=_ago_to_the_day,
-    weekdays_away=_weekdays_away,
-)
 
 
 # Days and periods relative to the reference: "yesterday", "last week", "the rest of the month".
@@ -166,12 +163,12 @@ _INEXACT = (TAGS["previous"], TAGS["following"], _COMING)
 """Modifiers that count from a date named before, if there is one, or from today."""
 
 
-def _relative_day(match: RuleMatch) -> DayRange | None:
+def relative_day(match: RuleMatch) -> DayRange | None:
     day = add_units(match.today, match.value("day"), DAY)
     return day and DayRange(day, add_days(day, 1), kind="day", unannotated=match.value("day") == 0)
 
 
-def _period(match: RuleMatch) -> DayRange | None:
+def period(match: RuleMatch) -> DayRange | None:
     """Resolve "last week", "this month", "next year"; "the past week" is the last seven days."""
     unit, step, today, tag = match.value("unit"), match.value("modifier"), match.today, match.tag("modifier")
     if match.is_plural("unit") or (unit == DAY and (step == 0 or tag == _LAST)):
@@ -182,8 +179,9 @@ def _period(match: RuleMatch) -> DayRange | None:
         return whole_period(period_bounds(today, WEEK, 2, 2), unit, certain=False)
     is_sunday = today.weekday() == SUNDAY
     if unit != WEEKEND:
-        # "The last year" may end and "the next year" may start today, and on a Sunday the week may have ended.
-        is_open = match.has("article") or (unit == WEEK and is_sunday) or unit >= DECADE
+        # "The last year" may end and "the next year" may start today, on a Sunday the week may have ended, and
+        # "they pay next day" is any day.
+        is_open = match.has("article") or (unit == WEEK and is_sunday) or unit in (DAY, DECADE)
         return whole_period(period_bounds(today, unit, step), unit, certain=tag not in _INEXACT and not is_open)
     if tag == _COMING:
         step = int(today.weekday() > FRIDAY)
@@ -194,41 +192,46 @@ def _period(match: RuleMatch) -> DayRange | None:
     return found and replace(found, either_direction=step == 0)
 
 
-def _rolling_period(match: RuleMatch) -> DayRange | None:
+def rolling_period(match: RuleMatch) -> DayRange | None:
     """Resolve "in the last year" to the year up to today; "last year" alone is the calendar year."""
     unit = match.value("unit")
     is_period = match.is_plural("unit") or unit in _CALENDAR_WINDOWS
     return None if is_period else _counted_days(match.today, CalendarLength(1, unit), -1)
 
 
-def _over_the_weekend(match: RuleMatch) -> DayRange | None:
+def over_the_weekend(match: RuleMatch) -> DayRange | None:
     """Resolve "over the weekend": up to Thursday it is the one just past. "On the weekends" is a habit."""
     today = match.today
     step = -1 if match.context.prefer == "past" and today.weekday() < FRIDAY else 0
     # "On the weekend" may be any weekend.
-    certain = today.weekday() < SATURDAY and match.previous_tag not in (TAGS["on"], TAGS["at"])
+    certain = today.weekday() < SATURDAY and match.previous_tag in (TAGS["over"], TAGS["during"])
     found = whole_period(period_bounds(today, WEEKEND, step), WEEKEND, certain=certain)
     return found and replace(found, either_direction=True) if not match.is_plural("unit") else None
 
 
-def _this_period(match: RuleMatch) -> DayRange | None:
+def this_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "for the week" and "the fortnight"."""
     bounds = period_bounds(match.today, match.value("unit"))
     return bounds and DayRange(*bounds, unannotated=True) if not match.is_plural("unit") else None
 
 
-def _second_period(match: RuleMatch) -> DayRange | None:
+def second_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the week before last" and "the week after next"."""
     return whole_period(period_bounds(match.today, match.value("unit"), 2 * match.step()), match.value("unit"))
 
 
-def _adjacent_period(match: RuleMatch) -> DayRange | None:
+def adjacent_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the weekend before" and "the next day": relative to the previous date, or else to the reference."""
     step, unit = match.step(), match.value("unit", DAY)
-    found = whole_period(period_bounds(match.today, unit, step), unit)
-    return found and replace(found, certain=False, anchor_offset=AnchorOffset(unit, step, to_the_day=False))
+
+    def count(anchor: date) -> DayRange | None:
+        return whole_period(period_bounds(anchor, unit, step), unit)
+
+    found = count(match.today)
+    return found and replace(found, certain=False, anchored=_anchored(unit, count))
 
 
-def _earlier_or_later(match: RuleMatch) -> DayRange | None:
+def earlier_or_later(match: RuleMatch) -> DayRange | None:
     """Resolve "earlier this year": the half of the current period, cut off at the reference."""
     unit, today, is_later = match.value("unit"), match.today, match.has("forward")
     whole = whole_period(period_bounds(today, unit), unit)
@@ -240,50 +243,32 @@ def _earlier_or_later(match: RuleMatch) -> DayRange | None:
     return DayRange(start, end, certain=certain) if start < end else None
 
 
-def _so_far(match: RuleMatch) -> DayRange | None:
+def so_far(match: RuleMatch) -> DayRange | None:
     """Resolve "this year so far"; on its first day that is the day itself."""
     bounds, today = period_bounds(match.today, match.value("unit")), match.today
     return bounds and (DayRange(bounds[0], today) if bounds[0] < today else single_day(today))
 
 
-def _current_period(match: RuleMatch) -> DayRange | None:
+def current_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the month" in "the second week of the month"."""
     return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"), certain=False)
 
 
-def _part_of_current_period(match: RuleMatch) -> DayRange | None:
+def part_of_current_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the end of the month", which may be that of any month."""
-    whole = _current_period(match) if match.value("unit") != DAY and not match.is_plural("unit") else None
+    whole = current_period(match) if match.value("unit") != DAY and not match.is_plural("unit") else None
     return whole and part_of(replace(whole, certain=False), PERIOD_PARTS[match.value("part")])
 
 
-def _rest_of_period(match: RuleMatch) -> DayRange | None:
-    """Resolve "the rest of the week"."""
+def rest_of_period(match: RuleMatch) -> DayRange | None:
     unit, today = match.value("unit"), match.today
     bounds = period_bounds(today, unit)
     certain = unit != WEEK or today.weekday() != SUNDAY
     return bounds and DayRange(today, bounds[1], certain=certain) if unit != DAY else None
 
 
-RELATIVE_RULES = rules_of(
-    "relative",
-    relative_day=_relative_day,
-    last_night=lambda match: single_day(add_units(match.today, -1, DAY)),
-    rolling_period=_rolling_period,
-    adjacent_period=_adjacent_period,
-    part_of_current_period=_part_of_current_period,
-    current_period=_current_period,
-    period=_period,
-    over_the_weekend=_over_the_weekend,
-    this_period=_this_period,
-    second_period=_second_period,
-    earlier_or_later=_earlier_or_later,
-    rest_of_period=_rest_of_period,
-    so_far=_so_far,
-)
-
-
 # Distances from another date: "two weeks before May 13", "the Sunday after Easter".
+
 
 _RATE = re.compile(
     r"(?:\b(?:once|twice|times)|[$€£]\s?[\d.,]+k?|\d"
@@ -294,7 +279,13 @@ _RATE = re.compile(
 """The beginning of "three shifts a week" or "$500 a month"."""
 
 
-def _adjacent_to(match: RuleMatch) -> DayRange | None:
+def _is_rate(match: RuleMatch) -> bool:
+    """Return True for "four mornings a week on Friday"."""
+    is_one = match.has("length") and match.source_text("length").lower().startswith(("a ", "an "))
+    return is_one and _RATE.search(match.context.text, max(0, match.offset - 40), match.offset) is not None
+
+
+def adjacent_to(match: RuleMatch) -> DayRange | None:
     """Resolve "the week before Easter", "the day after" and "the weekend before"."""
     base, unit, after = match.days("base"), match.value("unit"), match.has("forward")
     if base.start is None or base.end is None or match.is_plural("unit"):
@@ -312,7 +303,7 @@ def _adjacent_to(match: RuleMatch) -> DayRange | None:
     )
 
 
-def _weekday_adjacent(match: RuleMatch) -> DayRange | None:
+def weekday_adjacent(match: RuleMatch) -> DayRange | None:
     """Resolve "the Sunday before 25 May 2023"."""
     base, named = match.days("base"), match.days("weekday").start
     if base.start is None or base.end is None or named is None:
@@ -322,50 +313,25 @@ def _weekday_adjacent(match: RuleMatch) -> DayRange | None:
     return single_day(day, relative=base.relative, certain=base.certain)
 
 
-def _offset_from(match: RuleMatch) -> DayRange | None:
-    """Resolve "two weeks before May 13", "a few days after", "more than a year after"."""
-    base, sign, length = match.days("base"), match.step(), match.length("length")
-    is_from = match.tag("forward") == TAGS["from"]
-    origin = _next_occurrence(base, match.today) if is_from else base.start
-    day = length.offset_from(origin, sign) if origin and not _is_rate(match) else None
-    if day is None or origin is None:
-        return None
-    if match.has("comparison"):
+def offset_from(match: RuleMatch) -> DayRange | None:
+    """Resolve "two weeks before May 13" and "a week from Friday", which counts from the coming one."""
+    base, origin, length = match.days("base"), match.days("base").start, match.length("length")
+    if origin and base.kind == "weekday" and match.tag("forward") == TAGS["from"]:
+        origin = weekday_on_or_after(match.today, origin.weekday())
+    day = length.offset_from(origin, match.step()) if origin and not _is_rate(match) else None
+    if day and origin and match.has("comparison"):
         return _compared(match, origin, day.start)
-    return replace(day, relative=base.relative, certain=length.exact and base.certain)
+    return day and replace(day, relative=base.relative, certain=length.exact and base.certain)
 
 
-def _is_rate(match: RuleMatch) -> bool:
-    """Return True for "four mornings a week from September 10"."""
-    is_one = match.source_text("length").lower().startswith(("a ", "an "))
-    return is_one and _RATE.search(match.context.text, max(0, match.offset - 40), match.offset) is not None
-
-
-def _next_occurrence(base: DayRange, today: date) -> date | None:
-    """Return the start of a weekday or yearless date in the future, as "a week from Friday" counts."""
-    if base.kind == "weekday" and base.start:
-        return weekday_on_or_after(today, base.start.weekday())
-    placed = nearest_yearly(base.yearly, today, "future") if base.yearly else base
-    return placed and placed.start
-
-
-def _duration_from(match: RuleMatch) -> DayRange | None:
+def duration_from(match: RuleMatch) -> DayRange | None:
     """Resolve "for 3 days from today"."""
     base = match.days("base")
     end = base.start and match.length("length").move(base.start, 1)
     return end and DayRange(base.start, end, relative=base.relative, certain=base.certain)
 
 
-def _week_after_weekday(match: RuleMatch) -> DayRange | None:
-    """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
-    named = match.days("weekday").start
-    if named is None or (match.has("length") and _is_rate(match)):
-        return None
-    length = match.length("length") if match.has("length") else CalendarLength(1, WEEK)
-    return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
-
-
-def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
+def weekday_at_offset(match: RuleMatch) -> DayRange | None:
     """Resolve "two weeks ago on Monday" to the Monday of that week; in the future to the first one from then."""
     offset, named = match.days("base").start, match.days("weekday").start
     if offset is None or named is None:
@@ -375,15 +341,13 @@ def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
     return single_day(weekday_on_or_after(offset, named.weekday()), certain=False)
 
 
-OFFSET_RULES = rules_of(
-    "offset",
-    adjacent_to=_adjacent_to,
-    weekday_adjacent=_weekday_adjacent,
-    offset_from=_offset_from,
-    duration_from=_duration_from,
-    week_after_weekday=_week_after_weekday,
-)
-OFFSET_WEEKDAY_RULES = rules_of("offset weekday", weekday_at_offset=_weekday_at_offset)
+def week_after_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "a week on Friday" and "Friday week": that long after the coming Friday."""
+    named = match.days("weekday").start
+    length = match.length("length") if match.has("length") else CalendarLength(1, WEEK)
+    if named is None or _is_rate(match):
+        return None
+    return single_day(length.move(next_weekday(match.today, named.weekday()), 1), certain=False)
 
 
 # Dates combined with a qualifier: the year, the weekday, the weekend, or a part such as "early".
@@ -391,7 +355,7 @@ OFFSET_WEEKDAY_RULES = rules_of("offset weekday", weekday_at_offset=_weekday_at_
 _JUST_PAST = timedelta(days=30)
 
 
-def _with_year(match: RuleMatch) -> DayRange | None:
+def with_year(match: RuleMatch) -> DayRange | None:
     base = match.days("base")
     if match.tag("year") == TAGS["YEAR"]:
         year = match.days("year")
@@ -400,7 +364,7 @@ def _with_year(match: RuleMatch) -> DayRange | None:
     return in_year(base, number) if number else None
 
 
-def _with_weekday(match: RuleMatch) -> DayRange | None:
+def with_weekday(match: RuleMatch) -> DayRange | None:
     """Resolve "Tue May 9" in the nearest year in which the weekday is right."""
     named, day = match.days("weekday"), match.days("base")
     if named.start is None or day.start is None or day.yearly is None:
@@ -411,7 +375,7 @@ def _with_weekday(match: RuleMatch) -> DayRange | None:
     return on_weekday(day, named.start.weekday(), match.today)
 
 
-def _modified_date(match: RuleMatch) -> DayRange | None:
+def modified_date(match: RuleMatch) -> DayRange | None:
     """Resolve "last Christmas", "next Easter", "this Halloween"; the nearest one may be meant or not."""
     step, today, base = match.value("modifier"), match.today, match.days("base")
     years = [today.year] if step == 0 else range(today.year - 2, today.year + 3)
@@ -423,7 +387,11 @@ def _modified_date(match: RuleMatch) -> DayRange | None:
     return found and replace(found, certain=step == 0 or (found.start is not None and found.start.year > today.year))
 
 
-def _with_shared_year(match: RuleMatch) -> DayRange | None:
+def today(match: RuleMatch) -> DayRange | None:
+    return single_day(match.today)
+
+
+def with_shared_year(match: RuleMatch) -> DayRange | None:
     """Resolve the first dates of "May, June and July 2022", which share the year of the last."""
     days, last = match.days("base"), match.days("other")
     if last.start is None or last.relative:
@@ -441,7 +409,7 @@ def _long_weekend(bounds: Bounds) -> Bounds:
     return (day if day.weekday() in (THURSDAY, FRIDAY) else saturday), add_days(saturday, 2)
 
 
-def _part_of_span(match: RuleMatch) -> DayRange | None:
+def part_of_span(match: RuleMatch) -> DayRange | None:
     return part_of(match.days("base"), PERIOD_PARTS[match.value("part")])
 
 
@@ -476,13 +444,13 @@ def _nth_of_unit(bounds: Bounds, unit: int, nth: int) -> Bounds | None:
     return (start, end) if start and end and end <= bounds[1] else None
 
 
-def _nth_unit(match: RuleMatch) -> DayRange | None:
+def nth_unit(match: RuleMatch) -> DayRange | None:
     """Resolve "the third month of 2022", "the first week of May", "the last weekend in June"."""
     unit, nth = match.value("unit"), match.value("ordinal")
     return _select(match.days("whole"), lambda bounds: _nth_of_unit(bounds, unit, nth), unit)
 
 
-def _first_or_last_units(match: RuleMatch) -> DayRange | None:
+def first_or_last_units(match: RuleMatch) -> DayRange | None:
     """Resolve "the first three days of May" and "the last two months of 2022"."""
     length, nth = match.length("length"), match.value("ordinal")
 
@@ -494,12 +462,21 @@ def _first_or_last_units(match: RuleMatch) -> DayRange | None:
     return _select(match.days("whole"), select)
 
 
-def _half(match: RuleMatch) -> DayRange | None:
+def half(match: RuleMatch) -> DayRange | None:
     nth = match.value("ordinal")
     return part_of(match.days("whole"), "early" if nth == 1 else "late") if nth in (1, 2, -1) else None
 
 
-def _nth_weekday_of_period(match: RuleMatch) -> DayRange | None:
+def long_weekend(match: RuleMatch) -> DayRange | None:
+    """Resolve "Easter weekend" and "the weekend of 3 May"."""
+    return _select(match.days("base"), _long_weekend)
+
+
+def week_of_day(match: RuleMatch) -> DayRange | None:
+    return _select(match.days("whole"), lambda bounds: period_bounds(bounds[0], WEEK), WEEK)
+
+
+def nth_weekday_of_period(match: RuleMatch) -> DayRange | None:
     named, nth = match.days("weekday").start, match.value("ordinal")
     weekday = named.weekday() if named else MONDAY
 
@@ -510,35 +487,11 @@ def _nth_weekday_of_period(match: RuleMatch) -> DayRange | None:
     return _select(match.days("whole"), select, DAY)
 
 
-def _weekday_of_week(match: RuleMatch) -> DayRange | None:
+def weekday_of_week(match: RuleMatch) -> DayRange | None:
     """Resolve "Tuesday of next week", and the first days of "Monday and Tuesday next week"."""
     named = match.days("weekday").start
     index = named.weekday() if named else MONDAY
     return _select(match.days("whole"), lambda bounds: day_bounds(add_days(bounds[0], index)), DAY)
-
-
-YEAR_RULES = rules_of(
-    "year",
-    with_year=_with_year,
-    modified_date=_modified_date,
-    long_weekend=lambda match: _select(match.days("base"), _long_weekend),
-)
-SHARED_YEAR_RULES = rules_of(
-    "shared year", today=lambda match: single_day(match.today), with_shared_year=_with_shared_year
-)
-DATED_WEEKDAY_RULES = rules_of(
-    "dated weekday", with_weekday=_with_weekday, long_weekend=lambda match: _select(match.days("base"), _long_weekend)
-)
-PART_RULES = rules_of("part", part_of_span=_part_of_span)
-SUBPERIOD_RULES = rules_of(
-    "subperiod",
-    first_or_last_units=_first_or_last_units,
-    nth_unit=_nth_unit,
-    half=_half,
-    nth_weekday_of_period=_nth_weekday_of_period,
-    week_of_day=lambda match: _select(match.days("whole"), lambda bounds: period_bounds(bounds[0], WEEK), WEEK),
-)
-WEEKDAY_OF_WEEK_RULES = rules_of("weekday of week", weekday_of_week=_weekday_of_week)
 
 
 # Ranges between two dates, and ranges with an open side: "from May to July", "since 2019", "by Friday".
@@ -546,7 +499,7 @@ WEEKDAY_OF_WEEK_RULES = rules_of("weekday of week", weekday_of_week=_weekday_of_
 _DAY_KINDS = ("day", "weekday", "offset")
 
 
-def _range(match: RuleMatch) -> DayRange | None:
+def between_days(match: RuleMatch) -> DayRange | None:
     """Resolve "from 3 May to 5 June 2021"; a year that only one side names applies to both."""
     first, last = match.days("first"), match.days("last")
     found = range_between(*_aligned(first, last))
@@ -586,14 +539,6 @@ def _next_ordinal(day: date, number: int) -> date | None:
     return next((each for each in found if each and each > day), None)
 
 
-def _to_ordinal(match: RuleMatch) -> DayRange | None:
-    """Resolve "April ninth through the 17th"."""
-    first = match.days("first")
-    end = _next_ordinal(first.start, match.value("ordinal")) if first.start else None
-    last = single_day(end, relative=first.relative)
-    return last and range_between(first, last)
-
-
 def _open(base: DayRange, start: date | None, end: date | None) -> DayRange | None:
     """Return a range with an open side that is annotated with the date it is bounded by."""
     if start is None and end is None:
@@ -606,38 +551,34 @@ def _open(base: DayRange, start: date | None, end: date | None) -> DayRange | No
         yearly=None,
         displayed=None,
         annotated_as=base.displayed or base.bounds,
-        anchor_offset=None,
+        anchored=None,
         either_direction=base.either_direction or base.kind == "weekday",
     )
 
 
-def _before(match: RuleMatch) -> DayRange | None:
+def before(match: RuleMatch) -> DayRange | None:
     base = match.days("base")
     return _open(base, None, base.boundary)
 
 
-def _until(match: RuleMatch) -> DayRange | None:
+def until(match: RuleMatch) -> DayRange | None:
     """Resolve "by 10 July": it ends where that day starts, but a search includes the day."""
-    found = _before(match)
+    found = before(match)
     return found and replace(found, searched=(None, match.days("base").end))
 
 
-def _as_of(match: RuleMatch) -> DayRange | None:
+def as_of(match: RuleMatch) -> DayRange | None:
     """Resolve "as of June": in a statement from then on, in a question what was known up to then."""
-    found = _since(match)
+    found = since(match)
     return found and replace(found, searched=(None, match.days("base").end))
 
 
-def _after(match: RuleMatch) -> DayRange | None:
+def after(match: RuleMatch) -> DayRange | None:
     """Resolve "after 2010" from the end of that year; "after 3 May" starts with the day itself."""
     base = match.days("base")
     return _open(base, base.start if base.kind in _DAY_KINDS else base.end, None)
 
 
-def _since(match: RuleMatch) -> DayRange | None:
+def since(match: RuleMatch) -> DayRange | None:
     base = match.days("base")
     return _open(base, base.boundary, None)
-
-
-RANGE_RULES = rules_of("range", range=_range, to_ordinal=_to_ordinal)
-OPEN_RANGE_RULES = rules_of("open range", before=_before, until=_until, after=_after, since=_since, as_of=_as_of)
