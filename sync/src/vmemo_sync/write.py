@@ -267,8 +267,10 @@ async def derive(memory: Memory, data: BankData, *, again: bool) -> int:
     """
     if again and memory.providers.llm is None:
         await _stage(memory, data)
+        held = [fact for facts in (await curated_facts(memory.store, memory.name)).values() for fact in facts]
+        known = {identity(fact): fact for fact in (*held, *data.derived.values(), *data.edited.values())}
         derived = (await memory.reprocess()).derived
-        while not await _resolve_curated(memory, data):
+        while not await _resolve_curated(memory, known):
             pass
         return len(derived)
     return len((await memory.process()).derived)
@@ -317,10 +319,11 @@ def _canonical_seeds(
     return sorted(seeds, key=lambda entity: (entity.name, entity.aliases))
 
 
-async def _resolve_curated(memory: Memory, data: BankData) -> bool:
+async def _resolve_curated(memory: Memory, before: Mapping[str, Fact]) -> bool:
     """Give the facts of curated messages the entities that their names mean after the derivation of all other facts.
 
-    Those that they had depend on what this copy knew before. Return False if another writer was faster.
+    Those that they had `before`, with the names in their texts, depend on what this copy knew. Return False if another
+    writer was faster.
     """
     store, bank = memory.store, memory.name
     revision = await store.revision(bank)
@@ -338,8 +341,7 @@ async def _resolve_curated(memory: Memory, data: BankData) -> bool:
     merges = await store.merges(bank)
     entities = [entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after)))]
     known = beside.keys() | {entity.id for entity in seed_entities(entities, merges)}
-    shared = {identity(fact): fact for fact in (*data.derived.values(), *data.edited.values())}
-    facts = [shared.get(identity(fact), fact).model_copy(update={"id": id}) for id, fact in curated.items()]
+    facts = [before.get(identity(fact), fact).model_copy(update={"id": id}) for id, fact in curated.items()]
     facts.sort(key=lambda fact: (fact.mentioned_at, fact.text, sorted(fact.messages)))
     seen = [list(sightings(fact.text, fact.mentioned_at, _names(fact))) for fact in facts]
     index = [entity for entity in entities if entity.id in known]
