@@ -27,6 +27,18 @@ from vmemo_sync import diff, fork, merge
     left=[Action("say", 8, 1237, "Max")],
     right=[Action("pin", 26), Action("merge", 25), Action("edit", 2, 304, "Max")],
 )
+# One edits a fact about Ana, and the other learns that she is Ana Silva; merged entities have another name since.
+@example(
+    before=[Action("say", 2, 1514, "Max"), Action("say", 5, 274)],
+    left=[Action("edit", 1, 152, "Max"), Action("say", 4, 710), Action("merge", 2), Action("say", 4, 214)],
+    right=[Action("say", 10, 89)],
+)
+# What one pins, or has not edited, the other repeats, so that it has more messages there.
+@example(
+    before=[Action("say", 1, 729, "Max"), Action("say", 3, 71)],
+    left=[Action("say", 1, 498, "Max"), Action("say", 3, 194), Action("edit", 0, 1, "Max")],
+    right=[Action("pin", 0)],
+)
 @settings(max_examples=5, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(before=st.lists(say, min_size=1, max_size=5), left=actions, right=actions)
 def test_copies_written_apart_hold_the_same_after_a_merge_in_either_direction(

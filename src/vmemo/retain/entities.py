@@ -14,7 +14,7 @@ from types import MappingProxyType
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, Merge, new_id
-from vmemo.models.changes import Changes, FactDraft
+from vmemo.models.changes import Changes, FactDraft, FoundName
 from vmemo.models.records import MAX_NAME
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.models.settings import RESOLUTION_WEIGHTS, ResolutionPart
@@ -557,11 +557,11 @@ class EntityCache:
     ) -> EntityResolution:
         """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
         index = await self._entities(bank, revision)
-        sightings = [list(_sightings(draft)) for draft in drafts]
-        names = {sighting.name for found in sightings for sighting in found}
+        seen = [list(sightings(each.text, each.mentioned_at, each.entities)) for each in drafts]
+        names = {sighting.name for found in seen for sighting in found}
         uncertain = sorted(set[EntityId]().union(*(_uncertain(index, name) for name in names)))
         cooccurring = await self.store.cooccurring(bank, uncertain) if uncertain else {}
-        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice, guess=guess)
+        return await asyncio.to_thread(resolve, seen, index, cooccurring, self.weights, advice, guess=guess)
 
     async def named(self, bank: BankId, revision: BankRevision, words: Iterable[str]) -> list[EntityId]:
         """Return the entities with one of the words as their name, or as its first or last word, in this order."""
@@ -592,20 +592,20 @@ def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:
     return candidates if len(candidates) > 1 or not index.named(name) else set()
 
 
-def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
-    names = [found.name for found in draft.entities]
-    apart = names_apart(draft.text, names)
-    for found in draft.entities:
+def sightings(text: str, at: datetime, found_names: Sequence[FoundName]) -> Iterator[NameSighting]:
+    names = [found.name for found in found_names]
+    apart = names_apart(text, names)
+    for found in found_names:
         others = frozenset(name for name in names if name != found.name)
         yield NameSighting(
             name=found.name,
             type=found.type,
-            at=draft.mentioned_at,
+            at=at,
             beside=others,
             apart=apart[found.name],
-            use=name_use(draft.text, found.name, names),
+            use=name_use(text, found.name, names),
             aliases=found.aliases,
-            speaks=draft.text.startswith(f"{found.name}: "),
+            speaks=text.startswith(f"{found.name}: "),
         )
 
 

@@ -228,7 +228,7 @@ async def merge(source: Memory, target: Memory) -> Merged:
     derived, now = 0, tuple(await target.store.revision(target.name))
     if now != before[target].derived or any(_differ(data, each.data) for each in found.values()):
         await write(target, data)
-        derived = await derive(target, again=True)
+        derived = await derive(target, data, again=True)
         await write_pins(target, data)
     await _save(target, states[target], before[target], data, found[source].state)
     await states[source].save(before[source], found[source].state, shared=found[source].data.messages)

@@ -128,7 +128,8 @@ def union(one: BankData, other: BankData) -> BankData:
         pins[key] = max(pin, pins.get(key, pin), key=lambda each: (each.at, each.pinned))
     merges = {**one.merges}
     for id, merge in other.merges.items():
-        merges[id] = min(merge, merges.get(id, merge), key=_undone_first)
+        known = merges.get(id, merge)
+        merges[id] = min(merge, known, key=lambda each: (each.undone_at is None, each.model_dump_json()))
     profiles = [each.profile for each in (one, other) if each.profile is not None]
     return _without_forgotten(
         BankData(
@@ -142,10 +143,6 @@ def union(one: BankData, other: BankData) -> BankData:
             profile=max(profiles, key=lambda each: (each.at, each.profile.model_dump_json()), default=None),
         )
     )
-
-
-def _undone_first(merge: EntityDecision) -> tuple[bool, str]:
-    return merge.undone_at is None, merge.model_dump_json()
 
 
 def _closed(one: Fact, other: Fact) -> Fact:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
 from vmemo import Memory
 from vmemo.lifecycle.reprocess import is_formed
-from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Message, MessageId, Profile, utc_now
+from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Mention, Message, MessageId, Profile, utc_now
 from vmemo.models.changes import MergeRecord
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import BankNotFound, Store, paged
@@ -111,7 +110,7 @@ async def _decisions(store: Store, bank: BankId, state: SharedState) -> _Decisio
         raise BankNotFound(bank)
     former = await store.former_profiles(bank)
     changed_at = former[-1].until if former else stored.created_at
-    hashed = _hash(stored.profile.model_dump_json())
+    hashed = text_digest(stored.profile.model_dump_json())
     if state.profile is not None and state.profile[0] == hashed:
         changed_at = state.profile[1]
     pins = await _pins(store, bank, state)
@@ -119,7 +118,7 @@ async def _decisions(store: Store, bank: BankId, state: SharedState) -> _Decisio
         curated=await curated_facts(store, bank),
         pins=pins,
         unpinned=await _unpinned(store, bank, state, pins),
-        merges=await _merges(store, bank),
+        merges=await entity_decisions(store, bank),
         # A default profile that was never changed is no decision.
         profile=ProfileDecision(profile=stored.profile, at=changed_at)
         if former or stored.profile != Profile()
@@ -132,14 +131,17 @@ async def curated_facts(store: Store, bank: BankId) -> dict[MessageId, list[Fact
     pages = paged(lambda after: store.messages(bank, MessageSelect(state="curated", after=after, limit=PAGE)))
     curated: dict[MessageId, list[Fact]] = {message.id: [] async for message in pages}
     stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
+    ids = sorted({mention.id for fact in stated for mention in fact.entities})
+    entities = await store.entities(bank, EntitySelect(ids=ids, counted=False)) if ids else []
+    aliases = {entity.id: entity.aliases for entity in entities}
     for fact in stated:
         if not is_formed(fact) and curated.keys() >= set(fact.messages):
             for message in fact.messages:
-                curated[message].append(plain_fact(fact))
+                curated[message].append(_plain_fact(fact, aliases))
     return curated
 
 
-def plain_fact(fact: Fact) -> Fact:
+def _plain_fact(fact: Fact, aliases: Mapping[EntityId, Sequence[str]]) -> Fact:
     """Return a fact without what differs by copy: its bank, what it was derived with, and counts."""
     return fact.model_copy(
         update={
@@ -152,9 +154,17 @@ def plain_fact(fact: Fact) -> Fact:
             "claims": (),
             "pinned": False,
             "embedding": None,
-            "entities": tuple(each.model_copy(update={"id": EntityId(each.name)}) for each in fact.entities),
+            "entities": tuple(_plain_mention(each, fact.text, aliases.get(each.id, ())) for each in fact.entities),
         }
     )
+
+
+def _plain_mention(mention: Mention, text: str, aliases: Sequence[str]) -> Mention:
+    """Return a mention with the name in the text; messages since may have given the entity a fuller one."""
+    said = mention.name_in_text
+    if not said and mention.name.casefold() not in text.casefold():
+        said = max((name for name in aliases if name.casefold() in text.casefold()), key=len, default="")
+    return mention.model_copy(update={"id": EntityId(mention.name), "name_in_text": said})
 
 
 async def _pins(store: Store, bank: BankId, state: SharedState) -> dict[str, Pin]:
@@ -172,12 +182,14 @@ async def _unpinned(store: Store, bank: BankId, state: SharedState, pins: Mappin
     """Return the decisions that facts are not pinned; the pin of a fact that is gone is no decision any more."""
     now, found = utc_now(), {key: pin for key, pin in state.pins.items() if not pin.pinned and key not in pins}
     for key, pin in state.pins.items():
-        if pin.pinned and key not in pins and await pinned_facts(store, bank, pin):
+        # A fact that is repeated has more messages, and so another key, but is pinned all the same.
+        about = await pinned_facts(store, bank, pin) if pin.pinned and key not in pins else []
+        if about and not any(fact.pinned for fact in about):
             found[key] = pin.model_copy(update={"pinned": False, "at": now})
     return found
 
 
-async def pinned_facts(store: Store, bank: BankId, pin: Pin, *, versions: bool = False) -> list[FactId]:
+async def pinned_facts(store: Store, bank: BankId, pin: Pin, *, versions: bool = False) -> list[Fact]:
     """Return the current facts that a decision on a pin is about, with `versions` also the user's edits of them."""
     stated = await store.facts(bank, FactSelect(messages=pin.messages)) if pin.messages else []
     wanted = set(pin.messages)
@@ -187,10 +199,10 @@ async def pinned_facts(store: Store, bank: BankId, pin: Pin, *, versions: bool =
         newer = {fact.id: fact for fact in stated if fact.supersedes in edge and fact.id not in found}
         found |= newer
         edge = set(newer)
-    return [fact.id for fact in found.values() if fact.expired_at is None]
+    return [fact for fact in found.values() if fact.expired_at is None]
 
 
-async def _merges(store: Store, bank: BankId) -> dict[str, EntityDecision]:
+async def entity_decisions(store: Store, bank: BankId) -> dict[str, EntityDecision]:
     """Return the merges of entities; those of bare names are made by derivation."""
     made = [merge for merge in await store.merges(bank) if merge.was is not None]
     ids = sorted({merge.entity for merge in made})
@@ -219,10 +231,6 @@ def _named(entity: Entity) -> NamedEntity:
     return NamedEntity(name=entity.name, type=entity.type, first_seen=entity.first_seen, last_seen=entity.last_seen)
 
 
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
-
-
 def identity(fact: Fact) -> str:
     """Return what a fact of a curated message has in common with its copies."""
     return fact.id if stated_by_user(fact) else fact_key(fact)
@@ -230,17 +238,19 @@ def identity(fact: Fact) -> str:
 
 def curated_hash(facts: Iterable[Fact]) -> str:
     """Return the hash of what a curated message states."""
-    return _hash("\n".join(sorted(f"{identity(fact)} {fact.invalid_at} {fact.expired_at}" for fact in facts)))
+    return text_digest("\n".join(sorted(f"{identity(fact)} {fact.invalid_at} {fact.expired_at}" for fact in facts)))
+
+
+def _profile_hash(decision: ProfileDecision) -> tuple[str, datetime]:
+    return text_digest(decision.profile.model_dump_json()), decision.at
 
 
 def with_data(state: SharedState, data: BankData) -> SharedState:
     """Return the state of a bank whose decisions are those of the data."""
-    facts = [*data.derived.values(), *data.edited.values()]
     stated: dict[MessageId, list[Fact]] = {id: [] for id in data.curated}
-    for fact in facts:
+    for fact in (*data.derived.values(), *data.edited.values()):
         for message in fact.messages:
             stated.setdefault(message, []).append(fact)
-    profile = data.profile
     return state.model_copy(
         update={
             "forgotten": {**state.forgotten, **data.forgotten},
@@ -248,7 +258,7 @@ def with_data(state: SharedState, data: BankData) -> SharedState:
             "curated": {id: curated_hash(held) for id, held in stated.items()},
             "pins": {**state.pins, **data.pins},
             "merges": {**state.merges, **{id: each.undone_at is not None for id, each in data.merges.items()}},
-            "profile": state.profile if profile is None else (_hash(profile.profile.model_dump_json()), profile.at),
+            "profile": state.profile if data.profile is None else _profile_hash(data.profile),
         }
     )
 
@@ -280,9 +290,7 @@ def _observed(
     # A fact of several messages is complete only with all of them.
     changed |= {message for fact in shown.values() for message in fact.messages}
     merges = {id: merge for id, merge in decisions.merges.items() if everything or _is_new(merge, state)}
-    profile = None
-    if decisions.profile is not None:
-        profile = (_hash(decisions.profile.profile.model_dump_json()), decisions.profile.at)
+    profile = None if decisions.profile is None else _profile_hash(decisions.profile)
     data = BankData(
         messages=messages,
         forgotten=forgotten if everything else {id: at for id, at in forgotten.items() if id not in state.forgotten},

@@ -141,7 +141,7 @@ class _Session:
             missing = await self._missing(data)
             data = await self._applied(data, missing)
         if data.messages or not canonical:
-            derived = await derive(memory, again=others and not canonical)
+            derived = await derive(memory, data, again=others and not canonical)
         if new:
             # A pin may have come before the message of its fact.
             await write_pins(memory, replace(data, pins={**state.pins, **data.pins}))

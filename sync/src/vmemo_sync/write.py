@@ -5,6 +5,7 @@ Each step changes nothing if it was done before, so that an interrupted one is r
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,17 +23,20 @@ from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Link, Mention, 
 from vmemo.models.changes import (
     Changes,
     Deletions,
+    EntityMention,
     FactClosure,
     ForgetTarget,
+    FoundName,
     MergeRecord,
     ProfileChange,
 )
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store, paged
+from vmemo.retain.entities import EntityResolution, resolve, sightings
 from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name
 from vmemo_sync.data import BankData, EntityDecision, NamedEntity, canonical_order, stated_by_user
-from vmemo_sync.read import all_messages, curated_facts, identity, pinned_facts
+from vmemo_sync.read import curated_facts, entity_decisions, identity, pinned_facts
 from vmemo_sync.state import PAGE
 
 
@@ -84,11 +88,10 @@ async def _write_curated(memory: Memory, data: BankData) -> None:
     wanted = [fact for fact in (*data.derived.values(), *data.edited.values()) if curated.issuperset(fact.messages)]
     same = {identity(fact): fact for fact in present}
     ids = {fact.id: same[identity(fact)].id for fact in wanted if identity(fact) in same}
-    # A message that was not curated may state one of them here as well: that fact has its id.
-    taken = {fact.id for fact in stated} - {fact.id for fact in present}
+    # A fact of these messages that has other ones as well may have its id here.
+    taken = {fact.id for fact in stated}
     ids |= {fact.id: FactId(new_id()) for fact in wanted if fact.id not in ids and fact.id in taken}
-    same_ids = {fact.id for fact in present}
-    added = [fact for fact in wanted if ids.get(fact.id, fact.id) not in same_ids]
+    added = [fact for fact in wanted if identity(fact) not in same]
     kept = {identity(fact) for fact in wanted}
     removed = [fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)]
     # What the user wrote is deleted by a tombstone only.
@@ -139,25 +142,15 @@ async def _with_entities(
             entity = by_name.get(folded) or made.get(folded)
             if entity is None:
                 seen = fact.mentioned_at
-                entity = Entity(
-                    id=EntityId(new_id()), name=mention.name, type=mention.type, first_seen=seen, last_seen=seen
-                )
-                made[folded] = entity
+                named = NamedEntity(name=mention.name, type=mention.type, first_seen=seen, last_seen=seen)
+                entity = made[folded] = _new_entity(named)
             said = mention.name_in_text or mention.name
-            named = {"id": entity.id, "name": entity.name, "name_in_text": "" if said == entity.name else said}
+            own = {"id": entity.id, "name": entity.name, "name_in_text": "" if said == entity.name else said}
             if entity.id not in mentions or said == entity.name:
-                mentions[entity.id] = mention.model_copy(update=named)
+                mentions[entity.id] = mention.model_copy(update=own)
         replaced = None if fact.supersedes is None else ids.get(fact.supersedes, fact.supersedes)
-        moved.append(
-            fact.model_copy(
-                update={
-                    "bank": bank,
-                    "id": ids.get(fact.id, fact.id),
-                    "entities": tuple(mentions.values()),
-                    "supersedes": replaced,
-                }
-            )
-        )
+        here = {"bank": bank, "id": ids.get(fact.id, fact.id), "supersedes": replaced}
+        moved.append(fact.model_copy(update={**here, "entities": tuple(mentions.values())}))
     return list(made.values()), moved
 
 
@@ -172,11 +165,11 @@ def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
 
 async def write_pins(memory: Memory, data: BankData) -> None:
     """Pin and unpin facts, after they were derived."""
-    pinned: dict[FactId, bool] = {}
+    decided: dict[FactId, tuple[Fact, bool]] = {}
     for pin in sorted(data.pins.values(), key=lambda each: (each.at, each.key)):
-        pinned |= dict.fromkeys(await pinned_facts(memory.store, memory.name, pin, versions=True), pin.pinned)
-    stored = await memory.store.facts(memory.name, FactSelect(ids=sorted(pinned))) if pinned else []
-    changed = {fact.id: pinned[fact.id] for fact in stored if fact.pinned != pinned[fact.id]}
+        about = await pinned_facts(memory.store, memory.name, pin, versions=True)
+        decided |= {fact.id: (fact, pin.pinned) for fact in about}
+    changed = {id: pinned for id, (fact, pinned) in decided.items() if fact.pinned != pinned}
     if changed:
         await memory.store.commit(Changes(bank=memory.name, pinned=changed))
 
@@ -267,18 +260,23 @@ async def _write_profile(store: Store, bank: BankId, data: BankData) -> None:
         await store.commit(Changes(bank=bank, profile=change))
 
 
-async def derive(memory: Memory, *, again: bool) -> int:
+async def derive(memory: Memory, data: BankData, *, again: bool) -> int:
     """Derive facts of pending messages, or with `again` of all messages in the canonical order; return their number.
 
     A language model does not repeat its answers, and is paid for each, so that it reads only what is new.
     """
     if again and memory.providers.llm is None:
-        await _stage(memory)
-        return len((await memory.reprocess()).derived)
+        await _stage(memory, data)
+        held = [fact for facts in (await curated_facts(memory.store, memory.name)).values() for fact in facts]
+        known = {identity(fact): fact for fact in (*held, *data.derived.values(), *data.edited.values())}
+        derived = (await memory.reprocess()).derived
+        while not await _resolve_curated(memory, known):
+            pass
+        return len(derived)
     return len((await memory.process()).derived)
 
 
-async def _stage(memory: Memory) -> None:
+async def _stage(memory: Memory, data: BankData) -> None:
     """Begin the staging bank of a reprocess with all messages in the canonical order.
 
     Names that the user joined or separated are known in it, and none that only some copies derived.
@@ -291,39 +289,88 @@ async def _stage(memory: Memory) -> None:
     await store.create_bank(hidden, replaces=bank, note=derivation_label(memory.providers))
     merges = await store.merges(bank)
     entities = [entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after)))]
-    seeds = _canonical_seeds(seed_entities(entities, merges), merges)
+    decisions = {**await entity_decisions(store, bank), **data.merges}
+    seeds = _canonical_seeds(seed_entities(entities, merges), merges, decisions)
     await store.commit(Changes(bank=staging, entities=seeds, merges=seed_merges(merges)))
-    messages = sorted((await _stored_messages(store, bank)).values(), key=canonical_order)
+    pages = paged(lambda after: store.messages(bank, MessageSelect(after=after, limit=PAGE)))
+    messages = sorted([pending_copy(message) async for message in pages], key=canonical_order)
     for start in range(0, len(messages), PAGE):
-        await store.append(staging, [pending_copy(message) for message in messages[start : start + PAGE]])
+        await store.append(staging, messages[start : start + PAGE])
 
 
-async def _stored_messages(store: Store, bank: BankId) -> dict[MessageId, Message]:
-    curated = await curated_facts(store, bank)
-    found = await all_messages(store, bank)
-    return {
-        id: message.model_copy(update={"state": "curated"}) if id in curated else message
-        for id, message in found.items()
-    }
-
-
-def _canonical_seeds(entities: Sequence[Entity], merges: Iterable[MergeRecord]) -> list[Entity]:
-    """Return entities with the names that the user joined; other aliases are derived again."""
+def _canonical_seeds(
+    entities: Sequence[Entity], merges: Iterable[MergeRecord], decisions: Mapping[str, EntityDecision]
+) -> list[Entity]:
+    """Return entities with the names that the user joined; other names are derived again."""
     into: dict[EntityId, list[str]] = {}
+    names: dict[EntityId, str] = {}
     for merge in sorted(seed_merges(merges), key=lambda each: (each.at, each.id)):
-        if merge.was is not None:
+        if merge.was is not None and (decision := decisions.get(merge.id)) is not None:
             joined = into.pop(merge.was.id, [])
-            into.setdefault(merge.entity, []).extend([merge.was.name, *joined])
+            into.setdefault(merge.entity, []).extend([decision.absorb.name, *joined])
+            names[merge.entity] = decision.keep.name
     seeds: list[Entity] = []
     for entity in entities:
-        own = entity.name.casefold()
-        others = {name.casefold(): name for name in into.get(entity.id, ()) if name.casefold() != own}
-        seeds.append(
-            entity.model_copy(
-                update={
-                    "aliases": tuple(others[name] for name in sorted(others)),
-                    "not_aliases": tuple(sorted(entity.not_aliases)),
-                }
-            )
-        )
+        own = names.get(entity.id, entity.name)
+        others = {name.casefold(): name for name in into.get(entity.id, ()) if name.casefold() != own.casefold()}
+        aliases = tuple(others[name] for name in sorted(others))
+        known = {"name": own, "aliases": aliases, "not_aliases": tuple(sorted(entity.not_aliases))}
+        seeds.append(entity.model_copy(update=known))
     return sorted(seeds, key=lambda entity: (entity.name, entity.aliases))
+
+
+async def _resolve_curated(memory: Memory, before: Mapping[str, Fact]) -> bool:
+    """Give the facts of curated messages the entities that their names mean after the derivation of all other facts.
+
+    Those that they had `before`, with the names in their texts, depend on what this copy knew. Return False if another
+    writer was faster.
+    """
+    store, bank = memory.store, memory.name
+    revision = await store.revision(bank)
+    curated = {fact.id: fact for facts in (await curated_facts(store, bank)).values() for fact in facts}
+    if not curated:
+        return True
+    removed: list[EntityMention] = []
+    beside: defaultdict[EntityId, set[EntityId]] = defaultdict(set)
+    async for fact in paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE))):
+        ids = {mention.id for mention in fact.entities}
+        if fact.id in curated:
+            removed += [EntityMention(fact=fact.id, entity=id) for id in ids]
+        else:
+            beside |= {id: beside[id] | ids - {id} for id in ids}
+    merges = await store.merges(bank)
+    entities = [entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after)))]
+    known = beside.keys() | {entity.id for entity in seed_entities(entities, merges)}
+    facts = [before.get(identity(fact), fact).model_copy(update={"id": id}) for id, fact in curated.items()]
+    facts.sort(key=lambda fact: (fact.mentioned_at, fact.text, sorted(fact.messages)))
+    seen = [list(sightings(fact.text, fact.mentioned_at, _names(fact))) for fact in facts]
+    index = [entity for entity in entities if entity.id in known]
+    found = resolve(seen, index, beside, memory.providers.settings.resolution_weights)
+    unused = {mention.entity for mention in removed} - known
+    lost = [merge.id for merge in merges if merge.entity in unused]
+    changes = Changes(
+        bank=bank,
+        revision=revision,
+        entities=found.entities,
+        merges=found.merges,
+        mentions=_resolved_mentions(facts, found),
+        deleted=Deletions(mentions=removed, entities=sorted(unused), merges=lost),
+    )
+    return await store.commit(changes)
+
+
+def _names(fact: Fact) -> list[FoundName]:
+    return [FoundName(name=each.name_in_text or each.name, type=each.type) for each in fact.entities]
+
+
+def _resolved_mentions(facts: Sequence[Fact], found: EntityResolution) -> list[EntityMention]:
+    """Return the mentions of facts; of several names of an entity the one in the text counts, and rather its own."""
+    own = {entity.id: entity.name.casefold() for entity in found.entities}
+    mentions: dict[tuple[FactId, EntityId], EntityMention] = {}
+    for fact, ids in zip(facts, found.ids, strict=True):
+        text, named = fact.text.casefold(), [(each.name, ids.get(each.name.casefold())) for each in _names(fact)]
+        best = sorted((name.casefold() not in text, name.casefold() != own[id], name, id) for name, id in named if id)
+        for _, other, name, id in best:
+            said = EntityMention(fact=fact.id, entity=id, name_in_text=name if other else "")
+            mentions.setdefault((fact.id, id), said)
+    return list(mentions.values())
