@@ -147,7 +147,7 @@ async def diff(first: Memory, second: Memory) -> BankDiff:
 
 
 class _Held(Record):
-    """The records of a bank by what they have in common with those of another copy."""
+    """The records of a bank by what they have in common with those of another copy; of equal facts the current one."""
 
     bank: str
     profile: str
@@ -161,12 +161,13 @@ class _Held(Record):
         stored = await stored_bank(memory)
         nothing = SharedState(bank=stored.id, created_at=stored.created_at)
         data = (await observe_all(memory, nothing)).data
-        facts = paged(lambda after: memory.store.facts(memory.name, FactSelect(after=after, limit=PAGE)))
+        pages = paged(lambda after: memory.store.facts(memory.name, FactSelect(after=after, limit=PAGE)))
+        facts = sorted([fact async for fact in pages], key=lambda fact: fact.expired_at is None)
         return _Held(
             bank=memory.name,
             profile=stored.profile.model_dump_json(),
             messages=dict(data.messages),
-            facts={fact_key(fact): fact async for fact in facts},
+            facts={fact_key(fact): fact for fact in facts},
             edited={fact_key(fact): fact for fact in data.edited.values()},
             merges=dict(data.merges),
         )
