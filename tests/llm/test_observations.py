@@ -112,6 +112,25 @@ def test_a_statement_closes_together_with_the_facts_behind_it(url: str) -> None:
 
 
 @pytest.mark.usefixtures("three_facts")
+def test_a_statement_closes_when_a_part_of_the_fact_behind_it_ends(sqlite_url: str) -> None:
+    model = a_model()
+    model.extracts("I row", "Alice has a kayak on the lake and rows every Sunday.", entities=ALICE)
+    ends = {"supersedes": "has a kayak", "words_that_end": "rows every Sunday"}
+    model.extracts("stopped", "Alice does not row any more.", entities=ALICE, **ends)
+    with scripted_memory(sqlite_url, model, **early()) as (memory, server):
+        tell(memory, "a dog", "a harp")
+        memory.retain_sync([said("I row my kayak.", days(2))])
+        memory.process_sync()
+        assert any("kayak" in fact.text for fact in memory.observations_sync("Alice"))
+        server.faults("observe", [StatusResponse(500)] * 9)
+        memory.retain_sync([said("I stopped rowing.", days(9))])
+        assert [fact.text for fact in memory.observations_sync("Alice")] == [
+            "It is recorded: Alice has a dog.",
+            "It is recorded: Alice has a harp.",
+        ]
+
+
+@pytest.mark.usefixtures("three_facts")
 def test_a_profile_without_support_is_shown_as_outdated_and_written_again(url: str) -> None:
     with scripted_memory(url, a_model(), **early()) as (memory, server):
         tell(memory, "a dog", "a boat", "a harp")

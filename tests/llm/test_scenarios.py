@@ -306,8 +306,24 @@ def test_what_still_holds_of_a_superseded_fact_stays(sqlite_url: str) -> None:
         assert hit.marked_text == "The book club [former: meets on Tuesday at Ana's] and Teddy is the reader."
         memory.retain_sync([said("The book club meets on Saturday.", days(41))])
         (*_, asked) = [each.user for each in server.received if each.step == "extract"]
-        assert "The book club [former: meets on Tuesday at Ana's] and Teddy is the reader." in asked
+        assert "The book club [until 31 Jan 2024: meets on Tuesday at Ana's] and Teddy is the reader." in asked
         assert fact(memory, "Friday").invalid_at is not None
+
+
+def test_a_part_of_a_fact_whose_end_lies_ahead_is_not_former_yet(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    club = [("book club", "EVENT")]
+    model.extracts("reads to us", "The book club meets on Tuesday at Ana's and Teddy is the reader.", entities=club)
+    ends = {"supersedes": "on Tuesday", "words_that_end": "meets on Tuesday at Ana's", "on": "2024-03-31"}
+    model.extracts("from April", "The book club will move to Friday in April.", entities=club, **ends)
+    with scripted_memory(sqlite_url, model) as (memory, _):
+        memory.retain_sync([said("Our book club meets on Tuesday at Ana's. Teddy reads to us.")])
+        memory.retain_sync([said("The book club meets on Friday from April.", days(1))])
+        whole = "The book club meets on Tuesday at Ana's and Teddy is the reader."
+        marked = "The book club [former: meets on Tuesday at Ana's] and Teddy is the reader."
+        for now, shown in ((days(2), whole), (days(100), marked)):
+            hits = memory.recall_sync("When does the book club meet?", now=now).hits
+            assert shown in [hit.marked_text for hit in hits]
 
 
 def test_words_that_a_fact_lacks_end_nothing(sqlite_url: str) -> None:

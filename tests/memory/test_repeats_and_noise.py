@@ -257,24 +257,33 @@ def test_a_result_has_no_two_facts_with_the_same_part_of_a_message(sqlite_url: s
 
 
 @pytest.mark.parametrize(
+    ("length", "reply"),
+    [
+        ("REPLY_WEIGHT", "I recommend the bridge in Porto."),
+        ("LONG_REPLY_WEIGHT", "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30),
+    ],
+)
+@pytest.mark.parametrize(
     ("question", "weight", "first"),
     [
         ("Which bridge is in Porto?", 1.0, "Assistant"),
-        ("Which bridge is in Porto?", 0.5, "User"),
-        ("Which bridge did you recommend in Porto?", 0.5, "Assistant"),
+        ("Which bridge is in Porto?", 0.4, "User"),
+        ("Which bridge did you recommend in Porto?", 0.4, "Assistant"),
     ],
 )
-def test_a_long_reply_weighs_less_unless_the_question_asks_for_it(
-    sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
+def test_a_reply_weighs_less_unless_the_question_asks_for_it(
+    sqlite_url: str,
+    length: str,
+    reply: str,
+    question: str,
+    weight: float,
+    first: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(load, "LONG_REPLY_WEIGHT", weight)
-    reply = "Which bridge in Porto did you like? I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
+    monkeypatch.setattr(load, length, weight)
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.retain_sync(
-            [
-                said("I crossed a bridge in Porto on foot once.", 0),
-                said(reply, 1, role="assistant"),
-            ]
+            [said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")],
         )
         assert memory.recall_sync(question).hits[0].text.startswith(first)
 
@@ -290,28 +299,6 @@ def test_a_statement_of_the_user_takes_the_place_of_a_long_reply_in_the_budget(
         first, *rest = memory.recall_sync("Which bridge is in Porto?", max_tokens=long).hits
         assert first.text.startswith("User:")
         assert all(hit.truncated for hit in rest)
-
-
-@pytest.mark.parametrize(
-    ("question", "weight", "first"),
-    [
-        ("bridge tour in Porto", 1.0, "Assistant"),
-        ("bridge tour in Porto", 0.5, "User"),
-        ("Which bridge tour in Porto did you book?", 0.5, "Assistant"),
-    ],
-)
-def test_a_short_reply_weighs_less_unless_the_question_asks_for_it(
-    sqlite_url: str, question: str, weight: float, first: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(load, "REPLY_WEIGHT", weight)
-    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
-        memory.retain_sync(
-            [
-                said("I liked that tour over the bridge and the rest of Porto.", 0),
-                said("I booked the bridge tour in Porto.", 1, role="assistant"),
-            ]
-        )
-        assert recalled(memory, question)[0].startswith(first)
 
 
 class PreferLong:

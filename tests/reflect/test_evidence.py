@@ -41,16 +41,6 @@ def test_a_former_fact_names_its_replacement() -> None:
     assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F2 (former, changed by F1)", "F1"]
 
 
-def test_the_replacement_is_what_changed_a_fact_and_not_what_is_left_of_it() -> None:
-    """The rest of a fact supersedes it too, and rests on the new one. The former fact says all of it."""
-    former = a_hit("a", "Mira paints the book in watercolour, at the kitchen table.", status="former")
-    rest = a_hit("b", "Mira paints at the kitchen table.", supersedes="a", basis=["c"])
-    new = a_hit("c", "Mira changed to gouache.", MORNING + timedelta(days=1), supersedes="a")
-    assert lines([rest, former, new]) == ["F1 (former, changed by F2)", "F2"]
-    assert lines([rest, former]) == ["F1 (former)"]
-    assert lines([rest, new]) == ["F1", "F2"]
-
-
 def test_a_former_fact_of_several_statements_changed_in_part() -> None:
     new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
     old = a_hit("a", "Mira works at Initech. She has two cats.", status="former")

@@ -51,7 +51,7 @@ def test_overview_shows_what_the_memory_holds(reader: ConsoleClient, memory: Mem
     assert f"/facts/{newest.id}" in page.split("Latest facts")[1].split("</section>")[0]
     changed = page.split("What changed")[1].split("</section>")[0]
     closed = [fact for fact in facts if fact.expired_at]
-    replaced = [fact for fact in facts if fact.supersedes and not fact.is_rest]
+    replaced = [fact for fact in facts if fact.supersedes]
     assert closed
     assert replaced
     for fact in (*closed, *replaced):

@@ -178,7 +178,9 @@ class Hit(Record):
     @property
     def marked_text(self) -> str:
         """The text with its marked claims in brackets: "I paint, [maybe outdated: I live in Rome]"."""
-        return self.text if self.status == "former" or self.is_marked_whole else self.fact.marked_text()
+        if self.status == "former" or self.is_marked_whole:
+            return self.text
+        return self.fact.marked_text(lambda claim: "maybe outdated" if claim.invalid_at is None else "former")
 
     @property
     def is_marked_whole(self) -> bool:

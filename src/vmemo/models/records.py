@@ -524,26 +524,33 @@ class Fact(Record):
             expires_at=message.expires_at,
         )
 
-    def marked_text(self, *, certain: bool = False) -> str:
-        """Return the text with its marked claims in brackets, or only those that certainly ended."""
+    def marked_text(self, mark: Callable[[Claim], str]) -> str:
+        """Return the text with claims in brackets after their marks; a claim with an empty mark has none."""
         parts: list[str] = []
         reached = 0
         for claim in self.claims:
-            if claim.start >= reached and (claim.invalid_at or not certain):
-                mark = "maybe outdated" if claim.invalid_at is None else "former"
-                parts += (self.text[reached : claim.start], f"[{mark}: {self.text[claim.start : claim.end]}]")
+            if claim.start >= reached and (said := mark(claim)):
+                parts += (self.text[reached : claim.start], f"[{said}: {self.text[claim.start : claim.end]}]")
                 reached = claim.end
         return "".join(parts) + self.text[reached:]
+
+    @property
+    def text_with_ends(self) -> str:
+        """The text with the last day of each claim that ends, and of the whole fact if that ends: for a prompt."""
+        start = self.valid_at or self.mentioned_at
+
+        def until(end: datetime | None) -> str:
+            if end is None:
+                return ""
+            return f"until {end - timedelta(seconds=1):%d %b %Y}" if end > start else "never true"
+
+        whole = until(self.invalid_at)
+        return self.marked_text(lambda claim: until(claim.invalid_at)) + (f" ({whole})" if whole else "")
 
     @property
     def is_procedure(self) -> bool:
         """True for steps in their order, which are kept together."""
         return IS_PROCEDURE.items() <= self.metadata.items()
-
-    @property
-    def is_rest(self) -> bool:
-        """True for what still holds of a superseded fact: another version of it, which rests on the new fact."""
-        return self.supersedes is not None and bool(self.basis) and self.network in ("world", "experience")
 
     @property
     def feedback(self) -> tuple[Feedback, ...]:

@@ -154,12 +154,6 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
     return list(placed.values())
 
 
-def without_rests(found: Sequence[ScoredFact]) -> list[ScoredFact]:
-    """Return candidates without what still holds of a former fact that is among them: the former fact says that too."""
-    rests = {each.fact.supersedes for each in found if each.fact.is_rest} & {each.fact.id for each in found}
-    return [each for each in found if not (each.fact.is_rest and each.fact.supersedes in rests)] if rests else [*found]
-
-
 def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:
     """Return the fewest hits that suffice: those near the best one that add something to those above them.
 
@@ -315,7 +309,7 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
         return FEEDBACK in fact.metadata or (weighed and reply_weight(fact, type) < 1.0)
 
     lighter = any(may_fall(each.fact) for each in found)
-    distinct = facts_for_lines(without_rests(found), run.text)
+    distinct = facts_for_lines(found, run.text)
     if len(distinct) == count and not lighter:
         return found
     max_tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
@@ -327,7 +321,7 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
             if first_fitting(whole, run.max_tokens, run.top_k) < len(whole):
                 break
         found += load(count, min(most, count + STEP))
-        distinct = facts_for_lines(without_rests(found), run.text)
+        distinct = facts_for_lines(found, run.text)
         count += STEP
     return weigh_replies(distinct, type) if weighed else by_score(distinct)
 
@@ -336,9 +330,9 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
     shown = [each.number for each in found]
     placed = placements(candidates.rankings, shown)
     explained = _explained(shown, candidates, reader) if run.request.explain else {}
-    facts = _with_visible_claims(found, candidates, reader)
-    outdated = {n for n, fact in facts.items() if any(claim.invalid_at is None for claim in fact.claims)}
     scope, now = run.scope, run.now
+    facts = _with_visible_claims(found, candidates, reader, scope.at_time or scope.known_at or now)
+    outdated = {n for n, fact in facts.items() if any(claim.invalid_at is None for claim in fact.claims)}
     return [
         Hit.trusted(
             {
@@ -359,14 +353,20 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
     ]
 
 
-def _with_visible_claims(found: Sequence[ScoredFact], candidates: Candidates, reader: BankReader) -> dict[int, Fact]:
-    """Return facts with those of their claims that facts of the scope ended, or may have ended."""
+def _with_visible_claims(
+    found: Sequence[ScoredFact], candidates: Candidates, reader: BankReader, at: datetime
+) -> dict[int, Fact]:
+    """Return facts with those of their claims that facts of the scope had ended by then, or may have ended."""
     facts = {each.number: each.fact for each in found}
     claiming = {number: fact for number, fact in facts.items() if fact.claims}
     visible = {(edge.older, edge.newer) for edge in candidates.revisions}
     numbers = reader.numbers([claim.replaced_by for fact in claiming.values() for claim in fact.claims])
     for number, fact in claiming.items():
-        claims = tuple(claim for claim in fact.claims if (number, numbers.get(claim.replaced_by)) in visible)
+        claims = tuple(
+            claim
+            for claim in fact.claims
+            if (number, numbers.get(claim.replaced_by)) in visible and not (claim.invalid_at and claim.invalid_at > at)
+        )
         if len(claims) < len(fact.claims):
             facts[number] = fact.model_copy(update={"claims": claims})
     return facts

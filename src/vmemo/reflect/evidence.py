@@ -129,7 +129,6 @@ class Evidence:
         verbatim messages are left out: most are greetings. Mere reactions are left out always.
         """
         known = {hit.id: mark for mark, hit in self.hits.items()}
-        given = {*known, *(hit.id for hit in hits)}
         before, extracted = len(self.hits), any(not hit.verbatim for hit in hits)
         for hit in hits:
             if whole and hit.id in known and (missing := hit.tokens - self.hits[known[hit.id]].tokens) <= max_tokens:
@@ -137,9 +136,6 @@ class Evidence:
                 max_tokens -= missing
             short = hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
             if hit.id in known or (extracted and short) or says_nothing(hit):
-                continue
-            if hit.fact.is_rest and hit.fact.supersedes in given:
-                # The former fact says this too.
                 continue
             fitting = hit if hit.tokens <= max_tokens else None if whole else self._truncated(hit, max_tokens)
             if fitting is not None:
@@ -199,8 +195,8 @@ class Evidence:
             yield " | ".join(filter(None, [f"{mark} {notes}".strip(), event, escape_marks(hit.marked_text)]))
 
     def _replaced_by(self, hit: Hit) -> str | None:
-        """Return the mark of the fact that changed what this one says, not of what is left of it."""
-        marks = {each.id: mark for mark, each in self.hits.items() if not each.fact.is_rest}
+        """Return the mark of the fact that changed what this one says."""
+        marks = {each.id: mark for mark, each in self.hits.items()}
         newer = [each.fact for each in hit.newer if each.kind == "replaces"]
         direct = [each.id for each in self.hits.values() if each.fact.supersedes == hit.id]
         return next((marks[id] for id in (*newer, *direct) if id in marks), None)

@@ -244,7 +244,7 @@ class ProfilePrompt:
                 day = said
                 lines.append(day)
             about = " ".join(numbers[mention.id] for mention in fact.entities if mention.id in numbers)
-            lines.append(f"{number} {about} | {_shortened(fact.marked_text(certain=True))}")
+            lines.append(f"{number} {about} | {_shortened(fact.text_with_ends)}")
         return lines or ["none"]
 
     def feedback(self, answer: EntityProfiles) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Literal, get_args
 
 from dateutil.relativedelta import relativedelta
@@ -187,14 +187,8 @@ MAX_JUDGEMENTS = 3
 
 
 def describe_fact(fact: Fact) -> str:
-    """Return the day of a fact, its end if it is known, and its text."""
-    return f"{fact.mentioned_at:%d %b %Y} | {fact_with_ends(fact)}"
-
-
-def fact_with_ends(fact: Fact) -> str:
-    """Return the text of a fact with its ends, as far as they are known."""
-    until = f" (until {fact.invalid_at - timedelta(seconds=1):%d %b %Y})" if fact.invalid_at else ""
-    return fact.marked_text(certain=True) + until
+    """Return the day of a fact and its text, with its ends if they are known."""
+    return f"{fact.mentioned_at:%d %b %Y} | {fact.text_with_ends}"
 
 
 def fact_text(fact: ExtractedFact) -> str:

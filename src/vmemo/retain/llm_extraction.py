@@ -96,7 +96,7 @@ class ExtractionInput:
         names = [" = ".join(_distinct_names(entity)) for entity in self.entities]
         known: list[str] = []
         for day, facts in groupby(self.numbered.items(), lambda item: f"{item[1].mentioned_at:%d %b %Y}:"):
-            known += [day, *(f"{id} {llm_answers.fact_with_ends(fact)}" for id, fact in facts)]
+            known += [day, *(f"{id} {fact.text_with_ends}" for id, fact in facts)]
         sections = {
             "Known names:": ["; ".join(names)] if names else [],
             "Known:": known,

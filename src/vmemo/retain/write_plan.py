@@ -204,7 +204,7 @@ async def _revise(
 
 
 async def _embed_reworded(done: revise.Revision, context: RetainContext) -> revise.Revision:
-    """Count and embed facts whose text is new: merged ones, and what still holds of superseded ones."""
+    """Count and embed facts whose text is new: merged ones."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
     facts = [done.facts[at].fact for at in again]
     counted = [fact.model_copy(update={"tokens": context.counter(fact.text)}) for fact in facts]
@@ -381,8 +381,18 @@ def _importance(draft: FactDraft, cosine: float, expected: str) -> float:
 
 
 async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
-    """Return the changes with closures of observations that lose support; all commits that close facts have them."""
-    closed = {each.fact for each in changes.closures}
+    """Return the changes with closures of observations that lose support; all commits that close facts have them.
+
+    An observation may be about the claim of a fact that ended, so that such a fact supports none any more.
+    """
+    new = {item.fact.id: item.fact.mentioned_at for item in changes.facts}
+    ended = {
+        id: claim.invalid_at
+        for id, claims in changes.claims.items()
+        for claim in claims
+        if claim.invalid_at is not None and claim.replaced_by in new and claim.invalid_at <= new[claim.replaced_by]
+    }
+    closed = {each.fact for each in changes.closures} | ended.keys()
     if not closed:
         return changes
     select = FactSelect(basis=sorted(closed), networks=("observation",), current=True)
@@ -390,7 +400,7 @@ async def close_outdated_observations(changes: Changes, store: Store) -> Changes
     ids = {id for each in observations for id in each.basis} - closed
     remaining = {fact.id: fact for fact in await store.facts(changes.bank, FactSelect(ids=sorted(ids)))}
     now = utc_now()
-    ends = {each.fact: each.invalid_at for each in changes.closures if each.invalid_at is not None}
+    ends = ended | {each.fact: each.invalid_at for each in changes.closures if each.invalid_at is not None}
     outdated = [
         FactClosure(
             fact=each.id,

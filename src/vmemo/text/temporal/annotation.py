@@ -299,8 +299,6 @@ _LEADING = tuple(
 _VERBS = frozenset("was were had did went came met got is are".split())
 _CHANGED = re.compile(r"\b(?:now|instead|forward|expected|new)\b", re.IGNORECASE)
 """Words of a sentence about a plan that changed."""
-
-
 _DAY_WORDS = frozenset(("on", "in", "at", "by"))
 _GOVERNED: Mapping[Tense, AbstractSet[str]] = {
     "past": _DAY_WORDS | {"until", "till", "from"},

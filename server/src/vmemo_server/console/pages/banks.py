@@ -117,7 +117,7 @@ async def _changes(page: BankPage) -> list[tuple[Fact, Fact | None]]:
     closed.sort(key=lambda fact: fact.invalid_at or fact.expired_at or fact.mentioned_at, reverse=True)
     closed = closed[:CHANGES]
     newer = await page.store.facts(page.bank, FactSelect(supersedes=[fact.id for fact in closed]))
-    replaced = {fact.supersedes: fact for fact in newer if not fact.is_rest}
+    replaced = {fact.supersedes: fact for fact in newer}
     return [(fact, replaced.get(fact.id)) for fact in closed]
 
 
