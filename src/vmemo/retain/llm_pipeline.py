@@ -23,7 +23,7 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
-from vmemo.ports import encodings
+from vmemo.ports import encodings, gives_tokens
 from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
@@ -168,10 +168,14 @@ async def _extract(
 async def _with_noise(lines: Sequence[ExtractionLine], context: RetainContext) -> tuple[ExtractionLine, ...]:
     """Return lines with the mark of those that the packaged reader takes for noise."""
     texts = [with_date(f"{line.message.voice}: {line.text}", line.message.timestamp) for line in lines]
-    users, name = agent_users([line.message for line in lines]), context.embedder.name
+    users, embedder = agent_users([line.message for line in lines]), context.embedder
+    read = await encodings(embedder, texts, "document") if gives_tokens(embedder) else [None] * len(lines)
     return tuple(
-        replace(line, noise=is_noise_line(line.message, line.text, encoding, name, to_agent=line.message.id in users))
-        for line, encoding in zip(lines, await encodings(context.embedder, texts, "document"), strict=True)
+        replace(
+            line,
+            noise=is_noise_line(line.message, line.text, each, embedder.name, to_agent=line.message.id in users),
+        )
+        for line, each in zip(lines, read, strict=True)
     )
 
 

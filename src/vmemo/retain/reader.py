@@ -128,13 +128,13 @@ def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding, e
     return is_noise_line(source.message, words, encoding, embedder, to_agent=source.to_agent)
 
 
-def is_noise_line(message: Message, words: str, encoding: Encoding, embedder: str, *, to_agent: bool) -> bool:
-    """Return True if words of a message hold probably nothing to remember."""
+def is_noise_line(message: Message, words: str, encoding: Encoding | None, embedder: str, *, to_agent: bool) -> bool:
+    """Return True if words of a message hold probably nothing to remember; without an encoding, by rules."""
     if is_small_talk(words):
         return True
     if len(message.content) > MAX_NOISE:
         return False
-    if encoding.reading is None:
+    if encoding is None or encoding.reading is None:
         return to_agent and _QUESTION.fullmatch(words) is not None
     by_agent = message.role == "assistant"
     asked = by_agent or message.role == "user"
