@@ -30,6 +30,8 @@ GATHERED_SHARE = 0.3
 """Share of the best score that a statement on the subject of a timeline or a count must have."""
 PEOPLE_SHARE = 0.6
 """Share of a timeline's tokens for people's own statements, before the assistant's longer ones may take the rest."""
+SHORT = 26
+"""Tokens of each further statement of people in a timeline that has more of them than fit whole."""
 WIDE = 4
 """Multiple of the tokens that a timeline, a count or a search within dates recalls before it selects."""
 SAME = 0.8
@@ -131,6 +133,9 @@ class LookupTools:
         hits = _on_subject(await self._recall(call.query, limit, tense="former", wide=True))
         people = [hit for hit in hits if not self.evidence.is_own(hit)]
         self.evidence.add(people, int((limit - self.evidence.tokens) * PEOPLE_SHARE), whole=True)
+        shown, count = {hit.id for hit in self.evidence.hits.values()}, self.evidence.counter
+        others = [hit if hit.tokens <= SHORT else hit.truncate(SHORT, count) for hit in people if hit.id not in shown]
+        self.evidence.add([hit for hit in others if hit is not None], limit - self.evidence.tokens)
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
         return self._complete(hits, self.evidence.marks(hits))
 

@@ -168,13 +168,10 @@ async def _extract(
 async def _with_noise(lines: Sequence[ExtractionLine], context: RetainContext) -> tuple[ExtractionLine, ...]:
     """Return lines with the mark of those that the packaged reader takes for noise."""
     texts = [with_date(f"{line.message.voice}: {line.text}", line.message.timestamp) for line in lines]
-    users, embedder = agent_users([line.message for line in lines]), context.embedder
-    read = await encodings(embedder, texts, "document") if gives_tokens(embedder) else [None] * len(lines)
+    users, model, name = agent_users([line.message for line in lines]), context.embedder, context.embedder.name
+    read = await encodings(model, texts, "document") if gives_tokens(model) else [None] * len(lines)
     return tuple(
-        replace(
-            line,
-            noise=is_noise_line(line.message, line.text, each, embedder.name, to_agent=line.message.id in users),
-        )
+        replace(line, noise=is_noise_line(line.message, line.text, each, name, to_agent=line.message.id in users))
         for line, each in zip(lines, read, strict=True)
     )
 
