@@ -510,3 +510,16 @@ def test_an_instruction_of_the_user_to_the_agent_is_kept_as_such_and_replaced_by
         memory.retain_sync([said(f"You are a strict librarian. {dates}", days(4))])
         assert [fact.text for fact in memory.recall_sync("What is the weather?").instructions] == [iso]
         assert {fact.network for fact in memory.facts_sync(instructions=True)} == {"world"}
+
+
+def test_what_the_agent_did_weighs_less_unless_it_is_asked_for(sqlite_url: str) -> None:
+    scores: dict[str, tuple[float, ...]] = {}
+    for kind in ("world", "experience"):
+        model = ScriptedModel()
+        model.extracts("Try the lake", "Swimming in the lake was recommended.", kind=kind)
+        with scripted_memory(f"{sqlite_url}.{kind}", model) as (memory, _):
+            memory.retain_sync([said("Where can I swim?"), said("Try the lake.", role="assistant")])
+            questions = ("Which lake is for swimming?", "What did you recommend to me?")
+            scores[kind] = tuple(memory.recall_sync(question).hits[0].score for question in questions)
+    assert scores["experience"][0] < scores["world"][0]
+    assert scores["experience"][1] == scores["world"][1]
