@@ -49,6 +49,13 @@ def test_words_end_the_instruction_that_they_are_about(memory: Memory) -> None:
     assert current_instructions(memory) == ["Always give dates as MM/DD/YYYY."]
 
 
+def test_a_question_is_no_standing_instruction(memory: Memory) -> None:
+    memory.retain_sync(
+        Message(content="Should my answers be in metric units when I write to clients, or imperial?", role="user")
+    )
+    assert memory.facts_sync(instructions=True) == []
+
+
 def test_quoted_words_are_no_instructions(memory: Memory) -> None:
     memory.retain_sync(say('My boss wrote: "Always send the report before nine and never call me."'))
     assert current_instructions(memory) == []

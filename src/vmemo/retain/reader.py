@@ -47,8 +47,9 @@ _TOP = 3
 _INSTRUCTION, _END, _PERSON, _DATE = (READING_TAGS.index(tag) for tag in ("wish", "end", "person", "date"))
 _ONCE = LazyPattern(
     r"\b(?:this (?:once|time|round|week|one|trip)|just for (?:this|now)|today|tonight|tomorrow|one-off|right now)\b"
+    r"|(?s:\A(?!.*\b(?:always|never|whenever|from now on|(?:every|each) time)\b).*[?？؟]\Z)"
 )
-"""Signs of a request for once."""
+"""Signs of a request for once, and a question: none of 1,763 annotated instructions is one."""
 _QUESTION = LazyPattern(
     r"(?:where|when|who|which|what|how (?:old|many|much|often|long))\b(?:(?!\bif\b|\bbecause\b)[^.?!,]){1,80}\?"
     r"|(?:can|could|would|will|do|did) you (?:(?!\bmy\b|\bour\b|\bfor me\b)[^.?!,]){1,80}\?",
