@@ -62,6 +62,10 @@ def test_a_timeline_has_all_statements_on_a_subject_in_order(sqlite_url: str) ->
     texts = [text for text in shown(model.received[1]).values() if "boat" in text]
     assert texts == ["Alice: The boat is green.", "Alice: I painted the boat red.", "Alice: The boat got a new sail."]
     assert "timeline: the boat | F" in told
+    late: dict[str, JsonValue] = {"tool": "timeline", "query": "the boat", "after": "2024-03-01"}
+    model, told = after_calls(sqlite_url, "Which roses are in the gardens?", late, max_tokens=300)
+    texts = [text for text in shown(model.received[1]).values() if "boat" in text]
+    assert (texts, "timeline: the boat from 2024-03-01 | F" in told) == (["Alice: The boat got a new sail."], True)
 
 
 def test_a_timeline_shortens_what_does_not_fit_whole_and_counts_the_rest(sqlite_url: str) -> None:
