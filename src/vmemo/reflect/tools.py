@@ -28,10 +28,10 @@ MAX_FOUND = 8
 """New facts that one search adds."""
 GATHERED_SHARE = 0.3
 """Share of the best score that a statement on the subject of a timeline or a count must have."""
-PEOPLE_SHARE = 0.6
-"""Share of a timeline's tokens for people's own statements, before the assistant's longer ones may take the rest."""
-SHORT = 26
-"""Tokens of each further statement of people in a timeline that has more of them than fit whole."""
+PEOPLE_SHARE = 0.4
+"""Share of a timeline's tokens for whole statements of people, before the others are shown in short."""
+SHORT = 20
+"""Tokens of a statement in short; it is shown whole if tokens are left in the end."""
 WIDE = 4
 """Multiple of the tokens that a timeline, a count or a search within dates recalls before it selects."""
 SAME = 0.8
