@@ -326,6 +326,25 @@ def test_a_part_of_a_fact_whose_end_lies_ahead_is_not_former_yet(sqlite_url: str
             assert shown in [hit.marked_text for hit in hits]
 
 
+def test_several_parts_of_a_fact_end(sqlite_url: str) -> None:
+    old = "Rex plays entirely by ear in the school band of Basel and owns no amplifier."
+    new = "Rex reads notes and owns a small amplifier."
+    model = ScriptedModel()
+    model.extracts("by ear", old, entities=[("Rex", "PERSON")])
+    model.extracts(
+        "reads notes",
+        new,
+        entities=[("Rex", "PERSON")],
+        supersedes="by ear",
+        words_that_end="entirely by ear / owns no amplifier",
+    )
+    with scripted_memory(sqlite_url, model) as (memory, _):
+        memory.retain_sync([said("Rex plays by ear in the school band of Basel. He owns no amplifier.")])
+        memory.retain_sync([said("Rex reads notes now, and owns an amplifier.", days(40))])
+        assert [claim.text for claim in fact(memory, "by ear").claims] == ["entirely by ear", "owns no amplifier"]
+        assert fact(memory, "by ear").expired_at is None
+
+
 def test_words_that_a_fact_lacks_end_nothing(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
