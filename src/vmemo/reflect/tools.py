@@ -134,9 +134,8 @@ class LookupTools:
         hits = [hit for hit in found if self._is_within(hit, _day(call.after), _day(call.before))]
         people = [hit for hit in hits if not self.evidence.is_own(hit)]
         self.evidence.add(people, int((limit - self.evidence.tokens) * PEOPLE_SHARE), whole=True)
-        shown, count = {hit.id for hit in self.evidence.hits.values()}, self.evidence.counter
-        others = [hit if hit.tokens <= SHORT else hit.truncate(SHORT, count) for hit in people if hit.id not in shown]
-        self.evidence.add([hit for hit in others if hit is not None], limit - self.evidence.tokens)
+        short = [hit if hit.tokens <= SHORT else hit.truncate(SHORT, self.evidence.counter) or hit for hit in people]
+        self.evidence.add(short, limit - self.evidence.tokens)
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
         return self._complete(hits, self.evidence.marks(hits))
 

@@ -267,7 +267,8 @@ def apply_verdicts(
         verdicts = [each for each in judged.get(at, ()) if each.fact in known and each.fact not in done.changed]
         # A model may state several verdicts on a known fact: the first one counts, or all that end words of it.
         first = {each.fact: each for each in reversed(verdicts)}
-        _apply_to_fact(item, [v for v in verdicts if first[v.fact] is v or (v.words and first[v.fact].words)], known, done)
+        counted = [each for each in verdicts if first[each.fact] is each or (each.words and first[each.fact].words)]
+        _apply_to_fact(item, counted, known, done)
     return done
 
 
