@@ -33,6 +33,7 @@ def current_instructions(memory: Memory) -> list[str]:
     [
         "Always give dates as MM/DD/YYYY.",
         "From now on answer me in at most three sentences.",
+        "Always confirm submission dates when I ask about deadlines.",
         "Antworte mir bitte immer auf Deutsch und duze mich.",
     ],
 )

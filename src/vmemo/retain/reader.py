@@ -229,12 +229,12 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
     """Return the sentences that are standing instructions or end one, and the names."""
     text = with_date(draft.likely_dates or draft.text, draft.mentioned_at)
     places = None if reading is None else _places(source, text)
+
+    def by_rule(start: int, end: int) -> tuple[float, float]:
+        sentence = source.words[start:end].strip()
+        return float(is_standing(sentence)), float(ends_standing(sentence))
+
     if reading is None or places is None:
-
-        def by_rule(start: int, end: int) -> tuple[float, float]:
-            sentence = source.words[start:end].strip()
-            return float(is_standing(sentence)), float(ends_standing(sentence))
-
         return list(_instructions(source, by_rule)), list(name_spans(source.words, speakers=source.speakers))
     persons = list(_persons(source.words, places, reading))
     others = (
@@ -252,7 +252,8 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
     def score(start: int, end: int) -> tuple[float, float]:
         inside = (reading.spans[:, 1] > places[start]) & (reading.spans[:, 0] <= places[end - 1])
         best = np.sort(reading.tags[inside & (reading.spans[:, 1] > reading.spans[:, 0])], axis=0)[-_TOP:]
-        return (float(best[:, _INSTRUCTION].mean()), float(best[:, _END].mean())) if len(best) else (0.0, 0.0)
+        read = best[:, [_INSTRUCTION, _END]].mean(axis=0).tolist() if len(best) else (0.0, 0.0)
+        return max(by_rule(start, end)[0], read[0]), read[1]
 
     return list(_instructions(source, score)), names
 
