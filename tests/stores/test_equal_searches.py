@@ -329,7 +329,7 @@ def test_edges_after_a_search_are_those_without_one(both: tuple[Store, Store], s
         """Expand some facts, then others, as a recall does."""
         numbers = numbers_of(reader, facts)
         queries = [replace(query, facts=numbers[n : n + 6]) for n in (0, 6, 3)]
-        return [edge for query in queries for edge in reader.edges(query)]
+        return [edge for query in queries for each in reader.edges(query) for edge in each.split()]
 
     def search_first(reader: BankReader) -> list[Edge]:
         reader.search(first)

@@ -29,8 +29,8 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, MergeRecord, NewEmbeddings, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     Scope,
@@ -209,7 +209,8 @@ def _by_id(reader: BankReader, ranking: Ranking) -> list[FoundFact]:
     return [FoundFact(FactId(ids[number]), score, tokens) for (number, tokens, _), score in rows]
 
 
-def _edges_by_id(reader: BankReader, edges: Sequence[Edge], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
+def _edges_by_id(reader: BankReader, found: Iterable[Edges], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
+    edges = [edge for each in found for edge in each.split()]
     ids = reader.ids([number for edge in edges for number in edge[:2] if number > 0])
     names = reader.entity_names(sorted({edge.via for edge in edges if edge.via}))
     return [

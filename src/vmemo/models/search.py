@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -157,6 +157,26 @@ class Edge(NamedTuple):
     via: int = 0
 
 
+class Edges(NamedTuple):
+    """The edges of one kind and weight from a node: a link, or those to the facts of a shared entity.
+
+    Each target is a number, the tokens and the time of a fact. The node itself may be among those of an entity, and no
+    edge leads to it.
+    """
+
+    source: int
+    kind: LinkKind
+    weight: float
+    targets: Sequence[Sequence[int]]
+    via: int = 0
+
+    def split(self) -> Iterator[Edge]:
+        """Yield each edge."""
+        for number, tokens, time in self.targets:
+            if number != self.source:
+                yield Edge(self.source, number, tokens, time, self.kind, self.weight, self.via)
+
+
 SUSPECT = 0.29
 """Probability from which a claim is marked as maybe outdated; of held-out authors .06 of the true claims are."""
 LINKED = 0.15
@@ -271,7 +291,7 @@ class SearchResult:
     keyword: Sequence[Ranking] = ()
     verbatim: Ranking = field(default_factory=Ranking)
     temporal: Ranking = field(default_factory=Ranking)
-    temporal_links: Sequence[Edge] = ()
+    temporal_links: Sequence[Edges] = ()
     entities: Mapping[int, Mention] = field(default_factory=dict[int, Mention])
     """The entities that the text names, by number."""
     instructions: Sequence[int] = ()

@@ -22,8 +22,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, selec
 
 from vmemo.models import BankId, MessageId, utc_now
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     RevisionEdge,
@@ -34,7 +34,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words
+from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words, link_edge
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -262,9 +262,9 @@ def _updated(connection: Connection, state: BankState, index: BankIndex) -> Bank
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
 _LINKED = """
-SELECT * FROM (SELECT source, target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = ?2 LIMIT ?3)
+SELECT * FROM (SELECT target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = ?2 LIMIT ?3)
 UNION ALL SELECT * FROM (
-    SELECT target, source, kind, weight, 0 FROM links INDEXED BY links_target WHERE bank = ?1 AND target = ?2 LIMIT ?3)
+    SELECT source, kind, weight, 0 FROM links INDEXED BY links_target WHERE bank = ?1 AND target = ?2 LIMIT ?3)
 """
 """Left to itself SQLite would read all links of the bank."""
 
@@ -276,6 +276,9 @@ SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) A
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
 
+IndexedEdge = tuple[int, Edges]
+"""An edge to one fact, and the row of the fact."""
+
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 
 
@@ -286,28 +289,21 @@ class SqliteGraph:
     index: BankIndex
     allowed: Mask
     compared: ComparedVectors
-    links: Callable[[Sequence[int]], Mapping[int, Sequence[Cells]]]
+    links: Callable[[Sequence[int]], Mapping[int, Sequence[IndexedEdge]]]
+    mentioned: Callable[[Sequence[int]], Mapping[int, Sequence[tuple[int, int]]]]
 
-    def linked(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        stored = [link for links in self.links(query.facts).values() for link in links]
-        known = dict(self._reached([other for _, other, *_ in stored], query.floor))
-        for source, other, kind, weight, onward in stored:
-            if other in known and other != source and weight >= query.least:
-                yield source, *known[other], LINK_KINDS[kind], bool(onward), weight
-
-    def _reached(self, seqs: Sequence[int], floor: float) -> Iterator[tuple[int, list[int]]]:
-        """Yield the facts that the scope allows, and whose cosine reaches the floor, as a ranking has them."""
-        rows = self.index.at(sorted(set(seqs)))
-        for found in self.index.ranked(rows[self._near_enough(rows, floor)]).tolist():
-            yield found[0], found
+    def linked(self, query: EdgeQuery) -> list[Edges]:
+        least = query.least
+        found = [each for links in self.links(query.facts).values() for each in links if each[1].weight >= least]
+        near = self._near_enough(np.array([row for row, _ in found], np.int64), query.floor)
+        return [edge for (_, edge), kept in zip(found, near.tolist(), strict=True) if kept]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        mentions, nodes = self.index.mentions, [(-entity, entity) for entity in query.entities]
-        rows = self.index.at(sorted(set(query.facts)))
-        for fact, mentioned in zip(self.index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
-            nodes += [(fact, entity) for entity in mentioned.tolist()]
-        for (source, entity), same in zip(nodes, mentions.of_entities([each for _, each in nodes]), strict=True):
-            weight = 1.0 / math.sqrt(min(max(1, len(same)), query.common))
+        named = self.index.mentions.counts(query.entities)
+        nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
+        nodes += [(fact, *each) for fact, mentioned in self.mentioned(query.facts).items() for each in mentioned]
+        for source, entity, count in nodes:
+            weight = 1.0 / math.sqrt(min(max(1, count), query.common))
             if weight >= query.least:
                 yield source, entity, weight
 
@@ -465,17 +461,38 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
         return [seq for (seq,) in fetch(connection, statement, *values.values)]
 
-    def edges(self, query: EdgeQuery) -> list[Edge]:
+    def edges(self, query: EdgeQuery) -> list[Edges]:
         with self._reading():
             self.prepare(query.scope, query.space)
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
-            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._links), query)
+            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._links, self._mentioned), query)
 
-    def _links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
+    def _links(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedEdge]]:
         return self._known(self._loaded.links, dict.fromkeys(facts, self._revision), self._load_links)
 
-    def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
-        return {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
+    def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedEdge]]:
+        stored = {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
+        rows = self._index.at(sorted({other for links in stored.values() for other, *_ in links}))
+        targets = self._index.ranked(rows).tolist()
+        known = {target[0]: (row, target) for row, target in zip(rows.tolist(), targets, strict=True)}
+        return {
+            fact: [
+                (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[kind], weight, bool(onward)))
+                for other, kind, weight, onward in links
+                if other in known and other != fact
+            ]
+            for fact, links in stored.items()
+        }
+
+    def _mentioned(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int]]]:
+        return self._known(self._loaded.mentioned, dict.fromkeys(facts, self._revision), self._load_mentioned)
+
+    def _load_mentioned(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int]]]:
+        mentions, rows = self._index.mentions, self._index.at(facts)
+        by_fact = [each.tolist() for each in mentions.of_facts(rows)]
+        counts = iter(mentions.counts([entity for each in by_fact for entity in each]))
+        seqs = self._index.column("seq")[rows].tolist()
+        return {seq: [(entity, next(counts)) for entity in each] for seq, each in zip(seqs, by_fact, strict=True)}
 
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
         return fetch(self._connection, _TOKENS, listed(facts))
