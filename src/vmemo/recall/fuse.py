@@ -44,11 +44,10 @@ def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dic
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[int, dict[Channel, ChannelPlacement]] = {number: {} for number in wanted}
     for channel, ranking, _ in rankings:
-        ranks, scores = {number: at for at, number in enumerate(ranking.numbers.tolist())}, ranking.scores.tolist()
-        for number, channels in found.items():
-            place = ranks.get(number)
-            if place is not None and (channel not in channels or place + 1 < channels[channel].rank):
-                channels[channel] = ChannelPlacement(place + 1, scores[place])
+        for rank, (number, score) in enumerate(zip(ranking.numbers.tolist(), ranking.scores.tolist(), strict=True), 1):
+            channels = found.get(number)
+            if channels is not None and (channel not in channels or rank < channels[channel].rank):
+                channels[channel] = ChannelPlacement(rank, score)
     return found
 
 
@@ -99,6 +98,8 @@ class RerankScores:
     numbers: Sequence[int] = ()
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     weight: float | None = None
+    matches: NDArray[np.float32] | None = None
+    """Of late interaction: the best matches of the question's tokens in each candidate."""
 
     @property
     def count(self) -> int:
@@ -111,8 +112,19 @@ class RerankScores:
 
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
-        weight = self.weight if self.numbers else other.weight
-        return RerankScores([*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight)
+        weight, parts = self.weight if self.numbers else other.weight, [self, other]
+        matches = [each.matches for each in parts if each.matches is not None]
+        scores = np.concatenate([each.scores for each in parts])
+        return RerankScores(
+            [*self.numbers, *other.numbers], scores, weight, np.concatenate(matches) if matches else None
+        )
+
+    def matches_of(self, numbers: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """Return the matches of those candidates that late interaction has compared."""
+        if self.matches is None:
+            return {}
+        places = {number: place for place, number in enumerate(self.numbers)}
+        return {number: self.matches[places[number]] for number in numbers if number in places}
 
 
 def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
@@ -162,16 +174,21 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
     return scores.tolist()
 
 
-def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
+def token_matches(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float32]:
+    """Return for each document the best match of each of the question's tokens; NaN without token vectors."""
     counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
-    scores = np.full(len(documents), np.nan)
+    matches = np.full((len(documents), len(question)), np.nan, np.float32)
     known = [vectors for vectors in documents if vectors is not None and len(vectors)]
     if known:
         similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
         starts = np.cumsum(counts[counts > 0]) - counts[counts > 0]
-        scores[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0).sum(axis=1)
-    return scores
+        matches[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0)
+    return matches
+
+
+def late_scores(numbers: Sequence[int], matches: NDArray[np.float32]) -> RerankScores:
+    """Return the scores of late interaction: the sum of the best matches of the question's tokens."""
+    return RerankScores(numbers, matches.sum(axis=1).astype(np.float64), LATE_WEIGHT, matches)
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:

@@ -25,7 +25,15 @@ from vmemo.models.search import (
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_interaction, late_shortlist, reorder
+from vmemo.recall.fuse import (
+    ChannelRanking,
+    RerankScores,
+    fuse,
+    late_scores,
+    late_shortlist,
+    reorder,
+    token_matches,
+)
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
 
@@ -368,7 +376,7 @@ def _late_scores(run: RecallRun, reader: BankReader, candidates: Ranking) -> Rer
         if run.context.reranker != "late" or question is None:
             return RerankScores()
         numbers = late_shortlist(candidates, run)
-        return RerankScores(numbers, late_interaction(question, reader.token_vectors(numbers)), LATE_WEIGHT)
+        return late_scores(numbers, token_matches(question, reader.token_vectors(numbers)))
 
 
 PROBABLE = 0.75

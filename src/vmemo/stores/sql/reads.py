@@ -468,7 +468,7 @@ _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among
 
 def _own_copy(fact: Fact) -> Fact:
     """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
-    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)}) if fact.metadata else fact
+    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)})
 
 
 MOST_FACTS, MOST_TOKENS = 4096, 1024
@@ -536,7 +536,7 @@ class SqlBankSearch(BankSearch):
             found = self._known(self._loaded.facts, wanted, self._load_facts)
             said = _rows_by_number(self._connection, messages, self._bank, [-each for each in numbers if each < 0])
             return Loaded(
-                facts={number: _own_copy(found[number]) for number in numbers if number in found},
+                facts={number: _own_copy(fact) if fact.metadata else fact for number, fact in found.items()},
                 messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
                 titles=self._titles({episode for fact in found.values() for episode in fact.episodes}),
             )
