@@ -20,11 +20,10 @@ from vmemo.recall.fuse import (
     LATE_WEIGHT,
     RERANKED_TEXTS,
     RerankScores,
-    late_scores,
+    late_interaction,
     late_shortlist,
     reorder,
     score_texts,
-    token_matches,
 )
 from vmemo.recall.run import RecallRun
 
@@ -106,12 +105,8 @@ class Judge:
 
 def late(asked: RecallRun, candidates: Ranking, tokens: Mapping[int, TokenVectors]) -> Reranked:
     numbers = late_shortlist(candidates, asked)
-    found = token_matches(ASKED, [tokens.get(number) for number in numbers])
-    return Reranked.of(candidates, late_scores(numbers, found))
-
-
-def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> list[float]:
-    return late_scores(range(len(documents)), token_matches(question, documents)).scores.tolist()
+    found = late_interaction(ASKED, [tokens.get(number) for number in numbers])
+    return Reranked.of(candidates, RerankScores(numbers, found, LATE_WEIGHT))
 
 
 def reading(asked: RecallRun, candidates: Ranking, judge: Judge, facts: Facts | None = None) -> Reranked:
@@ -126,12 +121,13 @@ def reading(asked: RecallRun, candidates: Ranking, judge: Judge, facts: Facts | 
 def test_each_token_of_the_question_adds_its_best_match() -> None:
     first = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]], np.float32)
     second = np.array([[-1.0, 0.0]], np.float32)
-    assert late_interaction(ASKED, [first, second]) == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
+    assert late_interaction(ASKED, [first, second]).tolist() == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
 
 
 def test_a_token_of_the_question_is_weighted_by_the_length_of_its_vector() -> None:
-    asked = ASKED * np.array([[3.0], [0.5]], np.float32)
-    assert late_interaction(asked, [np.eye(2, dtype=np.float32)]) == [3.5]
+    assert late_interaction(ASKED * np.array([[3.0], [0.5]], np.float32), [np.eye(2, dtype=np.float32)]).tolist() == [
+        3.5
+    ]
 
 
 def test_a_document_without_tokens_has_no_score_and_the_others_keep_theirs() -> None:
@@ -141,7 +137,7 @@ def test_a_document_without_tokens_has_no_score_and_the_others_keep_theirs() -> 
 
 
 def test_documents_without_tokens_have_no_scores() -> None:
-    assert late_interaction(ASKED, []) == []
+    assert late_interaction(ASKED, []).tolist() == []
     assert np.isnan(late_interaction(ASKED, [None, np.zeros((0, 2), np.float32)])).all()
 
 

@@ -210,19 +210,19 @@ def _by_id(reader: BankReader, ranking: Ranking) -> list[FoundFact]:
 
 
 def _edges_by_id(reader: BankReader, found: Iterable[Edges], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
-    edges = [edge for each in found for edge in each.split()]
-    ids = reader.ids([number for edge in edges for number in edge[:2] if number > 0])
-    names = reader.entity_names(sorted({edge.via for edge in edges if edge.via}))
+    edges = [(each, *target) for each in found for target in each.targets if target[0] != each.source]
+    ids = reader.ids([number for each, target, *_ in edges for number in (each.source, target) if number > 0])
+    names = reader.entity_names(sorted({each.via for each, *_ in edges if each.via}))
     return [
         FoundEdge(
-            FactId(ids[edge.source]) if edge.source > 0 else entities[-edge.source],
-            FactId(ids[edge.target]),
-            edge.tokens,
-            edge.kind,
-            edge.weight,
-            names.get(edge.via, ""),
+            FactId(ids[each.source]) if each.source > 0 else entities[-each.source],
+            FactId(ids[target]),
+            tokens,
+            each.kind,
+            each.weight,
+            names.get(each.via, ""),
         )
-        for edge in edges
+        for each, target, tokens, _ in edges
     ]
 
 

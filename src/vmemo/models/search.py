@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -142,26 +142,11 @@ class EdgeQuery:
     floor: float = -1.0
 
 
-class Edge(NamedTuple):
-    """An edge from a fact, or from an entity, to a fact, by their numbers; an entity's has a minus sign.
-
-    `via` is the number of the entity that both facts share, or 0.
-    """
-
-    source: int
-    target: int
-    tokens: int
-    time: int
-    kind: LinkKind
-    weight: float
-    via: int = 0
-
-
 class Edges(NamedTuple):
-    """The edges of one kind and weight from a node: a link, or those to the facts of a shared entity.
+    """The edges of one kind and weight from a fact, or from an entity, whose number has a minus sign, to facts.
 
-    Each target is a number, the tokens and the time of a fact. The node itself may be among those of an entity, and no
-    edge leads to it.
+    Each target is the number, the tokens and the time of a fact. `via` is the number of the entity that all of them
+    share with the source, or 0; the source itself may then be among them, and no edge leads to it.
     """
 
     source: int
@@ -169,12 +154,6 @@ class Edges(NamedTuple):
     weight: float
     targets: Sequence[Sequence[int]]
     via: int = 0
-
-    def split(self) -> Iterator[Edge]:
-        """Yield each edge."""
-        for number, tokens, time in self.targets:
-            if number != self.source:
-                yield Edge(self.source, number, tokens, time, self.kind, self.weight, self.via)
 
 
 SUSPECT = 0.29
@@ -334,8 +313,11 @@ class StageTimer:
             self.add({name: (perf_counter() - started) * 1000})
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.stage(name):
+        started = perf_counter()
+        try:
             return function(*args, **kwargs)
+        finally:
+            self._stages[name] = self._stages.get(name, 0.0) + (perf_counter() - started) * 1000
 
     def add(self, stages: Mapping[str, float]) -> None:
         for name, milliseconds in stages.items():

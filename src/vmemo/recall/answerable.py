@@ -116,11 +116,7 @@ def answer_evidence(
     if answer_weights(embedder) is None or question.tokens is None:
         return AnswerEvidence(bool(len(best)), np.zeros((0, 0)), (), cosines)
     numbers = best[best > 0].tolist()
-    known = found.scores.matches_of(numbers)
-    others = [number for number in numbers if number not in known]
-    if others:
-        known |= zip(others, token_matches(question.tokens, reader.token_vectors(others)), strict=True)
-    matches = np.array([known[number] for number in numbers]).reshape(len(numbers), len(question.tokens))
+    matches = token_matches(question.tokens, reader.token_vectors(numbers))
     lengths = np.maximum(np.linalg.norm(question.tokens, axis=1), 1e-9)
     aligned = (matches[~np.isnan(matches).any(axis=1)] / lengths).astype(np.float64)
     unread = [number for number in numbers[:READ] if number not in texts]

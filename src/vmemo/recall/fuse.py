@@ -28,16 +28,26 @@ class ChannelRanking(NamedTuple):
     weight: float
 
 
-def fuse(rankings: Sequence[ChannelRanking], method: Fusion) -> Ranking:
-    """Return the candidates of all rankings by the sum of their weighted points: one found by several ranks higher."""
-    if not rankings:
-        return Ranking()
-    rows = np.concatenate([each.ranking.rows for each in rankings])
-    weighted = np.concatenate([each.weight * points(each.ranking, method) for each in rankings])
+def fuse(
+    rankings: Sequence[ChannelRanking], others: Sequence[ChannelRanking], method: Fusion
+) -> tuple[Ranking, Ranking]:
+    """Return the candidates of rankings, and those of all with the others, by the sum of their weighted points.
+
+    One found by several ranks higher.
+    """
+    every = [*rankings, *others]
+    if not every:
+        return Ranking(), Ranking()
+    rows = np.concatenate([each.ranking.rows for each in every])
+    weighted = np.concatenate([each.weight * points(each.ranking, method) for each in every])
     _, first, place = np.unique(rows[:, 0], return_index=True, return_inverse=True)
-    scores = np.bincount(place, weighted, len(first)).astype(np.float64)
-    order = np.lexsort((first, -scores))
-    return Ranking(rows[first[order]], scores[order])
+    found: list[Ranking] = []
+    for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
+        scores = np.bincount(place[:count], weighted[:count], len(first)).astype(np.float64)
+        order = np.lexsort((first, -scores))
+        order = order[first[order] < count]
+        found.append(Ranking(rows[first[order]], scores[order]))
+    return found[0], found[1]
 
 
 def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dict[int, dict[Channel, ChannelPlacement]]:
@@ -98,8 +108,6 @@ class RerankScores:
     numbers: Sequence[int] = ()
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     weight: float | None = None
-    matches: NDArray[np.float32] | None = None
-    """Of late interaction: the best matches of the question's tokens in each candidate."""
 
     @property
     def count(self) -> int:
@@ -112,19 +120,8 @@ class RerankScores:
 
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
-        weight, parts = self.weight if self.numbers else other.weight, [self, other]
-        matches = [each.matches for each in parts if each.matches is not None]
-        scores = np.concatenate([each.scores for each in parts])
-        return RerankScores(
-            [*self.numbers, *other.numbers], scores, weight, np.concatenate(matches) if matches else None
-        )
-
-    def matches_of(self, numbers: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-        """Return the matches of those candidates that late interaction has compared."""
-        if self.matches is None:
-            return {}
-        places = {number: place for place, number in enumerate(self.numbers)}
-        return {number: self.matches[places[number]] for number in numbers if number in places}
+        weight = self.weight if self.numbers else other.weight
+        return RerankScores([*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight)
 
 
 def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
@@ -186,9 +183,9 @@ def token_matches(question: TokenVectors, documents: Sequence[TokenVectors | Non
     return matches
 
 
-def late_scores(numbers: Sequence[int], matches: NDArray[np.float32]) -> RerankScores:
-    """Return the scores of late interaction: the sum of the best matches of the question's tokens."""
-    return RerankScores(numbers, matches.sum(axis=1).astype(np.float64), LATE_WEIGHT, matches)
+def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
+    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
+    return token_matches(question, documents).sum(axis=1).astype(np.float64)
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:

@@ -39,21 +39,13 @@ class ScoredFact(NamedTuple):
     score: float
     number: int
 
-    @property
-    def id(self) -> FactId:
-        return self.fact.id
-
     def times(self, factor: float) -> ScoredFact:
         return ScoredFact(self.fact, self.score * factor, self.number)
 
 
-SCORE = itemgetter(1)
-"""Returns the score of a candidate."""
-
-
 def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
     """Return candidates by score, best first."""
-    return sorted(found, key=SCORE, reverse=True)
+    return sorted(found, key=itemgetter(1), reverse=True)
 
 
 def weigh(found: Sequence[ScoredFact], run: RecallRun) -> list[ScoredFact]:
@@ -376,7 +368,7 @@ def _with_visible_claims(
             if (number, numbers.get(claim.replaced_by)) in visible and not (claim.invalid_at and claim.invalid_at > at)
         )
         if len(claims) < len(fact.claims):
-            facts[number] = fact.model_copy(update={"claims": claims})
+            facts[number] = Fact.trusted({**fact.__dict__, "claims": claims})
     return facts
 
 

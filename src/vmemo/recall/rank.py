@@ -25,15 +25,7 @@ from vmemo.models.search import (
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import (
-    ChannelRanking,
-    RerankScores,
-    fuse,
-    late_scores,
-    late_shortlist,
-    reorder,
-    token_matches,
-)
+from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_interaction, late_shortlist, reorder
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
 
@@ -147,7 +139,8 @@ class GraphActivation:
                 target = row[0]
                 if activation <= scores.get(target, 0.0) or target == source:
                     continue
-                if source in reached_by and self._is_cycle(source, target):
+                # Only a node that was expanded has edges on which a path goes on.
+                if target in self._expanded and source in reached_by and self._is_cycle(source, target):
                     continue
                 scores[target] = activation
                 reached_by[target] = edges
@@ -231,16 +224,15 @@ def find_candidates(run: RecallRun, reader: BankReader) -> Candidates:
         result = reader.search(request)
     timer.add(result.timings)
     rankings = _weighted(run, request, result)
-    first = timer.run("fuse", fuse, rankings, method)
     with timer.stage("graph"):
         graph = _follow_graph(run, reader, result)
-    if "graph" in run.channels:
-        rankings.append(ChannelRanking("graph", graph.ranking, run.weights["graph"]))
+    linked = [ChannelRanking("graph", graph.ranking, run.weights["graph"])] if "graph" in run.channels else []
+    first, fused = timer.run("fuse", fuse, rankings, linked, method)
     best = first.numbers[:LOOKED_UP]
     found = Candidates(
-        rankings=rankings,
+        rankings=[*rankings, *linked],
         first=first,
-        fused=timer.run("fuse", fuse, rankings, method) if len(graph.ranking) else first,
+        fused=fused,
         graph=graph,
         late=_late_scores(run, reader, first),
         revisions=timer.run("revisions", reader.revisions, run.scope, best[best > 0].tolist()) if len(best) else (),
@@ -343,11 +335,12 @@ def with_temporal_links(found: Ranking, links: Sequence[Edges], limit: int) -> R
         return found
     scores = dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True))
     linked: dict[int, tuple[int, int, int, float]] = {}
-    for edge in (edge for each in links for edge in each.split()):
-        score = found.baseline + (scores[edge.source] - found.baseline) * edge.weight * LINK_DECAY
-        least = linked[edge.target][3] if edge.target in linked else found.baseline
-        if edge.target not in scores and score > least:
-            linked[edge.target] = edge.target, edge.tokens, edge.time, score
+    for edges in links:
+        score = found.baseline + (scores[edges.source] - found.baseline) * edges.weight * LINK_DECAY
+        for target, tokens, time in edges.targets:
+            least = linked[target][3] if target in linked else found.baseline
+            if target not in scores and score > least:
+                linked[target] = target, tokens, time, score
     more = Ranking.of(linked.values())
     every = Ranking(
         np.concatenate([found.rows, more.rows]), np.concatenate([found.scores, more.scores]), found.baseline
@@ -376,7 +369,7 @@ def _late_scores(run: RecallRun, reader: BankReader, candidates: Ranking) -> Rer
         if run.context.reranker != "late" or question is None:
             return RerankScores()
         numbers = late_shortlist(candidates, run)
-        return late_scores(numbers, token_matches(question, reader.token_vectors(numbers)))
+        return RerankScores(numbers, late_interaction(question, reader.token_vectors(numbers)), LATE_WEIGHT)
 
 
 PROBABLE = 0.75

@@ -275,7 +275,7 @@ class EdgeSearch:
     """The edge queries of one read transaction. The facts of an entity are chosen once for a question."""
 
     def __init__(self) -> None:
-        self._chosen: list[tuple[EdgeQuery, _EntityFacts]] = []
+        self._chosen: dict[tuple[int, int, int, float], tuple[EdgeQuery, _EntityFacts]] = {}
 
     def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
         kinds = query.kinds or FOLLOWED_LINKS
@@ -283,7 +283,9 @@ class EdgeSearch:
         return [*edges, *self._along_entities(reads, query)] if "entity" in kinds else edges
 
     def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
-        chosen = self._chosen_facts(query)
+        asked = id(query.scope), id(query.vector), query.fan, query.floor
+        # The first query keeps what the identities stand for.
+        chosen = self._chosen.setdefault(asked, (query, {}))[1]
         nodes = list(reads.entities_of_nodes(query))
         new = sorted({entity for _, entity, _ in nodes} - chosen.keys())
         if new:
@@ -291,16 +293,6 @@ class EdgeSearch:
             for entity, *fact in reads.most_similar(query, new):
                 chosen[entity].append(fact)
         return [Edges(source, "entity", weight, chosen[entity], entity) for source, entity, weight in nodes]
-
-    def _chosen_facts(self, query: EdgeQuery) -> _EntityFacts:
-        """Return the facts of entities that earlier queries have chosen for the same question."""
-        for asked, facts in self._chosen:
-            same_numbers = (asked.fan, asked.floor) == (query.fan, query.floor)
-            if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
-                return facts
-        chosen: _EntityFacts = {}
-        self._chosen.append((query, chosen))
-        return chosen
 
 
 Indexed = tuple[int, NewFact]

@@ -44,7 +44,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
-from vmemo.models.search import Edges, Scope, TokenVectors
+from vmemo.models.search import Edges, RevisionEdge, Scope, TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
@@ -487,10 +487,9 @@ class LoadedRecords:
         self.numbers: dict[LoadedKey, int] = {}
         self.tokens: dict[LoadedKey, TokenVectors | None] = {}
         self.titles: dict[LoadedKey, str] = {}
-        self.links: dict[LoadedKey, Sequence[tuple[int, Edges]]] = {}
-        self.mentioned: dict[LoadedKey, Sequence[tuple[int, int]]] = {}
-        self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, float]]] = {}
-        """The links of facts and their entities, which a graph search follows, and links to newer and older facts."""
+        self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
+        self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
+        """What a graph search reads around a fact, and the links between older and newer facts."""
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""

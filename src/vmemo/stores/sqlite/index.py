@@ -329,7 +329,7 @@ class Mentions:
         spans = np.searchsorted(self.rows, np.stack([rows, rows + 1]).astype(self.rows.dtype))
         return [self.entities[start:end] for start, end in spans.T.tolist()]
 
-    def counts(self, entities: Sequence[int]) -> list[int]:
+    def counts(self, entities: Sequence[int] | NDArray[np.int64]) -> list[int]:
         """Return for each entity the number of facts that mention it."""
         wanted = np.array(entities, np.int64)
         first, last = np.searchsorted(self._by_entity[0], np.stack([wanted, wanted + 1]))

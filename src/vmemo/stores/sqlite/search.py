@@ -276,8 +276,11 @@ SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) A
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
 
-IndexedEdge = tuple[int, Edges]
-"""An edge to one fact, and the row of the fact."""
+Neighbours = tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]
+"""The edges along the links of a fact, each with the row of the fact that it leads to, and the entities that the fact
+mentions, each with the number of facts that do."""
+IndexedRevision = tuple[int, int, int, RevisionEdge]
+"""The rows of a newer and an older fact, the number of the kind, and their edge."""
 
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 
@@ -289,19 +292,18 @@ class SqliteGraph:
     index: BankIndex
     allowed: Mask
     compared: ComparedVectors
-    links: Callable[[Sequence[int]], Mapping[int, Sequence[IndexedEdge]]]
-    mentioned: Callable[[Sequence[int]], Mapping[int, Sequence[tuple[int, int]]]]
+    around: Callable[[Sequence[int]], Mapping[int, Neighbours]]
 
     def linked(self, query: EdgeQuery) -> list[Edges]:
         least = query.least
-        found = [each for links in self.links(query.facts).values() for each in links if each[1].weight >= least]
+        found = [each for links, _ in self.around(query.facts).values() for each in links if each[1].weight >= least]
         near = self._near_enough(np.array([row for row, _ in found], np.int64), query.floor)
         return [edge for (_, edge), kept in zip(found, near.tolist(), strict=True) if kept]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
         named = self.index.mentions.counts(query.entities)
         nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
-        nodes += [(fact, *each) for fact, mentioned in self.mentioned(query.facts).items() for each in mentioned]
+        nodes += [(fact, *each) for fact, (_, mentioned) in self.around(query.facts).items() for each in mentioned]
         for source, entity, count in nodes:
             weight = 1.0 / math.sqrt(min(max(1, count), query.common))
             if weight >= query.least:
@@ -465,64 +467,51 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         with self._reading():
             self.prepare(query.scope, query.space)
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
-            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._links, self._mentioned), query)
+            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._around), query)
 
-    def _links(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedEdge]]:
-        return self._known(self._loaded.links, dict.fromkeys(facts, self._revision), self._load_links)
+    def _around(self, facts: Sequence[int]) -> Mapping[int, Neighbours]:
+        return self._known(self._loaded.around, dict.fromkeys(facts, self._revision), self._load_around)
 
-    def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedEdge]]:
+    def _load_around(self, facts: Sequence[int]) -> Mapping[int, Neighbours]:
+        index, mentions = self._index, self._index.mentions
         stored = {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
-        rows = self._index.at(sorted({other for links in stored.values() for other, *_ in links}))
-        targets = self._index.ranked(rows).tolist()
-        known = {target[0]: (row, target) for row, target in zip(rows.tolist(), targets, strict=True)}
-        return {
-            fact: [
+        rows = index.at(sorted({other for links in stored.values() for other, *_ in links}))
+        known = {to[0]: (row, to) for row, to in zip(rows.tolist(), index.ranked(rows).tolist(), strict=True)}
+        rows = index.at(facts)
+        found: dict[int, Neighbours] = {}
+        for fact, mentioned in zip(index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
+            edges = [
                 (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[kind], weight, bool(onward)))
-                for other, kind, weight, onward in links
+                for other, kind, weight, onward in stored[fact]
                 if other in known and other != fact
             ]
-            for fact, links in stored.items()
-        }
-
-    def _mentioned(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int]]]:
-        return self._known(self._loaded.mentioned, dict.fromkeys(facts, self._revision), self._load_mentioned)
-
-    def _load_mentioned(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int]]]:
-        mentions, rows = self._index.mentions, self._index.at(facts)
-        by_fact = [each.tolist() for each in mentions.of_facts(rows)]
-        counts = iter(mentions.counts([entity for each in by_fact for entity in each]))
-        seqs = self._index.column("seq")[rows].tolist()
-        return {seq: [(entity, next(counts)) for entity in each] for seq, each in zip(seqs, by_fact, strict=True)}
+            found[fact] = edges, list(zip(mentioned.tolist(), mentions.counts(mentioned), strict=True))
+        return found
 
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
         return fetch(self._connection, _TOKENS, listed(facts))
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         with self._reading():
-            index, allowed = self._index, self.allowed(scope)
-            of_each = self._known(self._loaded.revisions, dict.fromkeys(facts, self._revision), self._load_revisions)
-            stored = sorted({edge for edges in of_each.values() for edge in edges})
-            rows = index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
-            known = {found[0]: found for found in index.ranked(rows[allowed[rows]]).tolist()}
-            return [
-                RevisionEdge(
-                    newer,
-                    older,
-                    REVISION_KINDS[kind],
-                    weight,
-                    known[newer][1],
-                    known[older][1],
-                    instant(known[newer][2]),
-                )
-                for newer, older, kind, weight in stored
-                if newer in known and older in known
-            ]
+            wanted, allowed = dict.fromkeys(facts, self._revision), self.allowed(scope)
+            of_each = self._known(self._loaded.revisions, wanted, self._load_revisions).values()
+            found = {each[:3]: each[3] for edges in of_each for each in edges if allowed[each[0]] and allowed[each[1]]}
+            return [found[key] for key in sorted(found)]
 
-    def _load_revisions(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int, int, float]]]:
-        found: dict[int, list[tuple[int, int, int, float]]] = {fact: [] for fact in facts}
-        for newer, older, kind, weight in fetch(self._connection, _REVISIONS, self._bank, listed(facts)):
+    def _load_revisions(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedRevision]]:
+        found: dict[int, list[IndexedRevision]] = {fact: [] for fact in facts}
+        stored = fetch(self._connection, _REVISIONS, self._bank, listed(facts))
+        rows = self._index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
+        known = {
+            each[0]: (row, *each) for row, each in zip(rows.tolist(), self._index.ranked(rows).tolist(), strict=True)
+        }
+        for newer, older, kind, weight in stored:
+            if newer not in known or older not in known:
+                continue
+            (row, _, tokens, time), (older_row, _, older_tokens, _) = known[newer], known[older]
+            edge = RevisionEdge(newer, older, REVISION_KINDS[kind], weight, tokens, older_tokens, instant(time))
             for fact in found.keys() & {newer, older}:
-                found[fact].append((newer, older, kind, weight))
+                found[fact].append((row, older_row, kind, edge))
         return found
 
     def search(self, request: SearchRequest) -> SearchResult:
