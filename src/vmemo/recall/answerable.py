@@ -106,10 +106,7 @@ class AnswerEvidence(NamedTuple):
 def answer_evidence(
     question: Encoding, found: Candidates, texts: Mapping[int, str], reader: BankReader, embedder: Embedder
 ) -> AnswerEvidence:
-    """Return what a judgement of the best candidates needs; nothing without the packaged models or token vectors.
-
-    `texts` are those of facts that are loaded already; others are read.
-    """
+    """Read what a judgement of the best candidates needs beside the `texts` of loaded facts; nothing without models."""
     best = found.ordered.numbers[:ALIGNED]
     semantic = [each.ranking.scores[:3].tolist() for each in found.rankings if each.channel == "semantic"]
     cosines: list[float] = semantic[0] if semantic else []

@@ -31,10 +31,7 @@ class ChannelRanking(NamedTuple):
 def fuse(
     rankings: Sequence[ChannelRanking], others: Sequence[ChannelRanking], method: Fusion
 ) -> tuple[Ranking, Ranking]:
-    """Return the candidates of rankings, and those of all with the others, by the sum of their weighted points.
-
-    One found by several ranks higher.
-    """
+    """Return the candidates of rankings, and those of all with the others, by the sum of their weighted points."""
     every = [*rankings, *others]
     if not every:
         return Ranking(), Ranking()

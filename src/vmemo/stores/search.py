@@ -259,7 +259,7 @@ class GraphReads(Protocol):
         """Return the edges along stored links; each fact has at most `LINKS` in each direction."""
         ...
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
+    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
         """Return source, number and weight of the entities that facts mention, and of given entities.
 
         A given entity is its own source, with a minus sign. Rarer entities weigh more.
@@ -286,7 +286,7 @@ class EdgeSearch:
         asked = id(query.scope), id(query.vector), query.fan, query.floor
         # The first query keeps what the identities stand for.
         chosen = self._chosen.setdefault(asked, (query, {}))[1]
-        nodes = list(reads.entities_of_nodes(query))
+        nodes = reads.entities_of_nodes(query)
         new = sorted({entity for _, entity, _ in nodes} - chosen.keys())
         if new:
             chosen |= {entity: [] for entity in new}

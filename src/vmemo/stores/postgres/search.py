@@ -239,9 +239,7 @@ WHERE found.other <> given.seq AND found.weight >= {values.add(query.least, "flo
 """
 
         rows = fetch_built(self.connection, statement)
-        return [
-            link_edge(fact, target, LINK_KINDS[kind], weight, onward) for fact, *target, kind, onward, weight in rows
-        ]
+        return [link_edge(one, to, LINK_KINDS[int(kind)], weight, onward) for one, *to, kind, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
         nodes = list(set(query.facts)), list(query.entities)

@@ -7,9 +7,8 @@ text, only words that are stemmed already, so that facts, messages and queries a
 from __future__ import annotations
 
 import json
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -300,17 +299,15 @@ class SqliteGraph:
         near = self._near_enough(np.array([row for row, _ in found], np.int64), query.floor)
         return [edge for (_, edge), kept in zip(found, near.tolist(), strict=True) if kept]
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
+    def entities_of_nodes(self, query: EdgeQuery) -> list[Sequence[Any]]:
         named = self.index.mentions.counts(query.entities)
         nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
         nodes += [(fact, *each) for fact, (_, mentioned) in self.around(query.facts).items() for each in mentioned]
-        for source, entity, count in nodes:
-            weight = 1.0 / math.sqrt(min(max(1, count), query.common))
-            if weight >= query.least:
-                yield source, entity, weight
+        weighed = [(source, entity, min(max(1, count), query.common) ** -0.5) for source, entity, count in nodes]
+        return [each for each in weighed if each[2] >= query.least]
 
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
-        """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> list[Sequence[Any]]:
+        """Return the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
         fan, several = query.fan, [rows[-COMPARED:] for rows in self.index.mentions.of_entities(entities)]
         every, ends = np.concatenate(several), np.cumsum([0, *map(len, several)])
         kept = np.flatnonzero(self._near_enough(every, query.floor))
@@ -325,8 +322,8 @@ class SqliteGraph:
             if len(rows) > fan:
                 several[place] = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
         owners = np.repeat(entities, list(map(len, several))).tolist()
-        for entity, found in zip(owners, self.index.ranked(np.concatenate(several)).tolist(), strict=True):
-            yield entity, *found
+        found = self.index.ranked(np.concatenate(several)).tolist()
+        return [(entity, *fact) for entity, fact in zip(owners, found, strict=True)]
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
         """Return True for rows that the scope allows and whose cosine reaches the floor."""
@@ -481,7 +478,7 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         found: dict[int, Neighbours] = {}
         for fact, mentioned in zip(index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
             edges = [
-                (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[kind], weight, bool(onward)))
+                (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[int(kind)], weight, bool(onward)))
                 for other, kind, weight, onward in stored[fact]
                 if other in known and other != fact
             ]
@@ -502,9 +499,8 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         found: dict[int, list[IndexedRevision]] = {fact: [] for fact in facts}
         stored = fetch(self._connection, _REVISIONS, self._bank, listed(facts))
         rows = self._index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
-        known = {
-            each[0]: (row, *each) for row, each in zip(rows.tolist(), self._index.ranked(rows).tolist(), strict=True)
-        }
+        ranked = zip(rows.tolist(), self._index.ranked(rows).tolist(), strict=True)
+        known = {each[0]: (row, *each) for row, each in ranked}
         for newer, older, kind, weight in stored:
             if newer not in known or older not in known:
                 continue
