@@ -489,7 +489,7 @@ class LoadedRecords:
         self.titles: dict[LoadedKey, str] = {}
         self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
         self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
-        """What a graph search reads around a fact, and the links between older and newer facts."""
+        """The surroundings of facts that a graph search reads, and the links between older and newer facts."""
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
