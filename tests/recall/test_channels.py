@@ -10,7 +10,7 @@ import pytest
 from recall_runs import QUESTION, a_run
 from vmemo.embedding.packaged import FLOOR
 from vmemo.models import BankId, Channel, Interval
-from vmemo.models.search import Edge, Encoding, Ranking, Scope, SearchRequest, temporal_link_query
+from vmemo.models.search import Edges, Encoding, Ranking, Scope, SearchRequest, temporal_link_query
 from vmemo.models.settings import Settings
 from vmemo.recall.rank import EDGE_PENALTY, LINK_DECAY, LINKED, search_request, with_temporal_links
 
@@ -34,7 +34,7 @@ def ranked(*hits: tuple[str, float], baseline: float = 0.0) -> Ranking:
 
 
 def linked(ranking: Ranking, *links: tuple[str, str, float], limit: int = 100) -> Ranking:
-    edges = [Edge(ord(a), ord(b), 7, 0, "temporal", weight) for a, b, weight in links]
+    edges = [Edges(ord(a), "temporal", weight, [(ord(b), 7, 0)]) for a, b, weight in links]
     return with_temporal_links(ranking, edges, limit)
 
 

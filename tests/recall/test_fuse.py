@@ -17,7 +17,7 @@ def ranking(channel: Channel, weight: float, *hits: tuple[str, float], baseline:
 
 
 def scores(rankings: list[ChannelRanking], method: Fusion = "sum") -> dict[str, float]:
-    found = fuse(rankings, method)
+    _, found = fuse(rankings[:1], rankings[1:], method)
     return {chr(number): round(score, 6) for number, score in zip(found.numbers, found.scores, strict=True)}
 
 
@@ -65,7 +65,7 @@ def test_equal_scores_all_count_as_the_best() -> None:
 
 
 def test_fused_candidates_keep_their_token_counts() -> None:
-    found = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], "sum")
+    _, found = fuse([ranking("semantic", 1.0, ("a", 0.7)), ranking("keyword", 1.0, ("a", 3.0))], [], "sum")
     assert found.tokens.tolist() == [5]
 
 

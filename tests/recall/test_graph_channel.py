@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from vmemo.models import BankId, EntityId, LinkKind, Mention
-from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope
+from vmemo.models.search import EdgeQuery, Edges, Ranking, Scope
 from vmemo.ports import BankReader
 from vmemo.recall.rank import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
 
@@ -40,12 +40,12 @@ class Graph:
         """Return the names of entities."""
         return self.ids(entities)
 
-    def edges(self, query: EdgeQuery) -> list[Edge]:
+    def edges(self, query: EdgeQuery) -> list[Edges]:
         """Return the edges that leave the facts and entities of a query."""
         self.queries.append(query)
         sources = {**{self.name(n): n for n in query.facts}, **{self.name(n): -n for n in query.entities}}
         return [
-            Edge(sources[a], self.number(b), 5, 0, kind, weight, self.number(a))
+            Edges(sources[a], kind, weight, [(self.number(b), 5, 0)], self.number(a))
             for a, b, kind, weight in self._edges
             if a in sources
         ]

@@ -15,7 +15,6 @@ from neo4j_server import namespace
 from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
 from vmemo.models.changes import NewFact
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
     Scope,
     SearchRequest,
@@ -325,13 +324,14 @@ def test_edges_after_a_search_are_those_without_one(both: tuple[Store, Store], s
     first = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=100)
     query = EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector, fan=3)
 
-    def follow(reader: BankReader) -> list[Edge]:
+    def follow(reader: BankReader) -> list[tuple[object, ...]]:
         """Expand some facts, then others, as a recall does."""
         numbers = numbers_of(reader, facts)
         queries = [replace(query, facts=numbers[n : n + 6]) for n in (0, 6, 3)]
-        return [edge for query in queries for edge in reader.edges(query)]
+        found = [edges for query in queries for edges in reader.edges(query)]
+        return [(*edges._replace(targets=()), target) for edges in found for target in map(tuple, edges.targets)]
 
-    def search_first(reader: BankReader) -> list[Edge]:
+    def search_first(reader: BankReader) -> list[tuple[object, ...]]:
         reader.search(first)
         return follow(reader)
 

@@ -29,8 +29,8 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, MergeRecord, NewEmbeddings, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     Scope,
@@ -209,19 +209,20 @@ def _by_id(reader: BankReader, ranking: Ranking) -> list[FoundFact]:
     return [FoundFact(FactId(ids[number]), score, tokens) for (number, tokens, _), score in rows]
 
 
-def _edges_by_id(reader: BankReader, edges: Sequence[Edge], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
-    ids = reader.ids([number for edge in edges for number in edge[:2] if number > 0])
-    names = reader.entity_names(sorted({edge.via for edge in edges if edge.via}))
+def _edges_by_id(reader: BankReader, found: Iterable[Edges], entities: Mapping[int, EntityId]) -> list[FoundEdge]:
+    edges = [(each, *target) for each in found for target in each.targets if target[0] != each.source]
+    ids = reader.ids([number for each, target, *_ in edges for number in (each.source, target) if number > 0])
+    names = reader.entity_names(sorted({each.via for each, *_ in edges if each.via}))
     return [
         FoundEdge(
-            FactId(ids[edge.source]) if edge.source > 0 else entities[-edge.source],
-            FactId(ids[edge.target]),
-            edge.tokens,
-            edge.kind,
-            edge.weight,
-            names.get(edge.via, ""),
+            FactId(ids[each.source]) if each.source > 0 else entities[-each.source],
+            FactId(ids[target]),
+            tokens,
+            each.kind,
+            each.weight,
+            names.get(each.via, ""),
         )
-        for edge in edges
+        for each, target, tokens, _ in edges
     ]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from vmemo.models import LinkKind, RevisionKind
-from vmemo.models.search import EdgeQuery, RevisionEdge
-from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS
+from vmemo.models.search import EdgeQuery, Edges, RevisionEdge
+from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS, link_edge
 from vmemo.stores.values import instant
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import CypherFilter, CypherParameters
@@ -30,7 +30,7 @@ class Neo4jGraph:
     filter: CypherFilter
     wait: Callable[[Coroutine[object, object, list[list[Any]]]], list[list[Any]]]
 
-    def linked(self, query: EdgeQuery) -> Sequence[Cells]:
+    def linked(self, query: EdgeQuery) -> list[Edges]:
         values = self._parameters(query, seqs=sorted(set(query.facts)), limit=LINKS, least=query.least)
         rows = self._table(
             "UNWIND $seqs AS source MATCH (s:Fact {bank: $bank, seq: source}) CALL (s) { "
@@ -42,7 +42,7 @@ class Neo4jGraph:
             f"source, f.seq, f.tokens, {micros('f.mentioned_at')}, type(r), onward, r.weight",
             values,
         )
-        return [(*found, KINDS[type], onward, weight) for *found, type, onward, weight in rows]
+        return [link_edge(source, other, KINDS[type], weight, onward) for source, *other, type, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Cells]:
         return self._table(

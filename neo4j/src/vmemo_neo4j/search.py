@@ -16,8 +16,8 @@ import numpy as np
 
 from vmemo.models import BankId, FactId, Mention, MessageId
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Ranking,
     RevisionEdge,
     Scope,
@@ -190,7 +190,7 @@ class Neo4jBankSearch(BankSearch):
         )
         return [seq for (seq,) in rows]
 
-    def edges(self, query: EdgeQuery) -> list[Edge]:
+    def edges(self, query: EdgeQuery) -> list[Edges]:
         self.prepare(query.scope, query.space)
         return self._edges.find(Neo4jGraph(self._tx, self._filter(query.scope), self._wait), query)
 

@@ -33,7 +33,7 @@ async def recall(
         precision=precision,
     )
     for bank in banks:
-        runtime.access.add(bank, [hit.fact.id for hit in found.hits if hit.bank == bank and not hit.verbatim])
+        runtime.access.add(bank, [hit.fact.id for hit in found.hits if hit.fact.bank == bank and not hit.verbatim])
     return found
 
 

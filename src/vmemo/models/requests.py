@@ -124,7 +124,7 @@ def _query_text(value: object) -> object:
     if not isinstance(value, str):
         return value
     valid = value.encode("utf-8", "replace").decode("utf-8")
-    return "".join(c if c.isprintable() else " " for c in valid).strip()
+    return (valid if valid.isprintable() else "".join(c if c.isprintable() else " " for c in valid)).strip()
 
 
 def _duration(value: object) -> object:

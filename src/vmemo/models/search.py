@@ -142,18 +142,17 @@ class EdgeQuery:
     floor: float = -1.0
 
 
-class Edge(NamedTuple):
-    """An edge from a fact, or from an entity, to a fact, by their numbers; an entity's has a minus sign.
+class Edges(NamedTuple):
+    """The edges of one kind and weight from a fact, or from an entity, whose number has a minus sign, to facts.
 
-    `via` is the number of the entity that both facts share, or 0.
+    Each target is the number, the tokens and the time of a fact. `via` is the number of the entity that all of them
+    share with the source, or 0; the source itself may then be among them, and no edge leads to it.
     """
 
     source: int
-    target: int
-    tokens: int
-    time: int
     kind: LinkKind
     weight: float
+    targets: Sequence[Sequence[int]]
     via: int = 0
 
 
@@ -271,7 +270,7 @@ class SearchResult:
     keyword: Sequence[Ranking] = ()
     verbatim: Ranking = field(default_factory=Ranking)
     temporal: Ranking = field(default_factory=Ranking)
-    temporal_links: Sequence[Edge] = ()
+    temporal_links: Sequence[Edges] = ()
     entities: Mapping[int, Mention] = field(default_factory=dict[int, Mention])
     """The entities that the text names, by number."""
     instructions: Sequence[int] = ()
@@ -314,8 +313,11 @@ class StageTimer:
             self.add({name: (perf_counter() - started) * 1000})
 
     def run(self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.stage(name):
+        started = perf_counter()
+        try:
             return function(*args, **kwargs)
+        finally:
+            self._stages[name] = self._stages.get(name, 0.0) + (perf_counter() - started) * 1000
 
     def add(self, stages: Mapping[str, float]) -> None:
         for name, milliseconds in stages.items():

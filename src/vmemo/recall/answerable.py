@@ -7,7 +7,7 @@ first also steers a request for advice towards constraints: allergies, diets, fe
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import ModelCorrupt
-from vmemo.models.search import Encoding, TokenVectors, Vector
+from vmemo.models.search import Encoding, Vector
 from vmemo.ports import BankReader, Embedder
+from vmemo.recall.fuse import token_matches
 from vmemo.recall.rank import Candidates
 from vmemo.text.tokens import terms
 from vmemo_models import ANSWERABLE, ModelFileError
@@ -102,17 +103,24 @@ class AnswerEvidence(NamedTuple):
     cosines: Sequence[float]
 
 
-def answer_evidence(question: Encoding, found: Candidates, reader: BankReader, embedder: Embedder) -> AnswerEvidence:
-    """Read what a judgement of the best candidates needs; nothing without the packaged models or token vectors."""
+def answer_evidence(
+    question: Encoding, found: Candidates, texts: Mapping[int, str], reader: BankReader, embedder: Embedder
+) -> AnswerEvidence:
+    """Read what a judgement of the best candidates needs beside the `texts` of loaded facts; nothing without models."""
     best = found.ordered.numbers[:ALIGNED]
     semantic = [each.ranking.scores[:3].tolist() for each in found.rankings if each.channel == "semantic"]
     cosines: list[float] = semantic[0] if semantic else []
     if answer_weights(embedder) is None or question.tokens is None:
         return AnswerEvidence(bool(len(best)), np.zeros((0, 0)), (), cosines)
     numbers = best[best > 0].tolist()
-    similarities = _alignment(question.tokens, reader.token_vectors(numbers) if numbers else ())
-    texts = [fact.text for fact in reader.load(numbers[:READ]).facts.values()] if len(similarities) else []
-    return AnswerEvidence(bool(len(best)), similarities, texts, cosines)
+    matches = token_matches(question.tokens, reader.token_vectors(numbers))
+    lengths = np.maximum(np.linalg.norm(question.tokens, axis=1), 1e-9)
+    aligned = (matches[~np.isnan(matches).any(axis=1)] / lengths).astype(np.float64)
+    unread = [number for number in numbers[:READ] if number not in texts]
+    if unread:
+        texts = {**texts, **{number: fact.text for number, fact in reader.load(unread).facts.items()}}
+    read = [texts[number] for number in numbers[:READ] if number in texts] if len(aligned) else []
+    return AnswerEvidence(bool(len(best)), aligned, read, cosines)
 
 
 def judge(question: Encoding, text: str, evidence: AnswerEvidence, embedder: Embedder) -> AnswerEstimate | None:
@@ -140,13 +148,6 @@ def judge(question: Encoding, text: str, evidence: AnswerEvidence, embedder: Emb
     return AnswerEstimate(
         _probability(weights.answerable, signals), _probability(weights.related, signals[1:]), signals
     )
-
-
-def _alignment(question: TokenVectors, facts: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Return for each fact with token vectors the similarity of each token of the question to its best match."""
-    directions = question / np.maximum(np.linalg.norm(question, axis=1, keepdims=True), 1e-9)
-    rows = [(directions @ tokens.T).max(1) for tokens in facts if tokens is not None and len(tokens)]
-    return np.array(rows, np.float64).reshape(len(rows), len(question))
 
 
 def _shared_terms(question: str, texts: Sequence[str]) -> tuple[float, float]:

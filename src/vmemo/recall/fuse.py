@@ -28,27 +28,33 @@ class ChannelRanking(NamedTuple):
     weight: float
 
 
-def fuse(rankings: Sequence[ChannelRanking], method: Fusion) -> Ranking:
-    """Return the candidates of all rankings by the sum of their weighted points: one found by several ranks higher."""
-    if not rankings:
-        return Ranking()
-    rows = np.concatenate([each.ranking.rows for each in rankings])
-    weighted = np.concatenate([each.weight * points(each.ranking, method) for each in rankings])
+def fuse(
+    rankings: Sequence[ChannelRanking], others: Sequence[ChannelRanking], method: Fusion
+) -> tuple[Ranking, Ranking]:
+    """Return the candidates of rankings, and those of all with the others, by the sum of their weighted points."""
+    every = [*rankings, *others]
+    if not every:
+        return Ranking(), Ranking()
+    rows = np.concatenate([each.ranking.rows for each in every])
+    weighted = np.concatenate([each.weight * points(each.ranking, method) for each in every])
     _, first, place = np.unique(rows[:, 0], return_index=True, return_inverse=True)
-    scores = np.bincount(place, weighted, len(first)).astype(np.float64)
-    order = np.lexsort((first, -scores))
-    return Ranking(rows[first[order]], scores[order])
+    found: list[Ranking] = []
+    for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
+        scores = np.bincount(place[:count], weighted[:count], len(first)).astype(np.float64)
+        order = np.lexsort((first, -scores))
+        order = order[first[order] < count]
+        found.append(Ranking(rows[first[order]], scores[order]))
+    return found[0], found[1]
 
 
 def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dict[int, dict[Channel, ChannelPlacement]]:
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[int, dict[Channel, ChannelPlacement]] = {number: {} for number in wanted}
     for channel, ranking, _ in rankings:
-        ranks, scores = {number: at for at, number in enumerate(ranking.numbers.tolist())}, ranking.scores.tolist()
-        for number, channels in found.items():
-            place = ranks.get(number)
-            if place is not None and (channel not in channels or place + 1 < channels[channel].rank):
-                channels[channel] = ChannelPlacement(place + 1, scores[place])
+        for rank, (number, score) in enumerate(zip(ranking.numbers.tolist(), ranking.scores.tolist(), strict=True), 1):
+            channels = found.get(number)
+            if channels is not None and (channel not in channels or rank < channels[channel].rank):
+                channels[channel] = ChannelPlacement(rank, score)
     return found
 
 
@@ -162,16 +168,21 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
     return scores.tolist()
 
 
-def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
+def token_matches(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float32]:
+    """Return for each document the best match of each of the question's tokens; NaN without token vectors."""
     counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
-    scores = np.full(len(documents), np.nan)
+    matches = np.full((len(documents), len(question)), np.nan, np.float32)
     known = [vectors for vectors in documents if vectors is not None and len(vectors)]
     if known:
         similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
         starts = np.cumsum(counts[counts > 0]) - counts[counts > 0]
-        scores[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0).sum(axis=1)
-    return scores
+        matches[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0)
+    return matches
+
+
+def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
+    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
+    return token_matches(question, documents).sum(axis=1).astype(np.float64)
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:

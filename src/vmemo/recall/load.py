@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models import Fact, Hit, HitStatus, Message, NewerFact, Reranking
+from vmemo.models import Fact, Hit, HitStatus, Message, Network, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
 from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType
 from vmemo.models.search import RevisionEdge, Scope
@@ -38,21 +39,13 @@ class ScoredFact(NamedTuple):
     score: float
     number: int
 
-    @property
-    def id(self) -> FactId:
-        return self.fact.id
-
-    @property
-    def verbatim(self) -> bool:
-        return self.number < 0
-
     def times(self, factor: float) -> ScoredFact:
         return ScoredFact(self.fact, self.score * factor, self.number)
 
 
 def by_score(found: Iterable[ScoredFact]) -> list[ScoredFact]:
     """Return candidates by score, best first."""
-    return sorted(found, key=lambda each: each.score, reverse=True)
+    return sorted(found, key=itemgetter(1), reverse=True)
 
 
 def weigh(found: Sequence[ScoredFact], run: RecallRun) -> list[ScoredFact]:
@@ -134,17 +127,17 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
 
     A message stays if it has words of the question that its facts lack.
     """
-    if not any(each.number < 0 for each in found):
+    if not [each for each in found if each.number < 0]:
         return list(found)
     drawn: dict[MessageId, list[ScoredFact]] = {}
     for each in found:
-        if not each.verbatim:
+        if each.number > 0:
             for message in each.fact.messages:
                 drawn.setdefault(message, []).append(each)
     asked = set(terms(question))
     placed: dict[FactId, ScoredFact] = {}
     for each in found:
-        facts = drawn.get(MessageId(each.fact.id), ()) if each.verbatim else ()
+        facts = drawn.get(MessageId(each.fact.id), ()) if each.number < 0 else ()
         said = {term for other in facts for term in terms(other.fact.text)}
         if facts and asked & set(terms(each.fact.text)) <= said:
             best = facts[0]._replace(score=max(each.score, facts[0].score))
@@ -183,7 +176,9 @@ def reply_weight(fact: Fact, type: QueryType) -> float:
 
 def weigh_replies(found: Sequence[ScoredFact], type: QueryType) -> list[ScoredFact]:
     """Return candidates by score, best first, with those of replies multiplied by their weight."""
-    return by_score(each.times(reply_weight(each.fact, type)) for each in found)
+    return by_score(
+        [each.times(reply_weight(each.fact, type)) if each.fact.network == "experience" else each for each in found]
+    )
 
 
 def weigh_feedback(found: Sequence[ScoredFact], question: str, edges: Sequence[RevisionEdge]) -> list[ScoredFact]:
@@ -240,8 +235,8 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Fou
         titles: dict[EpisodeId, str] = {}
         weighed = _weighed(run, candidates, partial(_load, run, candidates, reader, titles))
     with run.timer.stage("judge"):
-        # It reads facts that are loaded by now.
-        evidence = answer_evidence(run.question, candidates, reader, run.context.embedder)
+        texts = {each.number: each.fact.text for each in weighed}
+        evidence = answer_evidence(run.question, candidates, texts, reader, run.context.embedder)
         judgement = judge(run.question, run.text, evidence, run.context.embedder)
     with run.timer.stage("load"):
         count = first_fitting([each.fact.tokens for each in weighed], run.max_tokens, run.top_k)
@@ -261,7 +256,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Fou
             explanation=explain(run, candidates, reader, judgement) if run.request.explain else None,
         )
         scores = dict(zip(candidates.scores.numbers, candidates.scores.scores.tolist(), strict=True))
-        relevance = {each.id: scores[each.number] for each in found if each.number in scores}
+        relevance = {each.fact.id: scores[each.number] for each in found if each.number in scores}
         return FoundInBank(recalled, evidence, relevance)
 
 
@@ -291,7 +286,7 @@ def _weighed(run: RecallRun, candidates: Candidates, load: Load) -> list[ScoredF
     weighs = run.request.recency_half_life is not None or run.request.importance_weight > 0
     count = len(ranked) if weighs else first_fitting(ranked.tokens, run.max_tokens, run.top_k)
     found = _without_noise(run, ranked.tokens, load, min(max(count, run.nodes) if gathers else count, len(ranked)))
-    if any(FEEDBACK in each.fact.metadata for each in found):
+    if [each for each in found if FEEDBACK in each.fact.metadata]:
         found = weigh_feedback(found, run.text, candidates.revisions)
     if gathers:
         revised = {fact for edge in candidates.revisions for fact in (edge.older, edge.newer)}
@@ -304,20 +299,21 @@ def _without_noise(run: RecallRun, tokens: NDArray[np.int64], load: Load, count:
     found, type = load(0, count), run.analysis.type
     # A reranker that the caller supplies decides the order.
     weighed = isinstance(run.context.reranker, str)
+    lighter: tuple[Network, ...] = ("experience",) if weighed and type != "assistant" else ()
 
-    def may_fall(fact: Fact) -> bool:
-        return FEEDBACK in fact.metadata or (weighed and reply_weight(fact, type) < 1.0)
+    def may_fall(facts: Sequence[ScoredFact]) -> list[bool]:
+        return [each.fact.network in lighter or FEEDBACK in each.fact.metadata for each in facts]
 
-    lighter = any(may_fall(each.fact) for each in found)
+    falls = True in may_fall(found)
     distinct = facts_for_lines(found, run.text)
-    if len(distinct) == count and not lighter:
+    if len(distinct) == count and not falls:
         return found
     max_tokens, top_k = (None if limit is None else MORE * limit for limit in (run.max_tokens, run.top_k))
     most = max(count, first_fitting(tokens, max_tokens, top_k))
     while count < most:
         if not run.analysis.gathers:
             # None of the others can take a place among the hits.
-            whole = [each.fact.tokens for each in distinct if not may_fall(each.fact)]
+            whole = [each.fact.tokens for each, light in zip(distinct, may_fall(distinct), strict=True) if not light]
             if first_fitting(whole, run.max_tokens, run.top_k) < len(whole):
                 break
         found += load(count, min(most, count + STEP))
@@ -332,15 +328,17 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
     explained = _explained(shown, candidates, reader) if run.request.explain else {}
     scope, now = run.scope, run.now
     facts = _with_visible_claims(found, candidates, reader, scope.at_time or scope.known_at or now)
-    outdated = {n for n, fact in facts.items() if any(claim.invalid_at is None for claim in fact.claims)}
+    outdated = {n for n, fact in facts.items() for claim in fact.claims if claim.invalid_at is None}
     return [
         Hit.trusted(
             {
                 "fact": facts[each.number],
                 "score": each.score,
                 "channels": placed[each.number],
-                "verbatim": each.verbatim,
-                "status": status_of(each.fact, scope, now, outdated=each.number in outdated),
+                "verbatim": each.number < 0,
+                "status": status_of(each.fact, scope, now, outdated=each.number in outdated)
+                if each.number in outdated or each.fact.invalid_at is not None or each.fact.expired_at is not None
+                else "current",
                 "truncated": False,
                 "outcomes": (),
                 "path": (),
@@ -359,6 +357,8 @@ def _with_visible_claims(
     """Return facts with those of their claims that facts of the scope had ended by then, or may have ended."""
     facts = {each.number: each.fact for each in found}
     claiming = {number: fact for number, fact in facts.items() if fact.claims}
+    if not claiming:
+        return facts
     visible = {(edge.older, edge.newer) for edge in candidates.revisions}
     numbers = reader.numbers([claim.replaced_by for fact in claiming.values() for claim in fact.claims])
     for number, fact in claiming.items():
@@ -368,7 +368,7 @@ def _with_visible_claims(
             if (number, numbers.get(claim.replaced_by)) in visible and not (claim.invalid_at and claim.invalid_at > at)
         )
         if len(claims) < len(fact.claims):
-            facts[number] = fact.model_copy(update={"claims": claims})
+            facts[number] = Fact.trusted({**fact.__dict__, "claims": claims})
     return facts
 
 

@@ -142,7 +142,7 @@ async def _search(run: RecallRun) -> FoundInBank:
         found = await context.store.read(run.scope.bank, partial(_find, run))
     else:
         found = await _find_reranked(run, context.reranker)
-    if not any(hit.fact.is_procedure and len(hit.fact.messages) > 1 for hit in found.recalled.hits):
+    if not [hit for hit in found.recalled.hits if hit.fact.metadata and hit.fact.is_procedure]:
         return found
     hits = tuple([await _with_outcomes(run, hit) for hit in found.recalled.hits])
     return found._replace(recalled=found.recalled.model_copy(update={"hits": hits}))

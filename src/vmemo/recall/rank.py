@@ -15,8 +15,8 @@ import numpy as np
 
 from vmemo.models import Channel, EntityId, FactId, GraphStep, Interval, LinkKind, Mention, QueryType
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Ranking,
     RevisionEdge,
     Scope,
@@ -66,31 +66,31 @@ def max_expansions(type: QueryType, nodes: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class GraphRanking:
-    """Facts by activation, and the edge by which each was reached."""
+    """Facts by activation, and the edges by which each was reached."""
 
     ranking: Ranking = field(default_factory=Ranking)
-    reached_by: Mapping[int, Edge] = field(default_factory=dict[int, Edge])
+    reached_by: Mapping[int, Edges] = field(default_factory=dict[int, Edges])
 
     def paths(
         self, facts: Sequence[int], named: Mapping[int, Mention], reader: BankReader
     ) -> dict[int, tuple[GraphStep, ...]]:
         """Return for each fact the steps from an entry point to it, in order."""
-        edges = {fact: self._path(fact) for fact in facts}
-        every = [edge for path in edges.values() for edge in path]
-        ids = reader.ids(sorted({node for edge in every for node in edge[:2] if node > 0}))
-        names = reader.entity_names(sorted({edge.via for edge in every if edge.via}))
+        paths = {fact: self._path(fact) for fact in facts}
+        every = [step for path in paths.values() for step in path]
+        ids = reader.ids(sorted({node for target, edges in every for node in (target, edges.source) if node > 0}))
+        names = reader.entity_names(sorted({edges.via for _, edges in every if edges.via}))
 
-        def step(edge: Edge) -> GraphStep:
-            source = FactId(ids[edge.source]) if edge.source > 0 else EntityId(named[-edge.source].id)
-            return GraphStep(source, FactId(ids[edge.target]), edge.kind, edge.weight, names.get(edge.via, ""))
+        def step(target: int, edges: Edges) -> GraphStep:
+            source = FactId(ids[edges.source]) if edges.source > 0 else EntityId(named[-edges.source].id)
+            return GraphStep(source, FactId(ids[target]), edges.kind, edges.weight, names.get(edges.via, ""))
 
-        return {fact: tuple(map(step, path)) for fact, path in edges.items()}
+        return {fact: tuple(step(*each) for each in path) for fact, path in paths.items()}
 
-    def _path(self, fact: int) -> list[Edge]:
-        steps: list[Edge] = []
+    def _path(self, fact: int) -> list[tuple[int, Edges]]:
+        steps: list[tuple[int, Edges]] = []
         while fact in self.reached_by and len(steps) < len(self.reached_by):
-            steps.append(self.reached_by[fact])
-            fact = steps[-1].source
+            steps.append((fact, self.reached_by[fact]))
+            fact = self.reached_by[fact].source
         return steps[::-1]
 
 
@@ -104,68 +104,61 @@ class GraphActivation:
     def __init__(self, base: EdgeQuery, entries: Ranking, entities: Iterable[int], *, expansions: int) -> None:
         self._base = base
         self._expansions = expansions
-        self._activation: dict[int, float] = {}
+        best = zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True)
+        self._activation = {-entity: 1.0 for entity in entities}
+        self._activation |= {fact: score for fact, score in best if score >= ENTRY_FLOOR}
         self._scores: dict[int, float] = {}
-        self._reached_by: dict[int, Edge] = {}
-        self._queue: list[tuple[float, int]] = []
+        self._rows: dict[int, Sequence[int]] = {}
+        self._reached_by: dict[int, Edges] = {}
         self._expanded: set[int] = set()
-        for entity in entities:
-            self._activate(-entity, 1.0)
-        for fact, score in zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True):
-            if score >= ENTRY_FLOOR:
-                self._activate(fact, score)
 
     def next_query(self) -> EdgeQuery | None:
         """Return the query for the edges of the strongest nodes that are not expanded yet, or None at the end."""
-        wave = self._next_wave() if len(self._expanded) < self._expansions else []
-        if not wave:
+        if len(self._expanded) >= self._expansions:
             return None
+        waiting = [(-strength, node) for node, strength in self._activation.items() if node not in self._expanded]
+        if not waiting:
+            return None
+        waves = heapq.nsmallest(WAVE_SIZE, waiting)
+        wave = [node for _, node in waves]
+        self._expanded.update(wave)
         # No edge of a lower weight can pass on enough activation.
-        strongest = max(self._activation[node] for node in wave)
-        least = FLOOR / max(strongest * DECAY * max(MULTIPLIERS.values()), 1e-9)
+        least = FLOOR / max(-waves[0][0] * DECAY * max(MULTIPLIERS.values()), 1e-9)
         facts, entities = [node for node in wave if node > 0], [-node for node in wave if node < 0]
         return replace(self._base, facts=facts, entities=entities, least=least)
 
-    def follow(self, edges: Iterable[Edge]) -> None:
+    def follow(self, found: Iterable[Edges]) -> None:
         """Pass activation along edges; only the strongest path to a fact counts."""
-        known, scores, reached_by = self._activation, self._scores, self._reached_by
-        for edge in edges:
-            source, target, _, _, kind, weight, _ = edge
+        known, scores, reached_by, rows = self._activation, self._scores, self._reached_by, self._rows
+        for edges in found:
+            source, kind, weight, targets, _ = edges
             activation = known[source] * weight * DECAY * MULTIPLIERS[kind]
-            if activation < FLOOR or activation <= scores.get(target, 0.0):
+            if activation < FLOOR:
                 continue
-            if source in reached_by and self._is_cycle(edge):
-                continue
-            scores[target] = activation
-            reached_by[target] = edge
-            if activation > known.get(target, 0.0):
-                self._activate(target, activation)
+            for row in targets:
+                target = row[0]
+                if activation <= scores.get(target, 0.0) or target == source:
+                    continue
+                # Only a node that was expanded has edges on which a path goes on.
+                if target in self._expanded and source in reached_by and self._is_cycle(source, target):
+                    continue
+                scores[target] = activation
+                reached_by[target] = edges
+                rows[target] = row
+                if activation > known.get(target, 0.0):
+                    known[target] = activation
 
     def result(self, limit: int) -> GraphRanking:
         """Return the facts that were reached, by activation."""
         order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
-        rows = np.array([self._reached_by[fact][1:4] for fact in order], np.int64).reshape(len(order), 3)
+        rows = np.array([self._rows[fact] for fact in order], np.int64).reshape(len(order), 3)
         return GraphRanking(Ranking(rows, np.array([self._scores[fact] for fact in order])), self._reached_by)
 
-    def _activate(self, node: int, activation: float) -> None:
-        self._activation[node] = activation
-        heapq.heappush(self._queue, (-activation, node))
-
-    def _next_wave(self) -> list[int]:
-        wave: list[int] = []
-        while self._queue and len(wave) < WAVE_SIZE:
-            _, node = heapq.heappop(self._queue)
-            if node not in self._expanded:
-                self._expanded.add(node)
-                wave.append(node)
-        return wave
-
-    def _is_cycle(self, edge: Edge) -> bool:
-        """Return True if the path to the edge's source already passes its target."""
-        node: int = edge.source
-        while node in self._reached_by and node != edge.target:
+    def _is_cycle(self, node: int, target: int) -> bool:
+        """Return True if the path to a node already passes the target of an edge from it."""
+        while node in self._reached_by and node != target:
             node = self._reached_by[node].source
-        return node == edge.target
+        return node == target
 
 
 # All channels.
@@ -231,16 +224,15 @@ def find_candidates(run: RecallRun, reader: BankReader) -> Candidates:
         result = reader.search(request)
     timer.add(result.timings)
     rankings = _weighted(run, request, result)
-    first = timer.run("fuse", fuse, rankings, method)
     with timer.stage("graph"):
         graph = _follow_graph(run, reader, result)
-    if "graph" in run.channels:
-        rankings.append(ChannelRanking("graph", graph.ranking, run.weights["graph"]))
+    linked = [ChannelRanking("graph", graph.ranking, run.weights["graph"])] if "graph" in run.channels else []
+    first, fused = timer.run("fuse", fuse, rankings, linked, method)
     best = first.numbers[:LOOKED_UP]
     found = Candidates(
-        rankings=rankings,
+        rankings=[*rankings, *linked],
         first=first,
-        fused=timer.run("fuse", fuse, rankings, method) if len(graph.ranking) else first,
+        fused=fused,
         graph=graph,
         late=_late_scores(run, reader, first),
         revisions=timer.run("revisions", reader.revisions, run.scope, best[best > 0].tolist()) if len(best) else (),
@@ -337,17 +329,18 @@ def _with_parts(run: RecallRun, channel: Channel, rankings: Sequence[Ranking]) -
     return [ChannelRanking(channel, ranking, part if number else weight) for number, ranking in enumerate(rankings)]
 
 
-def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
+def with_temporal_links(found: Ranking, links: Sequence[Edges], limit: int) -> Ranking:
     """Return the facts inside the interval and those that links lead to from the best of them, best first."""
     if not links:
         return found
     scores = dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True))
     linked: dict[int, tuple[int, int, int, float]] = {}
-    for edge in links:
-        score = found.baseline + (scores[edge.source] - found.baseline) * edge.weight * LINK_DECAY
-        least = linked[edge.target][3] if edge.target in linked else found.baseline
-        if edge.target not in scores and score > least:
-            linked[edge.target] = edge.target, edge.tokens, edge.time, score
+    for edges in links:
+        score = found.baseline + (scores[edges.source] - found.baseline) * edges.weight * LINK_DECAY
+        for target, tokens, time in edges.targets:
+            least = linked[target][3] if target in linked else found.baseline
+            if target not in scores and score > least:
+                linked[target] = target, tokens, time, score
     more = Ranking.of(linked.values())
     every = Ranking(
         np.concatenate([found.rows, more.rows]), np.concatenate([found.scores, more.scores]), found.baseline

@@ -19,8 +19,8 @@ from vmemo.models import Interval, LinkKind, Mention, MessageId, Network, Revisi
 from vmemo.models.changes import NewFact
 from vmemo.models.records import TagsMatch
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     Scope,
@@ -242,21 +242,24 @@ LINKS = 16
 COMPARED = 2048
 """Facts of an entity that an edge query compares at most: the newest."""
 
-_EntityFacts = dict[int, list[tuple[int, int, int]]]
+
+def link_edge(source: int, target: Sequence[int], kind: LinkKind, weight: float, onward: bool) -> Edges:
+    """Return the edge along a stored link; `onward` is False for one that is followed from its target."""
+    return Edges(source, kind if onward else SEEN_FROM_TARGET.get(kind, kind), weight, [target])
+
+
+_EntityFacts = dict[int, list[Sequence[int]]]
 """The facts that each entity leads to, with their tokens and times, by the number of the entity."""
 
 
 class GraphReads(Protocol):
     """Reads of the graph of a bank, with the filter of a scope."""
 
-    def linked(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
-        """Return source, target, its tokens and time, kind, direction and weight of stored links.
-
-        The direction is True for a link that leaves the source. Each fact has at most `LINKS` in each direction.
-        """
+    def linked(self, query: EdgeQuery) -> Iterable[Edges]:
+        """Return the edges along stored links; each fact has at most `LINKS` in each direction."""
         ...
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Iterable[Sequence[Any]]:
+    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
         """Return source, number and weight of the entities that facts mention, and of given entities.
 
         A given entity is its own source, with a minus sign. Rarer entities weigh more.
@@ -272,41 +275,24 @@ class EdgeSearch:
     """The edge queries of one read transaction. The facts of an entity are chosen once for a question."""
 
     def __init__(self) -> None:
-        self._chosen: list[tuple[EdgeQuery, _EntityFacts]] = []
+        self._chosen: dict[tuple[int, int, int, float], tuple[EdgeQuery, _EntityFacts]] = {}
 
-    def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
+    def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
         kinds = query.kinds or FOLLOWED_LINKS
-        edges: list[Edge] = []
-        for source, target, tokens, time, kind, onward, weight in reads.linked(query) if query.facts else ():
-            seen: LinkKind = kind if onward else SEEN_FROM_TARGET.get(kind, kind)
-            if seen in kinds:
-                edges.append(Edge(source, target, tokens, time, seen, weight))
+        edges = [link for link in reads.linked(query) if link.kind in kinds] if query.facts else []
         return [*edges, *self._along_entities(reads, query)] if "entity" in kinds else edges
 
-    def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edge]:
-        chosen = self._chosen_facts(query)
-        nodes = list(reads.entities_of_nodes(query))
+    def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
+        asked = id(query.scope), id(query.vector), query.fan, query.floor
+        # The first query keeps what the identities stand for.
+        chosen = self._chosen.setdefault(asked, (query, {}))[1]
+        nodes = reads.entities_of_nodes(query)
         new = sorted({entity for _, entity, _ in nodes} - chosen.keys())
         if new:
             chosen |= {entity: [] for entity in new}
             for entity, *fact in reads.most_similar(query, new):
-                chosen[entity].append((fact[0], fact[1], fact[2]))
-        return [
-            Edge(source, fact, tokens, time, "entity", weight, entity)
-            for source, entity, weight in nodes
-            for fact, tokens, time in chosen[entity]
-            if fact != source
-        ]
-
-    def _chosen_facts(self, query: EdgeQuery) -> _EntityFacts:
-        """Return the facts of entities that earlier queries have chosen for the same question."""
-        for asked, facts in self._chosen:
-            same_numbers = (asked.fan, asked.floor) == (query.fan, query.floor)
-            if asked.scope is query.scope and asked.vector is query.vector and same_numbers:
-                return facts
-        chosen: _EntityFacts = {}
-        self._chosen.append((query, chosen))
-        return chosen
+                chosen[entity].append(fact)
+        return [Edges(source, "entity", weight, chosen[entity], entity) for source, entity, weight in nodes]
 
 
 Indexed = tuple[int, NewFact]
@@ -365,7 +351,7 @@ class BankSearch(BankReader, ABC):
         verbatim = Ranking()
         if request.verbatim:
             verbatim = timer.run("verbatim", self.matching_messages, scope, request.verbatim, limit=limit)
-        temporal, links = Ranking(), list[Edge]()
+        temporal, links = Ranking(), list[Edges]()
         if request.temporal is not None:
             temporal = timer.run("temporal", self.during, scope, request.temporal, limit=limit)
             query = temporal_link_query(request, request.temporal, temporal)

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId, FactId, Interval, MessageId
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     RevisionEdge,
@@ -39,6 +39,7 @@ from vmemo.stores.search import (
     accepts_messages,
     fact_words,
     is_wide,
+    link_edge,
     rank_by_words,
     word_keys,
 )
@@ -219,7 +220,7 @@ class PostgresGraph:
     connection: Connection
     filter: ScopeFilter
 
-    def linked(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
+    def linked(self, query: EdgeQuery) -> list[Edges]:
         def statement(values: Parameters) -> str:
             bank = values.add(self.filter.bank, "bigint")
             return f"""
@@ -238,7 +239,7 @@ WHERE found.other <> given.seq AND found.weight >= {values.add(query.least, "flo
 """
 
         rows = fetch_built(self.connection, statement)
-        return [(*first, LINK_KINDS[int(kind)], onward, weight) for *first, kind, onward, weight in rows]
+        return [link_edge(one, to, LINK_KINDS[int(kind)], weight, onward) for one, *to, kind, onward, weight in rows]
 
     def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
         nodes = list(set(query.facts)), list(query.entities)
@@ -466,7 +467,7 @@ SELECT cosine FROM (
         found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
         return [seq for (seq,) in found]
 
-    def edges(self, query: EdgeQuery) -> list[Edge]:
+    def edges(self, query: EdgeQuery) -> list[Edges]:
         self.prepare(query.scope, query.space)
         filter = self._filter_of(query.scope)
         return self._edges.find(PostgresGraph(self._by_key, filter), query)

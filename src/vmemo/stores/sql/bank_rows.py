@@ -27,17 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
-from vmemo.models import (
-    Bank,
-    BankId,
-    BankRevision,
-    FactId,
-    FormerProfile,
-    JobKind,
-    Profile,
-    new_id,
-    utc_now,
-)
+from vmemo.models import Bank, BankId, BankRevision, FactId, FormerProfile, JobKind, Profile, new_id, utc_now
 from vmemo.models.changes import Changes, NoteChange, ProfileChange, Rename
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
 from vmemo.ports import HIDDEN, BankNotFound, HiddenBank
@@ -329,12 +319,18 @@ DAY = 86_400_000_000
 """Microseconds of a day."""
 
 
+_ACCESSED = (
+    update(facts)
+    .where(statements.of_bank(facts), among(facts.c.id, statements.later("ids")))
+    .values(access_count=facts.c.access_count + bindparam("times", type_=Integer))
+)
+
+
 def count_accesses(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
     """Add to access counts. The bank's revision stays: no search depends on them."""
-    own = update(facts).where(facts.c.bank == bank, facts.c.id == bindparam("fact"))
-    counted = own.values(access_count=facts.c.access_count + bindparam("times"))
-    if counts:
-        connection.execute(counted, [{"fact": fact, "times": times} for fact, times in counts.items()])
+    for times in set(counts.values()):
+        ids = statements.listed([fact for fact, accesses in counts.items() if accesses == times])
+        connection.execute(_ACCESSED, {"of_bank": bank, "ids": ids, "times": times})
 
 
 def status(connection: Connection, bank: BankId) -> Status:

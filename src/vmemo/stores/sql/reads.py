@@ -44,7 +44,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
-from vmemo.models.search import Scope, TokenVectors
+from vmemo.models.search import Edges, RevisionEdge, Scope, TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
@@ -468,7 +468,7 @@ _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among
 
 def _own_copy(fact: Fact) -> Fact:
     """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
-    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)}) if fact.metadata else fact
+    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)})
 
 
 MOST_FACTS, MOST_TOKENS = 4096, 1024
@@ -487,9 +487,9 @@ class LoadedRecords:
         self.numbers: dict[LoadedKey, int] = {}
         self.tokens: dict[LoadedKey, TokenVectors | None] = {}
         self.titles: dict[LoadedKey, str] = {}
-        self.links: dict[LoadedKey, Sequence[Sequence[Any]]] = {}
-        self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, float]]] = {}
-        """The links of facts that a graph search follows, and those between older and newer ones, as rows."""
+        self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
+        self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
+        """The surroundings of facts that a graph search reads, and the links between older and newer facts."""
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
@@ -535,7 +535,7 @@ class SqlBankSearch(BankSearch):
             found = self._known(self._loaded.facts, wanted, self._load_facts)
             said = _rows_by_number(self._connection, messages, self._bank, [-each for each in numbers if each < 0])
             return Loaded(
-                facts={number: _own_copy(found[number]) for number in numbers if number in found},
+                facts={number: _own_copy(fact) if fact.metadata else fact for number, fact in found.items()},
                 messages={-row[SEQ]: record_of(Message, messages, row) for row in said},
                 titles=self._titles({episode for fact in found.values() for episode in fact.episodes}),
             )

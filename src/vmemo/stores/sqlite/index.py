@@ -329,6 +329,12 @@ class Mentions:
         spans = np.searchsorted(self.rows, np.stack([rows, rows + 1]).astype(self.rows.dtype))
         return [self.entities[start:end] for start, end in spans.T.tolist()]
 
+    def counts(self, entities: Sequence[int] | NDArray[np.int64]) -> list[int]:
+        """Return for each entity the number of facts that mention it."""
+        wanted = np.array(entities, np.int64)
+        first, last = np.searchsorted(self._by_entity[0], np.stack([wanted, wanted + 1]))
+        return (last - first).tolist()
+
     def of_entities(self, entities: Sequence[int]) -> list[Rows]:
         """Return for each entity the rows of the facts that mention it, ascending."""
         known, rows = self._by_entity

@@ -7,9 +7,8 @@ text, only words that are stemmed already, so that facts, messages and queries a
 from __future__ import annotations
 
 import json
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,8 +21,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, selec
 
 from vmemo.models import BankId, MessageId, utc_now
 from vmemo.models.search import (
-    Edge,
     EdgeQuery,
+    Edges,
     Encoding,
     Ranking,
     RevisionEdge,
@@ -34,7 +33,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words
+from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words, link_edge
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -262,9 +261,9 @@ def _updated(connection: Connection, state: BankState, index: BankIndex) -> Bank
 OVERSAMPLE = 16
 """Facts of an entity that are chosen by sign bits for each one that it leads to."""
 _LINKED = """
-SELECT * FROM (SELECT source, target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = ?2 LIMIT ?3)
+SELECT * FROM (SELECT target, kind, weight, 1 FROM links WHERE bank = ?1 AND source = ?2 LIMIT ?3)
 UNION ALL SELECT * FROM (
-    SELECT target, source, kind, weight, 0 FROM links INDEXED BY links_target WHERE bank = ?1 AND target = ?2 LIMIT ?3)
+    SELECT source, kind, weight, 0 FROM links INDEXED BY links_target WHERE bank = ?1 AND target = ?2 LIMIT ?3)
 """
 """Left to itself SQLite would read all links of the bank."""
 
@@ -276,6 +275,12 @@ SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) A
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
 
+Neighbours = tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]
+"""The edges along the links of a fact, each with the row of the fact that it leads to, and the entities that the fact
+mentions, each with the number of facts that do."""
+IndexedRevision = tuple[int, int, int, RevisionEdge]
+"""The rows of a newer and an older fact, the number of the kind, and their edge."""
+
 _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
 
 
@@ -286,33 +291,23 @@ class SqliteGraph:
     index: BankIndex
     allowed: Mask
     compared: ComparedVectors
-    links: Callable[[Sequence[int]], Mapping[int, Sequence[Cells]]]
+    around: Callable[[Sequence[int]], Mapping[int, Neighbours]]
 
-    def linked(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        stored = [link for links in self.links(query.facts).values() for link in links]
-        known = dict(self._reached([other for _, other, *_ in stored], query.floor))
-        for source, other, kind, weight, onward in stored:
-            if other in known and other != source and weight >= query.least:
-                yield source, *known[other], LINK_KINDS[kind], bool(onward), weight
+    def linked(self, query: EdgeQuery) -> list[Edges]:
+        least = query.least
+        found = [each for links, _ in self.around(query.facts).values() for each in links if each[1].weight >= least]
+        near = self._near_enough(np.array([row for row, _ in found], np.int64), query.floor)
+        return [edge for (_, edge), kept in zip(found, near.tolist(), strict=True) if kept]
 
-    def _reached(self, seqs: Sequence[int], floor: float) -> Iterator[tuple[int, list[int]]]:
-        """Yield the facts that the scope allows, and whose cosine reaches the floor, as a ranking has them."""
-        rows = self.index.at(sorted(set(seqs)))
-        for found in self.index.ranked(rows[self._near_enough(rows, floor)]).tolist():
-            yield found[0], found
+    def entities_of_nodes(self, query: EdgeQuery) -> list[Sequence[Any]]:
+        named = self.index.mentions.counts(query.entities)
+        nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
+        nodes += [(fact, *each) for fact, (_, mentioned) in self.around(query.facts).items() for each in mentioned]
+        weighed = [(source, entity, min(max(1, count), query.common) ** -0.5) for source, entity, count in nodes]
+        return [each for each in weighed if each[2] >= query.least]
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Iterator[Sequence[Any]]:
-        mentions, nodes = self.index.mentions, [(-entity, entity) for entity in query.entities]
-        rows = self.index.at(sorted(set(query.facts)))
-        for fact, mentioned in zip(self.index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
-            nodes += [(fact, entity) for entity in mentioned.tolist()]
-        for (source, entity), same in zip(nodes, mentions.of_entities([each for _, each in nodes]), strict=True):
-            weight = 1.0 / math.sqrt(min(max(1, len(same)), query.common))
-            if weight >= query.least:
-                yield source, entity, weight
-
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterator[Sequence[Any]]:
-        """Yield the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> list[Sequence[Any]]:
+        """Return the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
         fan, several = query.fan, [rows[-COMPARED:] for rows in self.index.mentions.of_entities(entities)]
         every, ends = np.concatenate(several), np.cumsum([0, *map(len, several)])
         kept = np.flatnonzero(self._near_enough(every, query.floor))
@@ -327,8 +322,8 @@ class SqliteGraph:
             if len(rows) > fan:
                 several[place] = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
         owners = np.repeat(entities, list(map(len, several))).tolist()
-        for entity, found in zip(owners, self.index.ranked(np.concatenate(several)).tolist(), strict=True):
-            yield entity, *found
+        found = self.index.ranked(np.concatenate(several)).tolist()
+        return [(entity, *fact) for entity, fact in zip(owners, found, strict=True)]
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
         """Return True for rows that the scope allows and whose cosine reaches the floor."""
@@ -465,47 +460,54 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         statement = instruction_statement(ScopeFilter.of(connection, bank, scope), values, limit=limit)
         return [seq for (seq,) in fetch(connection, statement, *values.values)]
 
-    def edges(self, query: EdgeQuery) -> list[Edge]:
+    def edges(self, query: EdgeQuery) -> list[Edges]:
         with self._reading():
             self.prepare(query.scope, query.space)
             allowed, compared = self.allowed(query.scope), self._compare(query.vector)
-            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._links), query)
+            return self._edges.find(SqliteGraph(self._index, allowed, compared, self._around), query)
 
-    def _links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
-        return self._known(self._loaded.links, dict.fromkeys(facts, self._revision), self._load_links)
+    def _around(self, facts: Sequence[int]) -> Mapping[int, Neighbours]:
+        return self._known(self._loaded.around, dict.fromkeys(facts, self._revision), self._load_around)
 
-    def _load_links(self, facts: Sequence[int]) -> Mapping[int, Sequence[Cells]]:
-        return {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
+    def _load_around(self, facts: Sequence[int]) -> Mapping[int, Neighbours]:
+        index, mentions = self._index, self._index.mentions
+        stored = {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
+        rows = index.at(sorted({other for links in stored.values() for other, *_ in links}))
+        known = {to[0]: (row, to) for row, to in zip(rows.tolist(), index.ranked(rows).tolist(), strict=True)}
+        rows = index.at(facts)
+        found: dict[int, Neighbours] = {}
+        for fact, mentioned in zip(index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
+            edges = [
+                (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[int(kind)], weight, bool(onward)))
+                for other, kind, weight, onward in stored[fact]
+                if other in known and other != fact
+            ]
+            found[fact] = edges, list(zip(mentioned.tolist(), mentions.counts(mentioned), strict=True))
+        return found
 
     def _stored_tokens(self, facts: Sequence[int]) -> Sequence[Sequence[Any]]:
         return fetch(self._connection, _TOKENS, listed(facts))
 
     def revisions(self, scope: Scope, facts: Sequence[int]) -> list[RevisionEdge]:
         with self._reading():
-            index, allowed = self._index, self.allowed(scope)
-            of_each = self._known(self._loaded.revisions, dict.fromkeys(facts, self._revision), self._load_revisions)
-            stored = sorted({edge for edges in of_each.values() for edge in edges})
-            rows = index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
-            known = {found[0]: found for found in index.ranked(rows[allowed[rows]]).tolist()}
-            return [
-                RevisionEdge(
-                    newer,
-                    older,
-                    REVISION_KINDS[kind],
-                    weight,
-                    known[newer][1],
-                    known[older][1],
-                    instant(known[newer][2]),
-                )
-                for newer, older, kind, weight in stored
-                if newer in known and older in known
-            ]
+            wanted, allowed = dict.fromkeys(facts, self._revision), self.allowed(scope)
+            of_each = self._known(self._loaded.revisions, wanted, self._load_revisions).values()
+            found = {each[:3]: each[3] for edges in of_each for each in edges if allowed[each[0]] and allowed[each[1]]}
+            return [found[key] for key in sorted(found)]
 
-    def _load_revisions(self, facts: Sequence[int]) -> Mapping[int, Sequence[tuple[int, int, int, float]]]:
-        found: dict[int, list[tuple[int, int, int, float]]] = {fact: [] for fact in facts}
-        for newer, older, kind, weight in fetch(self._connection, _REVISIONS, self._bank, listed(facts)):
+    def _load_revisions(self, facts: Sequence[int]) -> Mapping[int, Sequence[IndexedRevision]]:
+        found: dict[int, list[IndexedRevision]] = {fact: [] for fact in facts}
+        stored = fetch(self._connection, _REVISIONS, self._bank, listed(facts))
+        rows = self._index.at(sorted({seq for newer, older, *_ in stored for seq in (newer, older)}))
+        ranked = zip(rows.tolist(), self._index.ranked(rows).tolist(), strict=True)
+        known = {each[0]: (row, *each) for row, each in ranked}
+        for newer, older, kind, weight in stored:
+            if newer not in known or older not in known:
+                continue
+            (row, _, tokens, time), (older_row, _, older_tokens, _) = known[newer], known[older]
+            edge = RevisionEdge(newer, older, REVISION_KINDS[kind], weight, tokens, older_tokens, instant(time))
             for fact in found.keys() & {newer, older}:
-                found[fact].append((newer, older, kind, weight))
+                found[fact].append((row, older_row, kind, edge))
         return found
 
     def search(self, request: SearchRequest) -> SearchResult:
