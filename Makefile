@@ -51,7 +51,8 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --config agents/pyproject.toml
 	$(BIN)/lint-imports --config replay/pyproject.toml
 	$(BIN)/lint-imports --config sync/pyproject.toml
-	$(BIN)/basedpyright
+	@# Rarer collections of young objects save a tenth of the time.
+	NODE_OPTIONS=--max-semi-space-size=64 $(BIN)/basedpyright
 
 neo4j: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m neo4j
