@@ -5,6 +5,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv takes a fifth of pip's time. It does not read pip's configuration file, so pip takes over where uv finds no index.
+UV := env $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"} \
+	$(BIN)/uv pip install --quiet --python $(BIN)/python
 SATELLITES := agents bench conformance hindsight integrations neo4j replay server sync
 DATA ?= ../shared/data
 
@@ -48,7 +51,8 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --config agents/pyproject.toml
 	$(BIN)/lint-imports --config replay/pyproject.toml
 	$(BIN)/lint-imports --config sync/pyproject.toml
-	$(BIN)/basedpyright
+	@# Rarer collections of young objects save a tenth of the time.
+	NODE_OPTIONS=--max-semi-space-size=64 $(BIN)/basedpyright
 
 neo4j: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m neo4j
@@ -69,22 +73,25 @@ $(VENV)/.pip:
 	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }
 	@echo "Creating .venv with $$($(PYTHON) --version) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --upgrade "pip>=25.1"
+	@$(PIP) --constraint constraints.txt --upgrade "pip>=25.1" uv
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
 	@echo "Installing vmemo and its dependencies into .venv (once, about 300 MB) ..."
-	@$(PIP) --constraint constraints.txt --editable .
+	@$(UV) --constraint constraints.txt --editable . || \
+		$(PIP) --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core $(SATELLITES:=/pyproject.toml)
 	@echo "Installing the other distributions, and what the tests need, into .venv (once, a few minutes) ..."
-	@$(PIP) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev
+	@$(UV) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev || \
+		$(PIP) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core
 	@echo "Installing MkDocs into .venv (once) ..."
-	@$(PIP) --constraint constraints.txt --group docs
+	@$(UV) --constraint constraints.txt --group docs || \
+		$(PIP) --constraint constraints.txt --group docs
 	@touch $@
 
 clean:

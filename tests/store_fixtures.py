@@ -20,6 +20,8 @@ from typer.main import get_command
 
 from databases import NewDatabase
 from neo4j_server import Unavailable, namespace, shared_server
+from shared_encodings import share_encodings
+from shared_schema import share_schema
 from shared_statements import share_statements
 
 # The suite is rewritten as it is imported.
@@ -36,6 +38,8 @@ from vmemo_bench.embedded_postgres import EmbeddedPostgres  # noqa: E402
 hypothesis.settings.register_profile("vmemo", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("vmemo")
 share_statements()
+share_schema()
+encodings = share_encodings()
 # The runner would build all commands again for every command that it runs.
 testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
@@ -73,11 +77,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the tests of the packaged embedder run their own passes."""
+    encodings.shared = "embedding" not in item.path.parts
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what uses `new_database` on each store; a module about code above the stores names some as `STORES`."""
     if "new_database" in metafunc.fixturenames:
         module = metafunc.function.__module__
         stores: tuple[str, ...] = getattr(sys.modules[module], "STORES", ("sqlite", "postgres", "neo4j"))
+        if metafunc.config.getoption("markexpr") == "not neo4j":
+            # Made and deselected, they would take a third of the time of the collection.
+            stores = tuple(name for name in stores if name != "neo4j")
         marked = [pytest.param(name, marks=pytest.mark.neo4j) if name == "neo4j" else name for name in stores]
         metafunc.parametrize("new_database", marked, indirect=True, scope="module")
 

@@ -229,7 +229,7 @@ def test_an_interrupt_exits_with_130(db: str) -> None:
         while asking.poll() is None and time.monotonic() < until:
             asking.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                asking.wait(timeout=1)
+                asking.wait(timeout=10)
         assert asking.returncode == 130
 
 

@@ -325,7 +325,7 @@ def create_caches(folder: Path, side: int, start: Barrier) -> None:
 
 
 def test_processes_may_create_and_share_a_cache_at_the_same_moment(tmp_path: Path) -> None:
-    context, sides = multiprocessing.get_context("spawn"), range(3)
+    context, sides = multiprocessing.get_context("spawn"), range(2)
     start = context.Barrier(len(sides), timeout=MAX_WAIT)
     workers = [context.Process(target=create_caches, args=(tmp_path, side, start)) for side in sides]
     for worker in workers:

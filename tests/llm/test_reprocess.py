@@ -14,6 +14,8 @@ from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
+STORES = ("sqlite",)
+
 ALICE = [("Alice", "PERSON")]
 GAMES = ("go", "golf", "bridge", "tennis", "chess")
 

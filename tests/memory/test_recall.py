@@ -21,6 +21,8 @@ from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
 from vmemo.models.settings import Fusion
 
+STORES = ("sqlite",)
+
 WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
 
 

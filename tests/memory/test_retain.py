@@ -18,6 +18,8 @@ from vmemo.models import Episode, Interval, Link, MessageId
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
 
+STORES = ("sqlite",)
+
 ONE_TOPIC = TopicEmbedder({"": (1.0, 0.0)})
 ALIKE = TopicEmbedder({f"line {n}.": (1.0, *np.eye(5)[n].tolist()) for n in range(5)})
 """Lines of one topic of which none repeats another: every cosine is one half."""

@@ -23,6 +23,8 @@ from vmemo.ports import Item
 from vmemo.transfer import files
 from vmemo_conformance.samples import TokenHashEmbedder
 
+STORES = ("sqlite",)
+
 
 @pytest.fixture(scope="module")
 def source(new_database: NewDatabase) -> Iterator[str]:

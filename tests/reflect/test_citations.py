@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from vmemo.models.results import Event, Retracted, TextDelta
 from vmemo.reflect.citations import (
@@ -43,10 +43,8 @@ ODD = [
     "\\",
 ]
 TEXTS = st.lists(st.sampled_from([*PARTS, *ODD]) | st.text(max_size=3), max_size=12).map("".join)
-QUICK = settings(max_examples=150, deadline=None)
 
 
-@QUICK
 @given(TEXTS)
 def test_resolving_leaves_no_mark_and_creates_none(text: str) -> None:
     out = resolve_citations(text, IDS.get)
@@ -56,7 +54,6 @@ def test_resolving_leaves_no_mark_and_creates_none(text: str) -> None:
     assert "\x00" not in out
 
 
-@QUICK
 @given(TEXTS)
 def test_the_complete_part_of_a_partial_text_does_not_change(text: str) -> None:
     told = [resolve_citations(complete_part(text[:end]), IDS.get) for end in range(len(text) + 1)]
@@ -65,14 +62,12 @@ def test_the_complete_part_of_a_partial_text_does_not_change(text: str) -> None:
     assert all(later.startswith(earlier) or len(later) < len(earlier) for earlier, later in pairwise(told))
 
 
-@QUICK
 @given(TEXTS)
 def test_nothing_in_a_memory_can_be_taken_for_a_mark(text: str) -> None:
     shown = escape_marks(text)
     assert cited_marks(shown) == unknown_marks(shown, ()) == []
 
 
-@QUICK
 @given(TEXTS, st.booleans(), st.integers(1, 9), st.booleans())
 def test_the_deltas_of_any_text_form_it_without_a_retraction(text: str, ascii_: bool, size: int, fenced: bool) -> None:
     events: list[Event] = []

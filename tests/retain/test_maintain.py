@@ -45,6 +45,8 @@ from vmemo_conformance.samples import (
     store_fact,
 )
 
+STORES = ("sqlite",)
+
 ALIKE = "Caroline planted red tulips behind the old shed"
 LONG = "\n".join(
     [

@@ -145,7 +145,16 @@ def record_pages(memory: Memory) -> list[str]:
     ]
 
 
-def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, memory: Memory) -> None:
+def phone_faults(page: Page) -> list[str]:
+    """Return what is too wide for a phone on the open page of a bank, and the tab if it is out of sight."""
+    tab = page.locator(".side [aria-current]").bounding_box()
+    shown = tab is not None and 0 <= tab["x"] <= PHONE - tab["width"]
+    return [f"{page.url} on a phone: {each}" for each in [*wide_elements(page), *([] if shown else [f"tab at {tab}"])]]
+
+
+def test_every_page_is_accessible_in_light_and_dark_and_fits_a_phone(
+    open_as: OpenAs, bank: str, memory: Memory
+) -> None:
     page = open_as("admin")
     paths = [f"{bank}{path}" for path in (*PAGES, *MORE_PAGES, *record_pages(memory))]
     found: list[str] = []
@@ -153,30 +162,20 @@ def test_every_page_is_accessible_in_light_and_dark(open_as: OpenAs, bank: str, 
     dark = [bank, f"{bank}{MORE_PAGES[0]}", f"{bank}/opinions", paths[-len(record_pages(memory))]]
     for path in [*(f"/console{path}" for path in SERVER_PAGES), *paths]:
         page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": PHONE, "height": 800})
         page.goto(path)
         if path.endswith("/graph"):
             page.locator("#graph[data-ready]").wait_for()
         if "forget?" in path:
             page.get_by_role("button", name="Forget for good").wait_for()
+        found += phone_faults(page) if path in paths else []
+        page.set_viewport_size({"width": LAPTOP, "height": 900})
         found += [*faults(page), *(f"{path} breaks {word}" for word in broken_words(page))]
         if path in dark:
             page.emulate_media(color_scheme="dark")
             found += faults(page)
     page.emulate_media(color_scheme="light")
     assert found == []
-
-
-def test_no_page_is_wider_than_a_phone_and_each_shows_its_tab(open_as: OpenAs, bank: str, memory: Memory) -> None:
-    page = open_as("admin")
-    page.set_viewport_size({"width": PHONE, "height": 800})
-    wide: list[str] = []
-    for path in (*PAGES, *MORE_PAGES, *record_pages(memory)):
-        page.goto(f"{bank}{path}")
-        wide += [f"{path}: {element}" for element in wide_elements(page)]
-        tab = page.locator(".side [aria-current]").bounding_box()
-        assert tab is not None
-        assert 0 <= tab["x"] <= PHONE - tab["width"], path
-    assert wide == []
 
 
 def test_reader_sees_no_control_that_writes(open_as: OpenAs, bank: str, memory: Memory) -> None:

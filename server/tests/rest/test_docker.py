@@ -110,7 +110,9 @@ def test_compose_services_work_together(tmp_path: Path, empty_postgres_url: str)
     url = {"VMEMO_URL": empty_postgres_url}
     with launched(isolated(services["api"]["command"]), tmp_path, VMEMO_ADMIN_KEY=ADMIN_KEY, **url) as api:
         headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-        with httpx2.Client(base_url=api.url, headers=headers, timeout=MAX_WAIT, trust_env=False) as client:
+        with httpx2.Client(
+            base_url=api.url, headers=headers, timeout=MAX_WAIT, trust_env=False, verify=False
+        ) as client:
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202
             assert client.get("/v1/banks/a").json()["pending"] == 1

@@ -32,7 +32,7 @@ SECRET_TEXT = "The safe behind the painting opens with 4711."
 
 def http(url: str, key: str | None = None) -> httpx2.Client:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx2.Client(base_url=url, headers=headers, timeout=MAX_WAIT, trust_env=False)
+    return httpx2.Client(base_url=url, headers=headers, timeout=MAX_WAIT, trust_env=False, verify=False)
 
 
 def retain(client: httpx2.Client, text: str, **more: bool) -> httpx2.Response:
@@ -65,6 +65,7 @@ def test_server_without_a_standard_error_stream_works(tmp_path: Path) -> None:
             base_url=f"http://127.0.0.1:{port}",
             timeout=MAX_WAIT,
             trust_env=False,
+            verify=False,
         ) as client,
     ):
         while process.poll() is None:

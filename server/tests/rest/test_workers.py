@@ -49,7 +49,7 @@ def command_of(pid: int) -> str:
 
 def connect(server: ServerProcess, **headers: str) -> httpx2.Client:
     """Return a client on a connection of its own, which either process may accept."""
-    return httpx2.Client(base_url=server.url, headers=headers, timeout=MAX_WAIT, trust_env=False)
+    return httpx2.Client(base_url=server.url, headers=headers, timeout=MAX_WAIT, trust_env=False, verify=False)
 
 
 def test_processes_share_sessions_and_metrics_and_one_that_ends_is_restarted(tmp_path: Path) -> None:
