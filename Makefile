@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # uv takes a fifth of pip's time. It does not read pip's configuration file, so pip takes over where uv finds no index.
-UV := env $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"} \
+UV := env $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_FIND_LINKS:+UV_FIND_LINKS="$$PIP_FIND_LINKS"} \
+	$${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"} \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python
 SATELLITES := agents bench conformance hindsight integrations neo4j replay server sync
 DATA ?= ../shared/data
@@ -73,7 +74,8 @@ $(VENV)/.pip:
 	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }
 	@echo "Creating .venv with $$($(PYTHON) --version) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --constraint constraints.txt --upgrade "pip>=25.1" uv
+	@$(PIP) --upgrade "pip>=25.1"
+	@$(PIP) --constraint constraints.txt uv || true
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
