@@ -30,6 +30,7 @@ class ScriptedFact:
     until: str = ""
     supersedes: str = ""
     words_that_end: str = ""
+    """Several parts are joined by a slash."""
     mistaken: bool = False
     on: str = ""
     due: str = ""
@@ -166,9 +167,10 @@ def names_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:
 
 def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
     ended: list[JsonValue] = [
-        {"id": id, "mistaken": taught.mistaken, "words": taught.words_that_end, "on": taught.on}
+        {"id": id, "mistaken": taught.mistaken, "words": words, "on": taught.on}
         for id, text in known.items()
         if taught.supersedes and taught.supersedes in text
+        for words in taught.words_that_end.split(" / ")
     ]
     causes: list[JsonValue] = []
     if taught.causes and taught.causes[0] in places:

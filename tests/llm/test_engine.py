@@ -211,7 +211,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-8"
+        assert fact.engine == f"{host}#scripted/extract-10"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 

@@ -56,18 +56,32 @@ def large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("large_bank")
-def test_statements_show_facts_that_they_may_outdate_and_near_ones(sqlite_url: str) -> None:
+def test_facts_near_a_statement_or_with_its_rare_words_are_shown(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("a pony", "Alice rides a pony.", entities=[ALICE])
-    model.extracts("a boat", "Alice rents a boat.", entities=[ALICE])
-    model.extracts("a kite", "Alice lost a kite on 7 January 2024.", start="2024-01-07", entities=[ALICE])
+    model.extracts("a boat", "Alice rents a boat from the harbour.", entities=[ALICE])
     model.extracts("Rex barks", "Rex barks at night.", entities=[("Rex", "OTHER")])
     llm = FakeLLM(model)
-    with a_memory(sqlite_url, llm, ("boat", "sold"), ("kite", "sold")) as memory:
-        for day, words in enumerate(("I ride a pony.", "I rent a boat.", "I lost a kite.", "My dog Rex barks.")):
+    with a_memory(sqlite_url, llm) as memory:
+        for day, words in enumerate(("I ride a pony.", "I rent a boat.", "My dog Rex barks.")):
             memory.retain_sync([said(words, days(day))])
-        memory.retain_sync([said("We sold it. Rex no longer barks at night.", days(9))])
-        assert shown(llm) == ["Alice rents a boat.", "Rex barks at night."]
+        memory.retain_sync([said("We sold the boat. Rex no longer barks at night.", days(9))])
+        assert shown(llm) == ["Alice rents a boat from the harbour.", "Rex barks at night."]
+
+
+def test_a_dated_plan_is_shown_before_a_past_event_of_the_same_words(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llm_pipeline, "KNOWN_FACTS", 1)
+    model = ScriptedModel()
+    model.extracts("raced once", "Alice races a boat on the lake.", start="2023-12-20")
+    model.extracts("race again", "Alice races the boat on a lake.", start="2024-01-25")
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said("I raced once.", days(0))])
+        memory.retain_sync([said("I race again.", days(1))])
+        memory.retain_sync([said("Alice and the boat on the lake: that was wrong.", days(30))])
+        assert shown(llm) == ["Alice races the boat on a lake."]
 
 
 def test_standing_instructions_are_shown_apart_and_ended_by_a_fact_that_says_so(sqlite_url: str) -> None:

@@ -326,6 +326,25 @@ def test_a_part_of_a_fact_whose_end_lies_ahead_is_not_former_yet(sqlite_url: str
             assert shown in [hit.marked_text for hit in hits]
 
 
+def test_several_parts_of_a_fact_end(sqlite_url: str) -> None:
+    old = "Rex plays entirely by ear in the school band of Basel and owns no amplifier."
+    new = "Rex reads notes and owns a small amplifier."
+    model = ScriptedModel()
+    model.extracts("by ear", old, entities=[("Rex", "PERSON")])
+    model.extracts(
+        "reads notes",
+        new,
+        entities=[("Rex", "PERSON")],
+        supersedes="by ear",
+        words_that_end="entirely by ear / owns no amplifier",
+    )
+    with scripted_memory(sqlite_url, model) as (memory, _):
+        memory.retain_sync([said("Rex plays by ear in the school band of Basel. He owns no amplifier.")])
+        memory.retain_sync([said("Rex reads notes now, and owns an amplifier.", days(40))])
+        assert [claim.text for claim in fact(memory, "by ear").claims] == ["entirely by ear", "owns no amplifier"]
+        assert fact(memory, "by ear").expired_at is None
+
+
 def test_words_that_a_fact_lacks_end_nothing(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
@@ -510,3 +529,16 @@ def test_an_instruction_of_the_user_to_the_agent_is_kept_as_such_and_replaced_by
         memory.retain_sync([said(f"You are a strict librarian. {dates}", days(4))])
         assert [fact.text for fact in memory.recall_sync("What is the weather?").instructions] == [iso]
         assert {fact.network for fact in memory.facts_sync(instructions=True)} == {"world"}
+
+
+def test_what_the_agent_did_weighs_less_unless_it_is_asked_for(sqlite_url: str) -> None:
+    scores: dict[str, tuple[float, ...]] = {}
+    for kind in ("world", "experience"):
+        model = ScriptedModel()
+        model.extracts("Try the lake", "Swimming in the lake was recommended.", kind=kind)
+        with scripted_memory(f"{sqlite_url}.{kind}", model) as (memory, _):
+            memory.retain_sync([said("Where can I swim?"), said("Try the lake.", role="assistant")])
+            questions = ("Which lake is for swimming?", "What did you recommend to me?")
+            scores[kind] = tuple(memory.recall_sync(question).hits[0].score for question in questions)
+    assert scores["experience"][0] < scores["world"][0]
+    assert scores["experience"][1] == scores["world"][1]

@@ -33,6 +33,7 @@ def current_instructions(memory: Memory) -> list[str]:
     [
         "Always give dates as MM/DD/YYYY.",
         "From now on answer me in at most three sentences.",
+        "Always confirm submission dates when I ask about deadlines.",
         "Antworte mir bitte immer auf Deutsch und duze mich.",
     ],
 )
@@ -47,6 +48,13 @@ def test_words_end_the_instruction_that_they_are_about(memory: Memory) -> None:
     memory.retain_sync(say("Answer in three sentences from now on.", 1))
     memory.retain_sync(say("Forget the three sentence rule", 2))
     assert current_instructions(memory) == ["Always give dates as MM/DD/YYYY."]
+
+
+def test_a_question_is_no_standing_instruction(memory: Memory) -> None:
+    memory.retain_sync(
+        Message(content="Should my answers be in metric units when I write to clients, or imperial?", role="user")
+    )
+    assert memory.facts_sync(instructions=True) == []
 
 
 def test_quoted_words_are_no_instructions(memory: Memory) -> None:

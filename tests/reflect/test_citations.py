@@ -111,7 +111,9 @@ def test_the_deltas_of_any_text_form_it_without_a_retraction(text: str, ascii_: 
         ("Take items[1], rows[0] and list[int].", "Take items[1], rows[0] and list[int]."),
         ("See [the notes](https://example.com), [x] and [ ].", "See [the notes](https://example.com), [x] and [ ]."),
         ("Open [F1 and [ never", "Open [F1 and [ never"),
+        ("Use\n```\nx = [0]\n``` [F1].", "Use\n```\nx = [0]\n``` [one]."),
         # What is taken out leaves no other mark behind.
+        ("``[F9]` [F1]", "``…` [one]"),
         ("[[F9]F1]", "[…F1]"),
         ("[F [9]1]", "[F…1]"),
         ("To\x00m\x1b\r\n[F\x001].", "Tom\n[one]."),

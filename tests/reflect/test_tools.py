@@ -62,16 +62,21 @@ def test_a_timeline_has_all_statements_on_a_subject_in_order(sqlite_url: str) ->
     texts = [text for text in shown(model.received[1]).values() if "boat" in text]
     assert texts == ["Alice: The boat is green.", "Alice: I painted the boat red.", "Alice: The boat got a new sail."]
     assert "timeline: the boat | F" in told
+    late: dict[str, JsonValue] = {"tool": "timeline", "query": "the boat", "after": "2024-03-01"}
+    model, told = after_calls(sqlite_url, "Which roses are in the gardens?", late, max_tokens=300)
+    texts = [text for text in shown(model.received[1]).values() if "boat" in text]
+    assert (texts, "timeline: the boat from 2024-03-01 | F" in told) == (["Alice: The boat got a new sail."], True)
 
 
-def test_a_timeline_cuts_nothing_and_says_what_did_not_fit(sqlite_url: str) -> None:
+def test_a_timeline_shortens_what_does_not_fit_whole_and_counts_the_rest(sqlite_url: str) -> None:
     long = "The boat has a story. " + "It sailed from one harbour to another one on the coast. " * 12
-    retain_lines(sqlite_url, "I like roses.", *(later(n, f"{n}: {long}") for n in range(1, 6)))
+    retain_lines(sqlite_url, "I like roses.", *(later(n, f"{n}: {long}") for n in range(1, 30)))
     model, told = after_calls(
         sqlite_url, "Which roses do I like?", {"tool": "timeline", "query": "the boat's story"}, max_tokens=900
     )
     assert "more did not fit" in told
-    assert "shortened" not in model.received[1].user.replace(model.received[0].user, "")
+    boats = [text for text in shown(model.received[1]).values() if "boat" in text]
+    assert {text.endswith("[…]") for text in boats} == {True, False}
 
 
 def test_a_count_groups_what_says_the_same(sqlite_url: str) -> None:

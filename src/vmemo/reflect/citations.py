@@ -19,6 +19,8 @@ _CITATION = re.compile(rf"(?<!\s)(\s*)[\[【](?!{_SUBSCRIPT}){_LIST}", re.IGNORE
 """Marks in brackets with the space before them. Models also cite by bare number or id, so these match too."""
 _ITEM_PARTS = re.compile(rf"({_ID})|(?:([-–—])\s*)?(?:([FSO])?(\d+)|(?-i:(B)))", re.IGNORECASE)
 _OPENING = re.compile(rf"[\[【](?=\s*{_PREFIX}(?:{_MARK}|{_ID})(?!\w)|(?!{_SUBSCRIPT}){_LIST})", re.IGNORECASE)
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+"""Code, in which a number in brackets is a subscript or a list."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_CITATION = re.compile(r"[^\w\s,;/&+:#^–—-]")
 _MAX_RANGE = 50
@@ -47,8 +49,8 @@ def resolve_citations(text: str, fact_id: Callable[[str], str | None]) -> str:
     for match, marks, _ in _citations(text):
         ids = dict.fromkeys(filter(None, map(fact_id, marks)))
         parts += text[end : match.start()], match[1] + "".join(f"[{each}]" for each in ids) if ids else ""
-        if not ids and _inside_brackets(text, match.start()):
-            # The text around a removed mark must not join into a new mark.
+        if not ids and (_inside_brackets(text, at := match.start()) or text[max(at - 1, 0) : at] == "`"):
+            # The text around a removed mark must not join into a new mark, or a beginning of code.
             parts.append("…")
         end = match.end()
     return "".join([*parts, text[end:]]).strip()
@@ -78,7 +80,8 @@ def _printable(text: str) -> str:
 
 def _citations(text: str) -> Iterator[tuple[re.Match[str], list[str], list[str]]]:
     """Yield each citation with its marks, and with the bare numbers and ids in it."""
-    return ((match, *_items(match[2])) for match in _CITATION.finditer(text))
+    plain = _CODE.sub(lambda code: re.sub(r"\[(?=\s*\d)", "(", code[0]), text)
+    return ((match, *_items(match[2])) for match in _CITATION.finditer(plain))
 
 
 def _items(inside: str) -> tuple[list[str], list[str]]:

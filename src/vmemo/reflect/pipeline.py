@@ -161,8 +161,8 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
         calls = checks.new_calls(generated)
         if not calls and (generated.text.strip() or not rounds_left):
             return generated, checks
-        for shares, call in zip(range(rounds_left * len(calls), 0, -1), calls, strict=False):
-            # Each call has an equal share of the tokens that are left for this round and the following ones.
+        for shares, call in zip(range(min(rounds_left, 2) * len(calls), 0, -1), calls, strict=False):
+            # The calls of a round share half of the tokens that are left, those of the last round all.
             results.append(await tools.run(call, (question.max_tokens - evidence.tokens) // shares))
             context.streamer.emit(results[-1].lookup)
         # Without a new call and without an answer, the next round must answer.

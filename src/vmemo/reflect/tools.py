@@ -28,8 +28,10 @@ MAX_FOUND = 8
 """New facts that one search adds."""
 GATHERED_SHARE = 0.3
 """Share of the best score that a statement on the subject of a timeline or a count must have."""
-PEOPLE_SHARE = 0.6
-"""Share of a timeline's tokens for people's own statements, before the assistant's longer ones may take the rest."""
+PEOPLE_SHARE = 0.4
+"""Share of a timeline's tokens for whole statements of people, before the others are shown in short."""
+SHORT = 20
+"""Tokens of a statement in short; it is shown whole if tokens are left in the end."""
 WIDE = 4
 """Multiple of the tokens that a timeline, a count or a search within dates recalls before it selects."""
 SAME = 0.8
@@ -54,8 +56,8 @@ class LookupCall(AnswerSchema):
     tool: Annotated[LookupTool, BeforeValidator(_known_tool)] = "search"
     query: LooseText = Field(default="", description="what to search for, the subject, or the first event")
     other: LooseText = Field(default="", description="between: the second event")
-    after: LooseText = Field(default="", description="search: the first day, as YYYY-MM-DD")
-    before: LooseText = Field(default="", description="search: the last day, as YYYY-MM-DD")
+    after: LooseText = Field(default="", description="search, timeline: the first day, as YYYY-MM-DD")
+    before: LooseText = Field(default="", description="search, timeline: the last day, as YYYY-MM-DD")
 
     def plain(self) -> LookupCall:
         """Return the call with short texts; marks are kept only where an event may be one."""
@@ -69,7 +71,7 @@ class LookupCall(AnswerSchema):
         """The arguments on one line."""
         dates = [f"{name} {day}" for name, day in (("from", _day(self.after)), ("to", _day(self.before))) if day]
         second = f" and {self.other}" if self.tool == "between" else ""
-        return " ".join([self.query + second, *(dates if self.tool == "search" else ())])
+        return " ".join([self.query + second, *(dates if self.tool in ("search", "timeline") else ())])
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -128,9 +130,12 @@ class LookupTools:
         return ", ".join(self.evidence.marks(new or inside[:MAX_FOUND])) or "nothing"
 
     async def _timeline(self, call: LookupCall, limit: int) -> str:
-        hits = _on_subject(await self._recall(call.query, limit, tense="former", wide=True))
+        found = _on_subject(await self._recall(call.query, limit, tense="former", wide=True))
+        hits = [hit for hit in found if self._is_within(hit, _day(call.after), _day(call.before))]
         people = [hit for hit in hits if not self.evidence.is_own(hit)]
         self.evidence.add(people, int((limit - self.evidence.tokens) * PEOPLE_SHARE), whole=True)
+        short = [hit if hit.tokens <= SHORT else hit.truncate(SHORT, self.evidence.counter) or hit for hit in people]
+        self.evidence.add(short, limit - self.evidence.tokens)
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
         return self._complete(hits, self.evidence.marks(hits))
 

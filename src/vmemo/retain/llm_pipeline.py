@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count, islice, pairwise
@@ -23,7 +24,7 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
-from vmemo.ports import encodings
+from vmemo.ports import encodings, gives_tokens
 from vmemo.retain import write_plan
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
@@ -54,9 +55,10 @@ from vmemo.retain.local_extraction import agent_users
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.reader import is_noise_line
 from vmemo.retain.revise import is_current
-from vmemo.retain.revise_by_model import CANDIDATES, Statement, is_past_event, statement_pairs
+from vmemo.retain.revise_by_model import is_past_event
 from vmemo.text.split import split_statements
 from vmemo.text.temporal.annotation import with_date
+from vmemo.text.tokens import terms
 
 
 class LeaseLost(Exception):
@@ -168,10 +170,11 @@ async def _extract(
 async def _with_noise(lines: Sequence[ExtractionLine], context: RetainContext) -> tuple[ExtractionLine, ...]:
     """Return lines with the mark of those that the packaged reader takes for noise."""
     texts = [with_date(f"{line.message.voice}: {line.text}", line.message.timestamp) for line in lines]
-    users, name = agent_users([line.message for line in lines]), context.embedder.name
+    users, model, name = agent_users([line.message for line in lines]), context.embedder, context.embedder.name
+    read = await encodings(model, texts, "document") if gives_tokens(model) else [None] * len(lines)
     return tuple(
-        replace(line, noise=is_noise_line(line.message, line.text, encoding, name, to_agent=line.message.id in users))
-        for line, encoding in zip(lines, await encodings(context.embedder, texts, "document"), strict=True)
+        replace(line, noise=is_noise_line(line.message, line.text, each, name, to_agent=line.message.id in users))
+        for line, each in zip(lines, read, strict=True)
     )
 
 
@@ -196,12 +199,12 @@ NEAREST, MIN_COSINE = 16, 0.05
 NAMED_ENTITIES, FACTS_PER_ENTITY = 24, 16
 """Entities named in the messages, and facts of each, that are considered as well."""
 _WORD = re.compile(r"\w[\w'’-]+")
-OUTDATED, UNLIKELY = 0.8, 0.2
-"""Weight of the root of the probability that a statement makes a fact outdated, beside how much nearer they are to each
-other than to others; factor for past events, which only a correction outdates, and for acts and advice of the agent."""
-TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.18, 8, 28
-"""Score from which a fact is shown, and the numbers of facts that are shown at least and at most. On training
-conversations .98 of the claims that messages change are among them, as with 28 facts in each call."""
+SHARED, DATED, LONG = 0.9, 0.1, 0.06
+"""Weight of the share of a fact's words that a statement has, beside how much nearer they are to each other than to
+others; what a dated plan gains, and an event that was over when mentioned, or a deed of the agent, loses; and weight of
+a fact's length, because a long one takes the room of others."""
+TOUCHED, FEW_FACTS, KNOWN_FACTS = 0.01, 8, 28
+"""Score from which a fact is shown, and the numbers of facts that are shown at least and at most."""
 ENDED_DAYS = 14.0
 """Days in which a fact that has ended is shown with its end, as an end that was announced is spoken of then."""
 REPEATED_COSINE = 0.8
@@ -223,11 +226,7 @@ class KnownFacts:
 
 
 async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
-    """Return the current facts that messages touch, and all standing instructions.
-
-    A fact counts by the probability that a statement makes it outdated, by the revision model if there is one, and by
-    how near it is.
-    """
+    """Return the current facts near the messages or with rare words of them, and all standing instructions."""
     speakers = {message.voice for message in messages}
     entities = await _named(bank, messages, context)
     names = tuple(entity.name for entity in entities if entity.name not in speakers)
@@ -235,7 +234,7 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     own = {message.id for message in messages}
     standing = [fact for fact in await context.store.facts(bank, newest) if own.isdisjoint(fact.messages)]
     said = _statements(messages)
-    vectors = np.stack(list(await context.embedder.embed([each.text for each in said], "document")))
+    vectors = np.stack(list(await context.embedder.embed(said, "document")))
     facts = await _candidates(bank, vectors, entities, messages, context)
     found = KnownFacts(instructions=tuple(reversed(standing)), entities=tuple(entities), names=names)
     if not facts:
@@ -244,10 +243,11 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     scores = cosines - cosines.mean(axis=1, keepdims=True)
     # With one statement a fact is as near to it as to all of them.
     scores -= (1 - 1 / len(said)) * scores.mean(axis=0)
-    scores += OUTDATED * np.sqrt(await _outdated(said, facts, cosines, context))
-    begun = messages[0].timestamp
-    unlikely = [is_past_event(fact, begun) or fact.network == "experience" for fact in facts]
-    scores = scores.max(axis=0) * np.where(unlikely, UNLIKELY, 1)
+    scores += SHARED * await asyncio.to_thread(_shared_words, said, [fact.text for fact in facts])
+    past = [is_past_event(fact) or fact.network == "experience" for fact in facts]
+    dated = [-1 if over else fact.occurred_end is not None for fact, over in zip(facts, past, strict=True)]
+    lengths = np.log1p([fact.tokens for fact in facts])
+    scores = scores.max(axis=0) + DATED * np.array(dated) - LONG * lengths
     number = min(max(int((scores > TOUCHED).sum()), FEW_FACTS), KNOWN_FACTS)
     best: list[int] = np.argsort(-scores, kind="stable")[:number].tolist()
     shown = sorted((facts[at] for at in best), key=lambda fact: fact.mentioned_at)
@@ -258,18 +258,29 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     )
 
 
-def _statements(messages: Sequence[Message]) -> list[Statement]:
+def _statements(messages: Sequence[Message]) -> list[str]:
     """Return the statements of messages with their speakers, and each message with the one before it."""
     texts = [f"{message.voice}: {message.content[: write_plan.MESSAGE_CHARACTERS]}" for message in messages]
-    together = [
-        Statement(f"{a}\n{b}", message.timestamp) for (a, b), message in zip(pairwise(texts), messages[1:], strict=True)
-    ]
     parts = [
-        Statement(f"{message.voice}: {part.text}", message.timestamp)
+        f"{message.voice}: {part.text}"
         for message in messages
         for part in split_statements(message.content[: write_plan.MESSAGE_CHARACTERS])
     ]
-    return [*parts, *together] or [Statement(text, m.timestamp) for text, m in zip(texts, messages, strict=True)]
+    return [*parts, *map("\n".join, pairwise(texts))] or texts
+
+
+def _shared_words(said: Sequence[str], facts: Sequence[str]) -> Vectors:
+    """Return the share of each fact's words that each statement has; a word counts more the fewer facts have it."""
+    known = [frozenset(terms(text)) for text in facts]
+    number = Counter(term for words in known for term in words)
+
+    def weight(words: AbstractSet[str]) -> float:
+        return math.fsum(math.log((1 + len(facts)) / (0.5 + number[term])) for term in words)
+
+    # The speaker is no word of a statement.
+    spoken = [frozenset(terms(text.partition(": ")[2])) for text in said]
+    shared = [[weight(words & own) for words in known] for own in spoken]
+    return np.array(shared, np.float32) / np.array([weight(words) or 1 for words in known], np.float32)
 
 
 async def _named(bank: BankId, messages: Sequence[Message], context: RetainContext) -> list[Entity]:
@@ -313,22 +324,6 @@ async def _nearest(bank: BankId, vectors: Vectors, context: RetainContext) -> li
     facts = {fact.id: fact for fact in loaded if fact.network in ("world", "experience")}
     near = (hit.id for hits in found for hit in [hit for hit in hits if hit.id in facts][:NEAREST])
     return [facts[id] for id in dict.fromkeys(near)]
-
-
-async def _outdated(
-    said: Sequence[Statement], facts: Sequence[Fact], cosines: Vectors, context: RetainContext
-) -> Vectors:
-    """Return the probability that each statement makes the facts nearest to it outdated, by the revision model."""
-    found = np.zeros_like(cosines)
-    model = context.revision_model
-    if model is None:
-        return found
-    known = [Statement(fact.text, fact.mentioned_at) for fact in facts]
-    for row, each in enumerate(said):
-        near: list[int] = np.argsort(-cosines[row], kind="stable")[:CANDIDATES].tolist()
-        pairs = statement_pairs(each, [known[at] for at in near], cosines[row, near].tolist())
-        found[row, near] = await model.score(pairs)
-    return found
 
 
 # Grouping. A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer

@@ -47,8 +47,9 @@ _TOP = 3
 _INSTRUCTION, _END, _PERSON, _DATE = (READING_TAGS.index(tag) for tag in ("wish", "end", "person", "date"))
 _ONCE = LazyPattern(
     r"\b(?:this (?:once|time|round|week|one|trip)|just for (?:this|now)|today|tonight|tomorrow|one-off|right now)\b"
+    r"|(?s:\A(?!.*\b(?:always|never|whenever|from now on|(?:every|each) time)\b).*[?？؟]\Z)"
 )
-"""Signs of a request for once."""
+"""Signs of a request for once, and a question: none of 1,763 annotated instructions is one."""
 _QUESTION = LazyPattern(
     r"(?:where|when|who|which|what|how (?:old|many|much|often|long))\b(?:(?!\bif\b|\bbecause\b)[^.?!,]){1,80}\?"
     r"|(?:can|could|would|will|do|did) you (?:(?!\bmy\b|\bour\b|\bfor me\b)[^.?!,]){1,80}\?",
@@ -128,13 +129,13 @@ def _is_noise_draft(draft: FactDraft, source: DraftSource, encoding: Encoding, e
     return is_noise_line(source.message, words, encoding, embedder, to_agent=source.to_agent)
 
 
-def is_noise_line(message: Message, words: str, encoding: Encoding, embedder: str, *, to_agent: bool) -> bool:
-    """Return True if words of a message hold probably nothing to remember."""
+def is_noise_line(message: Message, words: str, encoding: Encoding | None, embedder: str, *, to_agent: bool) -> bool:
+    """Return True if words of a message hold probably nothing to remember; without an encoding, by rules."""
     if is_small_talk(words):
         return True
     if len(message.content) > MAX_NOISE:
         return False
-    if encoding.reading is None:
+    if encoding is None or encoding.reading is None:
         return to_agent and _QUESTION.fullmatch(words) is not None
     by_agent = message.role == "assistant"
     asked = by_agent or message.role == "user"
@@ -228,12 +229,12 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
     """Return the sentences that are standing instructions or end one, and the names."""
     text = with_date(draft.likely_dates or draft.text, draft.mentioned_at)
     places = None if reading is None else _places(source, text)
+
+    def by_rule(start: int, end: int) -> tuple[float, float]:
+        sentence = source.words[start:end].strip()
+        return float(is_standing(sentence)), float(ends_standing(sentence))
+
     if reading is None or places is None:
-
-        def by_rule(start: int, end: int) -> tuple[float, float]:
-            sentence = source.words[start:end].strip()
-            return float(is_standing(sentence)), float(ends_standing(sentence))
-
         return list(_instructions(source, by_rule)), list(name_spans(source.words, speakers=source.speakers))
     persons = list(_persons(source.words, places, reading))
     others = (
@@ -251,7 +252,8 @@ def _read(draft: FactDraft, source: DraftSource, reading: Reading | None) -> tup
     def score(start: int, end: int) -> tuple[float, float]:
         inside = (reading.spans[:, 1] > places[start]) & (reading.spans[:, 0] <= places[end - 1])
         best = np.sort(reading.tags[inside & (reading.spans[:, 1] > reading.spans[:, 0])], axis=0)[-_TOP:]
-        return (float(best[:, _INSTRUCTION].mean()), float(best[:, _END].mean())) if len(best) else (0.0, 0.0)
+        read = best[:, [_INSTRUCTION, _END]].mean(axis=0).tolist() if len(best) else (0.0, 0.0)
+        return max(by_rule(start, end)[0], read[0]), read[1]
 
     return list(_instructions(source, score)), names
 

@@ -265,9 +265,10 @@ def apply_verdicts(
     done = Revision()
     for at, item in enumerate(new):
         verdicts = [each for each in judged.get(at, ()) if each.fact in known and each.fact not in done.changed]
-        # A model may state several verdicts on a known fact; the first one counts.
+        # A model may state several verdicts on a known fact: the first one counts, or all that end words of it.
         first = {each.fact: each for each in reversed(verdicts)}
-        _apply_to_fact(item, [each for each in verdicts if first[each.fact] is each], known, done)
+        counted = [each for each in verdicts if first[each.fact] is each or (each.words and first[each.fact].words)]
+        _apply_to_fact(item, counted, known, done)
     return done
 
 
@@ -281,12 +282,12 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
     joined = next((each for each in verdicts if _merges(each, item.fact, known)), None)
     fact = item.fact if joined is None else _merge(item.fact, known[joined.fact], joined.text.strip(), done)
     ended = [(known[each.fact], each) for each in verdicts if each.verdict == "supersede"]
-    spans = {old.id: ended_span(verdict.words, old.text) for old, verdict in ended}
-    whole = [(old, verdict) for old, verdict in ended if spans[old.id] == (0, len(old.text))]
-    fact = _supersede(fact, whole, done)
+    spans = {(old.id, verdict.words): ended_span(verdict.words, old.text) for old, verdict in ended}
+    whole = {old.id: (old, each) for old, each in ended if spans[old.id, each.words] == (0, len(old.text))}
+    fact = _supersede(fact, list(whole.values()), done)
     done.facts.append(item if fact is item.fact else replace(item, fact=fact))
     for old, verdict in ended:
-        if (span := spans[old.id]) and (old, verdict) not in whole and not _is_late(fact, old):
+        if (span := spans.pop((old.id, verdict.words), None)) and old.id not in whole and not _is_late(fact, old):
             _end_claim(old, span, verdict, fact, done)
 
 

@@ -174,10 +174,9 @@ async def suspected_pairs(
     return [pair for _, pair in best]
 
 
-def is_past_event(fact: Fact, at: datetime | None = None) -> bool:
-    """Return True for a fact of what was over when mentioned, or is at a time: only a correction outdates it."""
-    end = fact.occurred_end
-    return end is not None and end <= max(fact.mentioned_at, at or fact.mentioned_at) + timedelta(days=1)
+def is_past_event(fact: Fact) -> bool:
+    """Return True for a fact of what was over when it was mentioned: only a correction outdates it."""
+    return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
 
 
 class Statement(NamedTuple):
