@@ -3,11 +3,13 @@
 
     python training/answerable.py heads ../shared/data models/vmemo_models/answerable/weights.npz
     python training/answerable.py signals ../shared/data models/vmemo_models/answerable/weights.npz
+    python training/answerable.py precise ../shared/data
 
 Needs vmemo. After each step, put the printed SHA-256 into `vmemo_models`. The first step fits linear models of the
 vectors of questions and messages of all authors but `u` and `v`. The second recalls the questions of these two, whom
 the encoder was not trained on either: as they are, without the messages that answer them, and from other conversations.
-It prints how well each conversation is judged by weights that were fitted on the others.
+It prints how well each conversation is judged by weights that were fitted on the others. The third prints, by author,
+what a precise recall returns of what a full one finds.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import numpy as np
 
 from vmemo import Memory, Message
 from vmemo.embedding.packaged import PackagedEmbedder
+from vmemo.models import Fact
 from vmemo.recall.answerable import SIGNALS
 from vmemo.text.temporal.annotation import embedded_text
 
@@ -44,7 +47,7 @@ with 28), and unanswerable ones as authors write them less clear (.87, .92)."""
 RELATED = "u"
 """Author whose questions `related` is fitted on, for which the bars of `vmemo.recall.run` were chosen."""
 OTHERS, GROUP = 6, 4
-BUDGET = 300
+BUDGET, FULL = 300, 1500
 
 
 def conversations(data: Path, *, validation: bool) -> list[dict]:
@@ -103,20 +106,26 @@ async def heads(data: Path) -> dict[str, np.ndarray]:
     }
 
 
-async def recalled(folder: str, life: dict, without: Set[int], asked: Sequence[tuple[str, str]]) -> list[list[float]]:
-    """Return the signals of questions to a conversation without some of its messages."""
-    days = defaultdict(list)
+async def retained(memory: Memory, life: dict, without: Set[int] = frozenset()) -> dict[str, int]:
+    """Retain a conversation without some of its messages; return the numbers of the others by their ids."""
+    days, numbers = defaultdict(list), {}
     for line in life["messages"]:
         if line["id"] not in without:
             time, speaker = datetime.fromisoformat(line["time"]), line["name"] if line["role"] == "user" else None
-            days[time.date()].append(
-                Message(
-                    role=line["role"], speaker=speaker, content=line["text"], timestamp=time, document=f"{time.date()}"
-                )
+            message = Message(
+                role=line["role"], speaker=speaker, content=line["text"], timestamp=time, document=f"{time.date()}"
             )
+            days[time.date()].append(message)
+            numbers[message.id] = line["id"]
+    for day in sorted(days):
+        await memory.retain(days[day])
+    return numbers
+
+
+async def recalled(folder: str, life: dict, without: Set[int], asked: Sequence[tuple[str, str]]) -> list[list[float]]:
+    """Return the signals of questions to a conversation without some of its messages."""
     async with Memory(f"sqlite:///{folder}/{uuid4()}.db", embedder=EMBEDDER) as memory:
-        for day in sorted(days):
-            await memory.retain(days[day])
+        await retained(memory, life, without)
         found = [await memory.recall(text, BUDGET, now=time, explain=True) for text, time in asked]
     return [[each.explanation.signals[name] for name in SIGNALS] for each in found]
 
@@ -141,6 +150,37 @@ async def signals(data: Path) -> list[tuple[str, str, list[float], bool]]:
                 rows += [(life["id"], "removed", s, False) for s in found]
             print(life["id"], len(rows), flush=True)
     return rows
+
+
+async def precise(data: Path) -> None:
+    """Print by author the evidence that precise recalls and contexts return, and their precision, facts and tokens."""
+    rows = defaultdict(list)
+    for life in conversations(data, validation=True):
+        async with Memory(":memory:", embedder=EMBEDDER) as memory:
+            numbers = await retained(memory, life)
+
+            def sources(facts: Sequence[Fact], numbers: dict[str, int] = numbers) -> list[set[int]]:
+                return [{numbers[id] for id in fact.messages or (fact.id,) if id in numbers} for fact in facts]
+
+            for asked in life["questions"]:
+                evidence, now = set(asked["evidence"]), asked["time"]
+                few = (await memory.recall(asked["question"], FULL, now=now, precise=True)).facts
+                if not evidence:
+                    rows[life["author"], "unanswerable: facts"].append(len(few))
+                    continue
+                whole = (await memory.recall(asked["question"], FULL, now=now)).facts
+                full = evidence.intersection(set().union(*sources(whole)))
+                context = await memory.context(asked["question"], now=now)
+                shown, right = sources(few), [bool(each & evidence) for each in sources(few)]
+                if full:
+                    rows[life["author"], "recall"].append(len(full.intersection(set().union(*shown))) / len(full))
+                rows[life["author"], "precision"].append(sum(right) / max(1, len(right)))
+                rows[life["author"], "facts"].append(len(few))
+                of_context = evidence.intersection(set().union(*sources(context.facts)))
+                rows[life["author"], "context: recall"].append(len(of_context) / len(evidence))
+                rows[life["author"], "context: tokens"].append(context.tokens)
+    for (author, name), values in sorted(rows.items()):
+        print(f"{author} {name} {np.mean(values):.3f} of {len(values)}")
 
 
 def area(scores: np.ndarray, right: np.ndarray) -> float:
@@ -188,7 +228,11 @@ def fitted(rows: list[tuple[str, str, list[float], bool]]) -> dict[str, np.ndarr
 
 def main() -> None:
     """Run one step and write the weights."""
-    step, data, path = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    step, data = sys.argv[1], Path(sys.argv[2])
+    if step == "precise":
+        asyncio.run(precise(data))
+        return
+    path = Path(sys.argv[3])
     made = asyncio.run(heads(data)) if step == "heads" else fitted(asyncio.run(signals(data)))
     weights = {**(np.load(path) if path.exists() else {}), **made}
     np.savez(path, **{name: each.astype(np.float32) for name, each in weights.items()})

@@ -292,6 +292,15 @@ def test_constraints_are_in_the_context_of_a_question_for_advice_alone(home: Mem
     assert advised.text.index("# Constraints") < advised.text.index("cashews")
     assert advised.text.count("cashews") == 1
     assert home.context_sync("Where does Daniel live?").constraints == ()
+    others = [
+        "Ruth has a bad hip and takes no stairs.",
+        "The boiler was serviced in May.",
+        "We painted the hall green.",
+    ]
+    question = "Ruth looks at a cheap flat on the fourth floor of an old house, should she view it?"
+    with Memory(":memory:") as memory:
+        memory.retain_sync([said(text, n) for n, text in enumerate(others)])
+        assert "Maya: Ruth has a bad hip and takes no stairs." in texts(memory.context_sync(question).constraints)
 
 
 def test_a_precise_recall_returns_what_suffices_and_nothing_for_an_unrelated_question(home: Memory) -> None:
@@ -300,6 +309,12 @@ def test_a_precise_recall_returns_what_suffices_and_nothing_for_an_unrelated_que
     assert len(home.recall_sync("Where does Daniel live?").hits) == len(HOME)
     unrelated = "How do I grade a penny of 1909 without sending it in?"
     assert home.recall_sync(unrelated, precise=True).hits == ()
+    for several in ("What is broken or leaking?", "Which repairs are due at home and on the car?"):
+        found = home.recall_sync(several, precise=True).hits
+        assert {word for hit in found for word in ("tap", "brakes") if word in hit.text} == {"tap", "brakes"}
+        assert len(found) <= 3
+    both = home.recall_sync("Who are my brother and my sister, and what do they do?", precise=True).hits
+    assert {town for hit in both for town in ("Leeds", "Bristol") if town in hit.text} == {"Leeds", "Bristol"}
     repeated = [said("The red kettle broke.", n, document=f"{n}") for n in range(3)]
     with memory_with([*repeated, said("Got it", 4)]) as memory:
         assert len(memory.recall_sync("Which red kettle broke?", precise=True).hits) == 1

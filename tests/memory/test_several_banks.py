@@ -85,7 +85,7 @@ def test_standing_instructions_of_every_bank_apply_and_equal_ones_once(memory: M
         "Please always answer in German, and keep it short.",
         "Please always show amounts of money in euros.",
     ]
-    context = memory.context_sync("What did the trip to the castle cost?", banks=["project", "me"])
+    context = memory.context_sync("What did the trip to the castle cost?", banks=["project", "me"], precise=False)
     assert context.text.count("euros") == 1
     assert context.text.count("in German") == 1
     assert {fact.bank for fact in context.facts} == {"project", "me"}

@@ -9,8 +9,6 @@ from datetime import datetime, timedelta
 from heapq import merge
 from itertools import pairwise
 
-import numpy as np
-
 from vmemo.errors import InvalidInput
 from vmemo.memory.recall import recall, sessions_of
 from vmemo.memory.session import MemorySession
@@ -18,9 +16,9 @@ from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, MessageId
 from vmemo.models.prompt_context import ContextLog, ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import ContextRequest, RecallRequest
-from vmemo.models.search import Vectors
+from vmemo.models.search import Vector
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.recall.answerable import LEAST_ADVICE, advice, answer_weights, constraint_direction
+from vmemo.recall.answerable import answer_weights, constraint_direction, towards_constraints
 from vmemo.recall.load import choose_instructions
 from vmemo.recall.rank import MAX_INSTRUCTIONS
 from vmemo.recall.run import RELEVANT
@@ -29,10 +27,9 @@ from vmemo.text.questions import MAX_QUERY_CHARS
 
 PINNED = FactSelect(pinned=True, current=True, newest_first=True, limit=100)
 MAX_OBSERVATIONS = 50
-MAX_LIMITS = 64
-"""Facts nearest to the direction of constraints that are considered."""
-MAX_CONSTRAINTS = 8
-LEAST_CONSTRAINT = 0.05
+MAX_CONSTRAINTS = 6
+LEAST_CONSTRAINT, LEAST_ADVISED = 0.0, 0.2
+"""Least cosine of a constraint with their direction, and with a question for advice that is moved towards it."""
 MAX_SESSIONS = 256
 """Sessions whose blocks are kept; the one not used for longest is dropped, and begins anew."""
 MAX_RECENT = 4
@@ -65,8 +62,8 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     settings = session.context.settings
     sessions = sessions_of(session, request)
     found = await _relevant(session, request)
-    directions = await _directions(session, request)
-    gathered = await asyncio.gather(*(_gather(each, request, directions) for each in sessions))
+    direction = await _direction(session, request)
+    gathered = await asyncio.gather(*(_gather(each, request, direction) for each in sessions))
     # What a session shows in its first turn must not depend on the question of that turn.
     question = "" if request.session else request.query or ""
     relevant = {hit.id for hit in found.hits} if found and not request.session else set[FactId]()
@@ -106,7 +103,7 @@ class _Gathered:
     recent: Sequence[Fact]
 
 
-async def _gather(session: MemorySession, request: ContextRequest, directions: Vectors | None) -> _Gathered:
+async def _gather(session: MemorySession, request: ContextRequest, direction: Vector | None) -> _Gathered:
     bank, reads = session.bank, session.reads
     instructions = await reads.facts(
         bank, FactSelect(instructions=True, current=True, newest_first=True, limit=MAX_INSTRUCTIONS)
@@ -121,7 +118,7 @@ async def _gather(session: MemorySession, request: ContextRequest, directions: V
         user=user,
         profile=await _profile(session, user),
         instructions=[fact for fact in instructions if not fact.messages or said.intersection(fact.messages)],
-        constraints=[] if directions is None else await _constraints(session, directions),
+        constraints=[] if direction is None else await _constraints(session, direction, for_all=bool(request.session)),
         pinned=await reads.facts(bank, PINNED),
         recent=shown,
     )
@@ -137,7 +134,7 @@ async def _relevant(session: MemorySession, request: ContextRequest) -> Recalled
         return None
     values = {"query": request.query, "max_tokens": request.max_tokens, "now": request.now, "precise": request.precise}
     query = RecallRequest.of({**values, "banks": request.banks, "explain": True})
-    found = await recall(session, query, precision=RELEVANT)
+    found = await recall(session, query, share=RELEVANT)
     hits = tuple(hit.model_copy(update={"path": (), "reranking": None}) for hit in found.hits)
     return found.model_copy(update={"hits": hits, "explanation": None})
 
@@ -160,30 +157,28 @@ async def _profile(session: MemorySession, user: _User) -> list[Fact]:
     return [*own, *(fact for fact in facts if fact not in own)]
 
 
-async def _directions(session: MemorySession, request: ContextRequest) -> Vectors | None:
-    """Return the direction of constraints, and after it the query's vector, by which they are ordered.
+async def _direction(session: MemorySession, request: ContextRequest) -> Vector | None:
+    """Return a vector that constraints are near to: those for any question in a session, else for the query.
 
     Without a session, only a query for advice has any.
     """
     embedder = session.context.embedder
-    weights = answer_weights(embedder)
-    if weights is None or not (request.session or request.query):
+    if request.session:
+        weights = answer_weights(embedder)
+        return None if weights is None else constraint_direction(weights)
+    if request.query is None:
         return None
-    direction = constraint_direction(weights)
-    if request.query is None or request.session:
-        return np.stack([direction])
     [question] = await embedder.embed([request.query[:MAX_QUERY_CHARS]], "query")
-    return None if advice(question, weights) < LEAST_ADVICE else np.stack([direction, question])
+    return towards_constraints(question, embedder)
 
 
-async def _constraints(session: MemorySession, directions: Vectors) -> list[Hit]:
-    """Return the facts that limit what can be advised, those nearest to the query first."""
-    found = await session.reads.nearest(session.bank, directions, limit=MAX_LIMITS, floor=LEAST_CONSTRAINT)
-    near = {hit.id: hit.score for hit in found[-1]}
-    ids = sorted((hit.id for hit in found[0]), key=lambda id: -near.get(id, 0.0))[:MAX_CONSTRAINTS]
-    facts = await session.reads.facts(session.bank, FactSelect(ids=ids, current=True))
+async def _constraints(session: MemorySession, direction: Vector, *, for_all: bool) -> list[Hit]:
+    """Return the facts that limit what can be advised, the nearest first."""
+    floor = LEAST_CONSTRAINT if for_all else LEAST_ADVISED
+    [found] = await session.reads.nearest(session.bank, direction[None], limit=MAX_CONSTRAINTS, floor=floor)
+    facts = await session.reads.facts(session.bank, FactSelect(ids=[each.id for each in found], current=True))
     by_id = {fact.id: fact for fact in facts}
-    return [Hit(fact=by_id[id], score=near.get(id, 0.0)) for id in ids if id in by_id]
+    return [Hit(fact=by_id[each.id], score=each.score) for each in found if each.id in by_id]
 
 
 def _latest_session(newest: Sequence[Fact], gap_minutes: float) -> Sequence[Fact]:

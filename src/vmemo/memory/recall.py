@@ -9,7 +9,7 @@ from vmemo.models import QuestionTense
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import SeveralBanks
 from vmemo.recall import pipeline
-from vmemo.recall.run import SUFFICIENT, Precision, RecallQuery
+from vmemo.recall.run import SUFFICIENT, RecallQuery
 
 
 async def recall(
@@ -18,7 +18,7 @@ async def recall(
     *,
     tense: QuestionTense | None = None,
     with_questions: bool = False,
-    precision: Precision = SUFFICIENT,
+    share: float = SUFFICIENT,
 ) -> Recalled:
     """Return facts by relevance, and count them as accessed."""
     runtime = session.runtime
@@ -30,7 +30,7 @@ async def recall(
         runtime.time_resolver,
         tense=tense,
         with_questions=with_questions,
-        precision=precision,
+        share=share,
     )
     for bank in banks:
         runtime.access.add(bank, [hit.fact.id for hit in found.hits if hit.fact.bank == bank and not hit.verbatim])

@@ -147,11 +147,29 @@ def facts_for_lines(found: Sequence[ScoredFact], question: str) -> list[ScoredFa
     return list(placed.values())
 
 
-def sufficient(hits: Sequence[Hit], share: float) -> list[Hit]:
+# Chosen on conversations of two authors whom the encoder was not trained on.
+LEAST_RELATED = 0.08
+"""Probability that the best facts are about the question, below which none suffice."""
+LEADING, DOUBTFUL, USUAL = 2.0, 0.4, 0.14
+"""The share of the best score that a hit needs rises with the doubt that the facts are about the question, and with the
+lead of the best aligned one, because others add less to one that stands out, unless the question has several parts.
+Where neither is known, the rise is the usual one."""
+GREATEST_SHARE = 0.68
+"""That share at most: what is nearer to the best belongs to the answer."""
+
+
+def sufficient(hits: Sequence[Hit], run: RecallRun, judgement: AnswerEstimate | None) -> list[Hit]:
     """Return the fewest hits that suffice: those near the best one that add something to those above them.
 
     A fact that replaced another, or that one replaced, is no repetition of it.
     """
+    if judgement is not None and judgement.related < LEAST_RELATED:
+        return []
+    share = run.share + USUAL
+    if judgement is not None:
+        lead = 0.0 if run.analysis.parts or run.analysis.gathers else judgement.lead
+        rise = LEADING * lead + DOUBTFUL * max(0.0, 0.5 - judgement.related)
+        share = min(GREATEST_SHARE, run.share + rise)
     kept: list[Hit] = []
     said: list[frozenset[str]] = []
     for hit in hits:
@@ -243,8 +261,7 @@ def load_hits(run: RecallRun, candidates: Candidates, reader: BankReader) -> Fou
         found = weighed[:count]
         hits = truncate_last(_hits(run, found, candidates, reader), run.max_tokens, run.context.counter)
         if run.request.precise:
-            related = judgement is None or judgement.related >= run.precision.related
-            hits = sufficient(hits, run.precision.share) if related else []
+            hits = sufficient(hits, run, judgement)
         recalled = Recalled.model_construct(
             query=run.text,
             hits=tuple(hits),

@@ -17,20 +17,12 @@ from vmemo.models.requests import RetrieveRequest
 from vmemo.models.search import Encoding, Scope, StageTimer
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankReader, Context, Reranker, gives_tokens
-from vmemo.recall.answerable import answer_weights, steered
+from vmemo.recall.answerable import answer_weights, towards_constraints
 from vmemo.recall.fuse import score_texts
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.load import FoundInBank, load_hits
 from vmemo.recall.rank import find_candidates, order_candidates, with_former
-from vmemo.recall.run import (
-    SUFFICIENT,
-    Precision,
-    RecallQuery,
-    RecallRun,
-    beside_observations,
-    for_observations,
-    nodes_of,
-)
+from vmemo.recall.run import SUFFICIENT, RecallQuery, RecallRun, beside_observations, for_observations, nodes_of
 from vmemo.recall.several_banks import in_bank, join_banks
 from vmemo.text.procedures import is_outcome
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
@@ -51,13 +43,13 @@ async def recall(
     *,
     tense: QuestionTense | None = None,
     with_questions: bool = False,
-    precision: Precision = SUFFICIENT,
+    share: float = SUFFICIENT,
 ) -> Recalled:
     """Analyse the question, search, fuse, follow the graph, rerank, weigh and pack.
 
     `resolver` resolves times that the rules can't. `tense` is that of the question that this one is a part of: former
-    facts belong to a question about the past. `precision` applies to a precise recall. Several banks are searched
-    concurrently, each within the whole budget, and joined into one result.
+    facts belong to a question about the past. Hits of a precise recall have at least about this `share` of the best
+    score. Several banks are searched concurrently, each within the whole budget, and joined into one result.
     """
     if request.min_answerable and (answer_weights(context.embedder) is None or context.reranker != "late"):
         raise InvalidInput(
@@ -73,19 +65,20 @@ async def recall(
         encodings = await embedding
     else:
         encodings, resolved = await asyncio.gather(embedding, _resolve_time(request, banks[0], resolver, timer))
+    towards = towards_constraints(encodings[0].vector, context.embedder)
     run = RecallRun(
         request=request,
         context=context,
         analysis=analysis,
         timer=timer,
-        encodings=[steered(encodings[0], context.embedder), *encodings[1:]],
+        encodings=encodings if towards is None else [encodings[0]._replace(vector=towards), *encodings[1:]],
         during=analysis.during if resolved is None else resolved.during or analysis.during,
         scope=with_former(Scope.of_request(banks[0], request), analysis, request.now or utc_now()),
         nodes=math.ceil(nodes_of(request) * (GATHER if analysis.gathers else 1)),
         max_tokens=None if isinstance(request, RetrieveRequest) else request.max_tokens,
         top_k=request.top_k if isinstance(request, RetrieveRequest) else None,
         resolved=resolved,
-        precision=precision,
+        share=share,
         with_questions=with_questions,
     )
     if len(banks) == 1:

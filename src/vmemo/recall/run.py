@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from vmemo.models import Channel, Hit, Interval, Network, utc_now
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
@@ -14,20 +14,10 @@ from vmemo.ports import Context
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.text.questions import QueryAnalysis, asks_for_profile
 
-
-class Precision(NamedTuple):
-    """The bars that facts must pass to be returned by a recall that is precise."""
-
-    share: float
-    """Share of the best score that a hit has at least."""
-    related: float
-    """Probability that the best facts are about the question, below which nothing is returned."""
-
-
-# Chosen on conversations of an author whom the encoder was not trained on.
-SUFFICIENT = Precision(share=0.6, related=0.19)
-"""That of a precise recall."""
-RELEVANT = Precision(share=0.5, related=0.06)
+# Chosen on conversations of two authors whom the encoder was not trained on.
+SUFFICIENT = 0.5
+"""Share of the best score that a hit of a precise recall needs at least."""
+RELEVANT = 0.38
 """That of a context, which may show more than an answer needs."""
 RecallQuery: TypeAlias = RecallRequest | RetrieveRequest | ReflectRequest
 """The requests that search: the caller's question, filters, weights and limits."""
@@ -62,7 +52,8 @@ class RecallRun:
     max_tokens: int | None
     top_k: int | None
     resolved: LLMResolvedTime | None = None
-    precision: Precision = SUFFICIENT
+    share: float = SUFFICIENT
+    """Share of the best score that a hit needs at least, if the recall is precise."""
     banks: int = 1
     """Banks that share the budget."""
     with_questions: bool = False

@@ -45,8 +45,7 @@ def join_banks(run: RecallRun, runs: Sequence[RecallRun], found: Sequence[FoundI
         evidence = _evidence(run, [each.evidence for each in found], hits)
         judgement = judge(run.question, run.text, evidence, run.context.embedder)
         if run.request.precise:
-            related = judgement is None or judgement.related >= run.precision.related
-            hits = sufficient(hits, run.precision.share) if related else []
+            hits = sufficient(hits, run, judgement)
         return recalled[0].model_copy(
             update={
                 "banks": tuple(each.scope.bank for each in runs),
