@@ -19,8 +19,9 @@ _CITATION = re.compile(rf"(?<!\s)(\s*)[\[【](?!{_SUBSCRIPT}){_LIST}", re.IGNORE
 """Marks in brackets with the space before them. Models also cite by bare number or id, so these match too."""
 _ITEM_PARTS = re.compile(rf"({_ID})|(?:([-–—])\s*)?(?:([FSO])?(\d+)|(?-i:(B)))", re.IGNORECASE)
 _OPENING = re.compile(rf"[\[【](?=\s*{_PREFIX}(?:{_MARK}|{_ID})(?!\w)|(?!{_SUBSCRIPT}){_LIST})", re.IGNORECASE)
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-"""Code, in which a number in brackets is a subscript or a list."""
+_CODE = "```"
+"""Begins and ends code, in which a number in brackets is a subscript or a list."""
+_NUMBERED = re.compile(r"\[(?=\d)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_IN_CITATION = re.compile(r"[^\w\s,;/&+:#^–—-]")
 _MAX_RANGE = 50
@@ -80,8 +81,8 @@ def _printable(text: str) -> str:
 
 def _citations(text: str) -> Iterator[tuple[re.Match[str], list[str], list[str]]]:
     """Yield each citation with its marks, and with the bare numbers and ids in it."""
-    plain = _CODE.sub(lambda code: re.sub(r"\[(?=\s*\d)", "(", code[0]), text)
-    return ((match, *_items(match[2])) for match in _CITATION.finditer(plain))
+    parts = [_NUMBERED.sub("(", part) if at % 2 else part for at, part in enumerate(text.split(_CODE))]
+    return ((match, *_items(match[2])) for match in _CITATION.finditer(_CODE.join(parts)))
 
 
 def _items(inside: str) -> tuple[list[str], list[str]]:
