@@ -327,8 +327,8 @@ def test_a_part_of_a_fact_whose_end_lies_ahead_is_not_former_yet(sqlite_url: str
 
 
 def test_several_parts_of_a_fact_end(sqlite_url: str) -> None:
-    old = "Rex plays entirely by ear in the school band of Basel and owns no amplifier."
-    new = "Rex reads notes and owns a small amplifier."
+    old = "Rex plays entirely by ear in the school band of Basel and rents an amplifier for €900."
+    new = "Rex reads notes and rents the amplifier for €950."
     model = ScriptedModel()
     model.extracts("by ear", old, entities=[("Rex", "PERSON")])
     model.extracts(
@@ -336,12 +336,12 @@ def test_several_parts_of_a_fact_end(sqlite_url: str) -> None:
         new,
         entities=[("Rex", "PERSON")],
         supersedes="by ear",
-        words_that_end="entirely by ear / owns no amplifier",
+        words_that_end="entirely by ear / 900",
     )
     with scripted_memory(sqlite_url, model) as (memory, _):
-        memory.retain_sync([said("Rex plays by ear in the school band of Basel. He owns no amplifier.")])
-        memory.retain_sync([said("Rex reads notes now, and owns an amplifier.", days(40))])
-        assert [claim.text for claim in fact(memory, "by ear").claims] == ["entirely by ear", "owns no amplifier"]
+        memory.retain_sync([said("Rex plays by ear in the school band of Basel. He rents an amplifier.")])
+        memory.retain_sync([said("Rex reads notes now, and pays more for the amplifier.", days(40))])
+        assert [claim.text for claim in fact(memory, "by ear").claims] == ["entirely by ear", "€900"]
         assert fact(memory, "by ear").expired_at is None
 
 

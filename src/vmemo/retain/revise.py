@@ -305,7 +305,8 @@ LEAST_REST, LEAST_SUBJECT = 3, 4
 def ended_span(words: str, text: str) -> tuple[int, int] | None:
     """Return the place in a text of its words that end: all of it if little else is said, None if it lacks them."""
     parts = re.findall(r"\w+", words)
-    found = re.search(r"\b" + r"\W+".join(map(re.escape, parts)) + r"\b", text, re.IGNORECASE) if parts else None
+    pattern = r"[$€£¥]?\b" + r"\W+".join(map(re.escape, parts)) + r"\b[%°€]?"
+    found = re.search(pattern, text, re.IGNORECASE) if parts else None
     if parts and found is None:
         return None
     start, end = found.span() if found else (0, len(text))
