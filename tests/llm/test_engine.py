@@ -16,6 +16,7 @@ from scripted_model import ScriptedModel
 
 from max_wait import MAX_WAIT
 from vmemo import InvalidInput, Memory, Message, Settings
+from vmemo.models.search import Vector
 from vmemo.ports import Completion, LLMRequest
 from vmemo_conformance.embedders import HashEmbedder
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
@@ -225,6 +226,25 @@ def test_the_agents_actions_are_experiences_and_its_judgements_opinions(sqlite_u
         assert facts["experience"].confidence is None
         assert facts["opinion"].confidence == 0.9
         assert "Assistant (agent)" in server.received[-1].user
+
+
+def test_an_embedder_that_does_not_read_embeds_no_line_with_its_day(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    vector = HashEmbedder.vector
+
+    def recorded(embedder: HashEmbedder, text: str) -> Vector:
+        embedded.append(text)
+        return vector(embedder, text)
+
+    monkeypatch.setattr(HashEmbedder, "vector", recorded)
+    model = ScriptedModel()
+    model.extracts("try the lake", "The lake is worth a visit.", entities=ALICE)
+    with scripted_memory(sqlite_url, model) as (memory, _):
+        memory.retain_sync([said("You could try the lake.")])
+    assert [text for text in embedded if "worth a visit" in text]
+    assert not [text for text in embedded if "2024" in text and "try the lake" in text]
 
 
 # R6: predict, then calibrate
