@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.pattern_files import read_patterns
 
-_PREFIXED = rf"(?<![A-Za-z0-9_-])(?:{'|'.join(read_patterns('redact.txt')['prefixed'])})"
+_TEXTS = {name: "|".join(lines) for name, lines in read_patterns("redact.txt").items()}
+_PRIVATE_KEY = LazyPattern(_TEXTS["private key"])
+_NAMED_KEY = LazyPattern(_TEXTS["named key"])
+_NAMED_PASSWORD = LazyPattern(_TEXTS["named password"])
+_ISSUED = LazyPattern(_TEXTS["issued"])
+_PLACEHOLDER = LazyPattern(_TEXTS["placeholder"])
+_CALL = LazyPattern(_TEXTS["call"])
+_NEXT_FIELD = LazyPattern(_TEXTS["next field"])
+_PATH = LazyPattern(_TEXTS["path"])
+_INTERLEAVED = LazyPattern(_TEXTS["interleaved"])
 _PREFIXES = tuple(
     "sk- sk_ rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- akia asia aiza ya29. xox xapp- hf_ npm_ pypi- sg. dop_v1_ "
     "whsec_ gsk_ xai- pplx- nvapi- vmemo_".split()
 )
-_KEY_NAMES = (
-    r"(?:api|secret|private|access|account|encryption|signing)[ _-]?key(?:[ _-]?id)?|secret[ _-]?access[ _-]?key|"
-    r"(?:client|app|webhook|shared|api)[ _-]?secret|(?:api|access|auth|refresh|session|personal[ _-]access)[ _-]?token"
-)
-_SAID_TO_BE = r"[\"'`*]{0,2}\s{0,3}(?::=|=>|->|[:=]|\b(?:is|was|will be)\b|(?<=[a-z])['’]s\b)\*{0,2}\s{0,3}[\"'`]?"
-_PASSWORD_NAMES = r"(?<![A-Za-z0-9])(?:password|passwd|passphrase|passcode|pwd)"
-_OF_SOMETHING = r"(?:\s(?:for|to|of|on|at)\s[\w .'’-]{1,40}?)?"
-_RUN = r"(?P<secret>[^\s\"'`,;<>\[\](){}][^\s\"'`<>]{3,}+)(?P<possessive>'s)?"
-"""All characters up to a blank or a quotation mark; a possessive is no value."""
-_BASE64_LINES = r"(?:[\s\\nr]{0,4}[A-Za-z0-9+/=]{16,128}){1,256}(?:[\s\\nr]{1,4}[A-Za-z0-9+/]{1,15}={1,2})?"
-_KEY_HEADERS = r"(?:[\s\\nr]{1,4}[A-Z][A-Za-z-]{2,30}: [^\n\\]{0,200}){0,9}"
-_KEY_BLOCK = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 
 @dataclass(frozen=True)
@@ -84,6 +81,10 @@ def _chosen_password(run: str) -> str:
     return value if _INTERLEAVED.search(value) else ""
 
 
+def _unless_placeholder(value: str) -> str:
+    return "" if _PLACEHOLDER.fullmatch(value) else value
+
+
 def _card_number(value: str) -> str:
     """Return the value if an issuer's prefix and length and the check digit (Luhn) fit."""
     digits = [int(digit) for digit in value if digit.isdigit()]
@@ -92,66 +93,19 @@ def _card_number(value: str) -> str:
     return value if issued and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0 else ""
 
 
-_GAP = r"[ \u00a0\u2000-\u200a\u202f\u2010-\u2015.-]"
-"""A blank, hyphen or dot between the digits of a card number."""
-_ISSUED = LazyPattern(r"(?:4\d|5[1-5]|2[2-7]|35|65|60(?=11))\d{14}|3[47]\d{13}")
-_PLACEHOLDER = LazyPattern(
-    r"[<{%\[].*|\$[{(].*|\$[A-Z_0-9]+|\*+|[xX]+|[A-Z_]+|[A-Za-z_]+(?:\.[A-Za-z_]\w*)+|"
-    r"(?i:(?:your|my|the|some|db)?[_-]?(?:pass|pwd|passwd|password|secret|passphrase))",
-    re.DOTALL,
-)
-"""Templates, names of variables and attributes, and words that stand for a password."""
-_CALL = LazyPattern(r"[A-Za-z_][\w.]*+[(\[]")
-_NEXT_FIELD = LazyPattern(r"[,;](?=[\w-]{1,40} ?[=:])")
-_PATH = LazyPattern(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\][\w.~/\\-]*+|[a-z][a-z0-9+.-]{1,20}://.*")
-_INTERLEAVED = LazyPattern(r"[A-Za-z][0-9!@#$%^&*+=?~]{1,8}[A-Za-z]|[A-Za-z0-9][!@#$%^&*+=?~]")
 _PASSWORD_HINTS = ("passw", "passph", "passc", "pwd")
-_PRIVATE_KEY = LazyPattern(
-    rf"{_KEY_BLOCK}(?:(?:[^-]|-(?!----)){{40,}}-----END [A-Z ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
-    rf"|{_KEY_HEADERS}{_BASE64_LINES})"
-)
-_NAMED_KEY = LazyPattern(rf"(?i)(?<![a-z])(?:{_KEY_NAMES}){_SAID_TO_BE}(?P<secret>[\w+/=.~-]{{16,}}+)")
-_NAMED_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}{_OF_SOMETHING}{_SAID_TO_BE}{_RUN}")
-_NEW_PASSWORD = LazyPattern(rf"(?i){_PASSWORD_NAMES}\s{{1,3}}to\s{{1,3}}[\"'`]?{_RUN}")
 _SECRETS = (
     _Secret("private key", ("private key",), _PRIVATE_KEY),
-    _Secret("api key", _PREFIXES, LazyPattern(_PREFIXED), _random),
-    _Secret(
-        "token", ("eyj",), LazyPattern(r"(?<![\w.-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]{10,}){0,2}")
-    ),
-    _Secret("token", ("bearer",), LazyPattern(r"(?i)\bbearer\s{1,3}(?P<secret>[\w.~+/=-]{16,})"), _random),
-    _Secret(
-        "token",
-        ("authorization",),
-        LazyPattern(r"(?i)\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?basic\s{1,3}(?P<secret>[\w+/=-]{8,})"),
-    ),
-    _Secret(
-        "password",
-        ("://",),
-        # A number after the name of a web server is a port.
-        LazyPattern(
-            r"\b(?!(?:http|ws)s?://[^\s/:@]{1,100}:\d{1,5}@)[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,100}:"
-            r"(?P<secret>[^\s/@]{1,2000})@"
-        ),
-        lambda value: "" if _PLACEHOLDER.fullmatch(value) else value,
-    ),
+    _Secret("api key", _PREFIXES, LazyPattern(_TEXTS["prefixed"]), _random),
+    _Secret("token", ("eyj",), LazyPattern(_TEXTS["json web token"])),
+    _Secret("token", ("bearer",), LazyPattern(_TEXTS["bearer"]), _random),
+    _Secret("token", ("authorization",), LazyPattern(_TEXTS["basic"])),
+    _Secret("password", ("://",), LazyPattern(_TEXTS["in url"]), _unless_placeholder),
     _Secret("api key", ("key", "secret", "token"), _NAMED_KEY, _random),
     _Secret("password", _PASSWORD_HINTS, _NAMED_PASSWORD, _password),
-    _Secret("password", _PASSWORD_HINTS, _NEW_PASSWORD, _chosen_password),
-    _Secret(
-        "password",
-        ("passcode",),
-        LazyPattern(r"(?i)(?<![a-z])passcode\s{0,3}(?:[:=]|\bis\b)\s{0,3}(?P<secret>\d{4,12})\b(?!['’]s)"),
-    ),
-    _Secret(
-        "card number",
-        tuple("0123456789"),
-        LazyPattern(
-            rf"[2-6](?<![\w.,/+-].)\d{{3}}(?:(?P<gap>{_GAP}?)\d{{4}}(?P=gap)\d{{4}}(?P=gap)\d{{4}}"
-            rf"|(?P<space>{_GAP}?)\d{{6}}(?P=space)\d{{5}})(?![\w/]|[.,-]\d)"
-        ),
-        _card_number,
-    ),
+    _Secret("password", _PASSWORD_HINTS, LazyPattern(_TEXTS["new password"]), _chosen_password),
+    _Secret("password", ("passcode",), LazyPattern(_TEXTS["passcode"])),
+    _Secret("card number", tuple("0123456789"), LazyPattern(_TEXTS["card number"]), _card_number),
 )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from functools import lru_cache
 
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.tokens import STOP_WORDS, term_set, terms
 
 # Repeats: the same words, apart from case, punctuation and fillers.
@@ -22,25 +23,16 @@ _FREE_WORDS = 12
 """A statement of more words is taken to say what its pronouns refer to."""
 
 
-def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
-    phrases = (tuple(phrase.split()) for phrase in text.split("|"))
+def _phrases(section: str) -> tuple[tuple[str, ...], ...]:
+    phrases = (tuple(phrase.split()) for phrase in _WORDS[section])
     return tuple(sorted(phrases, key=len, reverse=True))
 
 
-_OPENING = _phrases(
-    "um|uh|er|erm|hm|hmm|oh|ah|wow|well|so|and|anyway|anyways|hey|hi|hello|ok|okay|yes|yeah|yep|btw|by the way|lol|"
-    "actually|honestly|basically|to be honest|you know|i mean|as i said|as i mentioned|like i said|haha|hahaha|"
-    "just so you know"
-)
-_CLOSING = _phrases("lol|haha|hahaha|thanks|thank you|btw|by the way|you know|anyway|though|ok|okay|xd")
-_ANYWHERE = frozenset(("um", "uh", "er", "erm", "hm", "hmm"))
-_REFERRING = frozenset(
-    """it its that this those these they them their he him his she her there here then one ones so too either neither
-    same both another other others yours mine else""".split()
-)
-_ELLIPTIC_START = frozenset(
-    """in on at with for to from by because maybe probably perhaps about after before during or but no not every each
-    only once twice always never sometimes definitely absolutely exactly also""".split()
+_WORDS = read_patterns("wording.txt")
+_OPENING, _CLOSING = _phrases("opening"), _phrases("closing")
+_ANYWHERE, _REFERRING, _ELLIPTIC_START, _FIRST_PERSON, _SECOND_PERSON, _ENGLISH = (
+    frozenset(" ".join(_WORDS[name]).split())
+    for name in ("anywhere", "referring", "elliptic start", "first person", "second person", "english")
 )
 
 
@@ -101,12 +93,6 @@ def _skip(words: Sequence[str], phrases: Sequence[tuple[str, ...]]) -> int:
 _SENTENCE = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
 _CLAUSE = re.compile(r"[.!?;:,。！？；：，、()\n]+|\b(?:and|but|or)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
-_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "ours", "ourselves"})
-_SECOND_PERSON = frozenset({"you", "your", "yours", "yourself", "yourselves"})
-_ENGLISH = frozenset(
-    {"the", "and", "with", "from", "that", "this", "been", "were", "their", "they", "he", "she", "his"}
-)
-"""Words of which an English text contains at least one."""
 _MIN_STOP_WORD_SHARE = 0.3
 """Least share of stop words in an English text."""
 _MIN_CLAUSE_OVERLAP = 0.5
@@ -149,7 +135,7 @@ def _words(text: str) -> list[str]:
 
 def content_overlap(text: str, new: str, *, without: Iterable[str] = ()) -> float:
     """Return the share of a text's content words that a new one has, except those of `without`; 1 if there are none."""
-    return _Vocabulary(new).share_of(_content_terms(text) - _content_terms(" ".join(without)))
+    return _share(_content_terms(text) - _content_terms(" ".join(without)), _keys_of(new))
 
 
 def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
@@ -157,13 +143,13 @@ def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
 
     Words of the phrases `replaced` do not count.
     """
-    ignored, known = _content_terms(" ".join(replaced)), _Vocabulary(new)
+    ignored, known = _content_terms(" ".join(replaced)), _keys_of(new)
     clauses = (" ".join(clause.split()) for clause in _CLAUSE.split(old))
     return [
         clause
         for clause in clauses
-        if known.share_of(_content_terms(clause) - ignored) < _MIN_CLAUSE_OVERLAP
-        or known.share_of(_content_terms(_names_and_numbers(clause)) - ignored) < 1
+        if _share(_content_terms(clause) - ignored, known) < _MIN_CLAUSE_OVERLAP
+        or _share(_content_terms(_names_and_numbers(clause)) - ignored, known) < 1
     ]
 
 
@@ -178,28 +164,18 @@ def _content_terms(text: str) -> set[str]:
     return set(terms(text)) - term_set(_IGNORED_WORDS)
 
 
-class _Vocabulary:
-    """The content words of a text, in which a word is also found by its beginning."""
-
-    def __init__(self, text: str) -> None:
-        self._terms = _content_terms(text)
-        self._beginnings = {
-            (len(term), term[:needed]) for term in self._terms for _, needed in _compared_lengths(len(term))
-        }
-
-    def share_of(self, wanted: set[str]) -> float:
-        """Return the share of words that the text has, 1 for no words."""
-        return sum(map(self._has, wanted)) / len(wanted) if wanted else 1.0
-
-    def _has(self, word: str) -> bool:
-        if word in self._terms or word.isdigit():
-            return word in self._terms
-        return any((length, word[:needed]) in self._beginnings for length, needed in _compared_lengths(len(word)))
+def _share(wanted: set[str], keys: AbstractSet[tuple[int, int, str]]) -> float:
+    """Return the share of terms that have one of the keys; 1 for no terms."""
+    return sum(not keys.isdisjoint(_keys(term)) for term in wanted) / len(wanted) if wanted else 1.0
 
 
-def _compared_lengths(length: int) -> Iterator[tuple[int, int]]:
-    """Yield the lengths of words that may be equal to a word, and the number of letters that they must share."""
-    for other in range(length - _MAX_LENGTH_DIFFERENCE, length + _MAX_LENGTH_DIFFERENCE + 1):
-        shorter = min(length, other)
-        if shorter >= 2:
-            yield other, shorter if shorter <= _MAX_EXACT_LENGTH else shorter - 1
+def _keys_of(text: str) -> set[tuple[int, int, str]]:
+    return {key for term in _content_terms(text) for key in _keys(term)}
+
+
+def _keys(term: str) -> set[tuple[int, int, str]]:
+    """Return keys of which two equal terms share one: two lengths, and the letters that such terms must share."""
+    differences = () if term.isdigit() else range(-_MAX_LENGTH_DIFFERENCE, _MAX_LENGTH_DIFFERENCE + 1)
+    lengths = (sorted((len(term), len(term) + difference)) for difference in differences)
+    found = {(one, two, term[: one if one <= _MAX_EXACT_LENGTH else one - 1]) for one, two in lengths if one >= 2}
+    return found | {(0, 0, term)}

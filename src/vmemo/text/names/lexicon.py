@@ -56,22 +56,8 @@ def all_names() -> frozenset[str]:
 
 # Words.
 
-_INFLECTION_RULES = (
-    "ies:y",
-    "ied:y",
-    "ily:y",
-    "ing:",
-    "ing:e",
-    "ed:",
-    "ed:e",
-    "er:",
-    "er:e",
-    "est:",
-    "ly:",
-    "es:",
-    "s:",
-)
-_INFLECTIONS = tuple((ending, base) for ending, _, base in (rule.partition(":") for rule in _INFLECTION_RULES))
+_INFLECTION_RULES = "ies:y ied:y ily:y ing: ing:e ed: ed:e er: er:e est: ly: es: s:"
+_INFLECTIONS = tuple((ending, base) for ending, _, base in (rule.partition(":") for rule in _INFLECTION_RULES.split()))
 _DERIVATIONAL_SUFFIXES = ("able", "ible", "ness", "tion", "ment", "less", "ful", "ously", "ively", "ally")
 
 

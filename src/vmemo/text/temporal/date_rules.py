@@ -9,6 +9,7 @@ from datetime import date, timedelta
 
 from dateutil.easter import easter
 
+from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal.calendar_days import (
     DECADE,
     FRIDAY,
@@ -321,19 +322,9 @@ def _from_easter(offset: int) -> _HolidayDate:
     return lambda year: add_days(easter(year), offset) if 1583 <= year <= 4099 else None
 
 
+_FIXED = (line.split(" ", 2) for line in read_patterns("temporal/holidays.txt")["fixed"])
 _HOLIDAYS: dict[str, _HolidayDate] = {
-    "christmas day?": _fixed(12, 25),
-    "christmas eve": _fixed(12, 24),
-    "boxing day": _fixed(12, 26),
-    "new year eve": _fixed(12, 31),
-    "new year day?": _fixed(1, 1),
-    "halloween": _fixed(10, 31),
-    "valentine day?": _fixed(2, 14),
-    "saint STOP? patrick day?": _fixed(3, 17),
-    "earth day": _fixed(4, 22),
-    "international? workers day": _fixed(5, 1),
-    "canada day": _fixed(7, 1),
-    "independence day": _fixed(7, 4),
+    **{pattern: _fixed(int(month), int(day)) for month, day, pattern in _FIXED},
     "thanksgiving day?": _nth(11, THURSDAY, 4),
     "black day=WFULL": _nth(11, THURSDAY, 4, days_later=1),
     "memorial day": _nth(5, MONDAY, 0),

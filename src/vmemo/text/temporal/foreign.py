@@ -12,38 +12,19 @@ from typing import Protocol, cast
 from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models import Interval
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.temporal.calendar_days import DAY, FIRST_YEAR, LAST_YEAR, MONTH, UNITS, WEEK, YEAR, period_bounds
+from vmemo.text.pattern_files import read_patterns
+from vmemo.text.temporal.calendar_days import DAY, FIRST_YEAR, LAST_YEAR, UNITS, period_bounds
 from vmemo.text.temporal.find import day_interval
 
 # Relative times in Chinese, Japanese and Korean, which dateparser does not find inside a sentence.
 
 _LANGUAGES = frozenset(("zh", "ja", "ko"))
-_RELATIVE = {
-    (DAY, -2): "前天 一昨日 おととい 그저께 그제",
-    (DAY, -1): "昨天 昨日 昨夜 昨晚 きのう 어제",
-    (DAY, 0): "今天 今日 今朝 今晚 오늘",
-    (DAY, 1): "明天 明日 あした 내일",
-    (DAY, 2): "后天 後天 明後日 あさって 모레",
-    (WEEK, -1): "上周 上週 上个星期 上個星期 上星期 上个礼拜 上礼拜 先週 지난주 지난·주",
-    (WEEK, 0): "这周 這週 本周 本週 这个星期 今週 이번주 이번·주",
-    (WEEK, 1): "下周 下週 下个星期 下個星期 下星期 来週 다음주 다음·주",
-    (MONTH, -1): "上个月 上個月 上月 先月 지난달 지난·달",
-    (MONTH, 0): "这个月 這個月 本月 今月 이번달 이번·달",
-    (MONTH, 1): "下个月 下個月 来月 다음달 다음·달",
-    (YEAR, -2): "前年 一昨年 재작년",
-    (YEAR, -1): "去年 昨年 작년",
-    (YEAR, 0): "今年 올해",
-    (YEAR, 1): "明年 来年 내년",
-}
-_COUNTED = {
-    DAY: "天 日 일",
-    WEEK: "周 週 週間 个星期 個星期 주",
-    MONTH: "个月 個月 か月 ヶ月 カ月 개월 달",
-    YEAR: "年 년",
-}
+_UNITS = {name: [line.split() for line in lines] for name, lines in read_patterns("temporal/foreign.txt").items()}
 _NUMERALS = {numeral: number for number, numeral in enumerate("一二三四五六七八九十", start=1)} | {"两": 2, "兩": 2}
-_WORDS = {word.replace("·", " "): time for time, words in _RELATIVE.items() for word in words.split()}
-_UNIT_OF = {word: unit for unit, words in _COUNTED.items() for word in words.split()}
+_WORDS = {
+    word.replace("·", " "): (UNITS.index(unit), int(n)) for unit, n, *words in _UNITS["relative"] for word in words
+}
+_UNIT_OF = {word: UNITS.index(unit) for unit, *words in _UNITS["counted"] for word in words}
 _TIMES = LazyPattern(
     # "目前天气" is today's weather, and "明日香" a name.
     rf"(?<!目)(?<!之)(?<!以)(?P<word>{'|'.join(sorted(_WORDS, key=len, reverse=True))})(?!香)"
