@@ -9,6 +9,7 @@ import pytest
 
 from vmemo.models import Interval
 from vmemo.text.temporal import annotate, find_times, format_interval
+from vmemo.text.temporal.annotation import date_text
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -65,6 +66,24 @@ def test_annotate_leaves_other_expressions_unchanged(text: str) -> None:
 )
 def test_a_plan_that_was_made_or_changed_has_a_date_ahead(text: str, annotated: str) -> None:
     assert annotate(text, MONDAY).text.endswith(annotated)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I met her on a Sunday three weeks ago.",
+        "Two days ago, a Monday, I sold it.",
+        "My exam is in ten days, on a Monday.",
+    ],
+)
+def test_a_date_on_another_weekday_than_the_words_say_is_left_out(text: str) -> None:
+    assert annotate(text, MONDAY).text == text
+    assert date_text(text, MONDAY).doubtful in ((), [])
+
+
+def test_a_date_on_the_weekday_that_the_words_say_is_written() -> None:
+    assert annotate("Yesterday, Sunday, we went.", MONDAY).text == "Yesterday (= 7 May 2023), Sunday, we went."
+    assert annotate("It was a Monday, three weeks ago.", MONDAY).text.endswith("three weeks ago (= 17 April 2023).")
 
 
 def test_annotate_is_idempotent() -> None:

@@ -69,6 +69,9 @@ _UNREAL = re.compile(r"(?<!\w )\bif [^.!?\n]{1,80}?(?:\b(?:would|could|should|mi
 """Words of a sentence about what is not so."""
 
 _PATTERNS = read_patterns("temporal/annotation.txt")
+_WEEKDAY_BEFORE, _WEEKDAY_AFTER = (
+    re.compile("|".join(_PATTERNS[f"weekday {place}"]), re.IGNORECASE) for place in ("before", "after")
+)
 _CODE = re.compile("|".join(_PATTERNS["code"]), re.MULTILINE)
 """A fence, or a line of a table, of a program or of markup."""
 _DOCUMENT = re.compile("|".join(_PATTERNS["document"]), re.IGNORECASE | re.MULTILINE)
@@ -153,7 +156,7 @@ def _is_certain(place: int, whole: _TextCertainty) -> bool:
         return True
     if not days.certain or not whole.own_words or whole.is_quoted(reading.time.start):
         return False
-    if _is_contradicted(place, whole):
+    if _is_contradicted(place, whole) or _is_other_weekday(reading.time, whole.text):
         return False
     if not reading.ambiguous:
         return True
@@ -196,6 +199,15 @@ def _is_contradicted(place: int, whole: _TextCertainty) -> bool:
         if apart and _APPOSITION.fullmatch(whole.text, before.end, after.start):
             return True
     return False
+
+
+def _is_other_weekday(time: ResolvedTime, text: str) -> bool:
+    """Return True if the words beside an expression say that its day is another weekday: "a Sunday three days ago"."""
+    first, after = time.days.bounds or (None, None)
+    named = _WEEKDAY_BEFORE.search(text, max(0, time.start - 25), time.start) or _WEEKDAY_AFTER.match(text, time.end)
+    if named is None or first is None or after is None or after - first > timedelta(days=1):
+        return False
+    return (named[1] or named[2])[:3].casefold() != f"{first:%a}".casefold()
 
 
 def _is_joined(place: int, whole: _TextCertainty) -> bool:
@@ -358,7 +370,11 @@ def date_text(text: str, reference: datetime, *, southern: bool = False) -> Date
         return DatedText(text, _with_likely_dates(text, ()), [])
     expressions = [time_expression(text, time, reference) for time in times]
     certain = [time for time in times if time.days.certain]
-    open_ = [at for at, time in enumerate(times) if not time.days.certain and _annotation(time.days)]
+    open_ = [
+        at
+        for at, time in enumerate(times)
+        if not time.days.certain and _annotation(time.days) and not _is_other_weekday(time, text)
+    ]
     return DatedText(
         _insert_dates(text, certain, COMPUTED_DATE),
         _with_likely_dates(text, times),
