@@ -57,6 +57,19 @@ def test_a_question_is_no_standing_instruction(memory: Memory) -> None:
     assert memory.facts_sync(instructions=True) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Now for once do me a full page, narrative, no points, on the garden.",
+        "For the feast on the 24th find me one starter, no nuts no egg.",
+        "Kindly draft me a letter of thanks to the bakery, short and formal.",
+    ],
+)
+def test_a_request_for_once_is_no_standing_instruction(memory: Memory, text: str) -> None:
+    memory.retain_sync([Message(role="user", speaker="Ana", content=text)])
+    assert not [fact.text for fact in memory.facts_sync() if fact.instruction]
+
+
 def test_quoted_words_are_no_instructions(memory: Memory) -> None:
     memory.retain_sync(say('My boss wrote: "Always send the report before nine and never call me."'))
     assert current_instructions(memory) == []

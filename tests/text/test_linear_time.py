@@ -76,6 +76,7 @@ RULES: dict[str, Rule] = {
     "text.injection.remove_instructions": injection.remove_instructions,
     "text.injection.repeats_prompt": lambda text: injection.repeats_prompt(text, text, allowed=text),
     "text.instructions.answer_aspects": instructions.answer_aspects,
+    "text.instructions.is_for_once": instructions.is_for_once,
     "text.instructions.is_standing": instructions.is_standing,
     "text.instructions.ends_standing": instructions.ends_standing,
     "text.instructions.cues_end": instructions.cues_end,

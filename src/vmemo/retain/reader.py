@@ -21,7 +21,7 @@ from vmemo.models.search import READING_TAGS, Encoding, Reading, Vector
 from vmemo.retain.noise import is_noise
 from vmemo.retain.procedures import is_procedure
 from vmemo.text.injection import overrides_rules
-from vmemo.text.instructions import cues_end, ends_standing, is_standing
+from vmemo.text.instructions import cues_end, ends_standing, is_for_once, is_standing
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.names import MAX_NAMES, name_spans
 from vmemo.text.names.compare import is_title
@@ -45,11 +45,6 @@ PERSON = 0.5
 _TOP = 3
 """Tokens of the highest probability, whose mean is the score of a sentence."""
 _INSTRUCTION, _END, _PERSON, _DATE = (READING_TAGS.index(tag) for tag in ("wish", "end", "person", "date"))
-_ONCE = LazyPattern(
-    r"\b(?:this (?:once|time|round|week|one|trip)|just for (?:this|now)|today|tonight|tomorrow|one-off|right now)\b"
-    r"|(?s:\A(?!.*\b(?:always|never|whenever|from now on|(?:every|each) time)\b).*[?？؟]\Z)"
-)
-"""Signs of a request for once, and a question: none of 1,763 annotated instructions is one."""
 _QUESTION = LazyPattern(
     r"(?:where|when|who|which|what|how (?:old|many|much|often|long))\b(?:(?!\bif\b|\bbecause\b)[^.?!,]){1,80}\?"
     r"|(?:can|could|would|will|do|did) you (?:(?!\bmy\b|\bour\b|\bfor me\b)[^.?!,]){1,80}\?",
@@ -294,7 +289,7 @@ def _instructions(source: DraftSource, score: Callable[[int, int], tuple[float, 
             continue
         instructs, finish = score(start, end)
         only_ends = ends_standing(sentence)
-        is_instruction = instructs >= INSTRUCTION and not only_ends and _ONCE.search(sentence.lower()) is None
+        is_instruction = instructs >= INSTRUCTION and not only_ends and not is_for_once(sentence)
         cued = max(instructs, finish) >= CUED_END and cues_end(sentence)
         if is_instruction or only_ends or finish >= END or cued:
             yield _Part(start, end, is_instruction, only_ends or finish >= END or cued)
