@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
 from conversations import days, said, scripted_memory
+from pydantic import JsonValue
 from scripted_model import ScriptedModel
 
 from vmemo import Fact, InvalidInput, Memory
 from vmemo.retain import llm_pipeline
+from vmemo_conformance.fake_llm import ReceivedRequest
 
 STORES = ("sqlite",)
 
@@ -208,6 +211,37 @@ def test_an_ambiguous_name_is_decided_by_the_model_once(sqlite_url: str) -> None
         assert [each.step for each in server.received].count("identify") == 1
         (merge,) = memory.merges_sync()
         assert merge.names == ("John",)
+
+
+def test_candidates_that_are_one_person_are_merged_once_and_not_again_after_an_undo(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    for name in ("Robin Miller", "Samuel Miller"):
+        model.extracts(f"saw {name}", f"Alice saw {name} at the station.", entities=[ALICE, (name, "PERSON")])
+    model.extracts("then Miller called", "Miller called Alice.", entities=[ALICE, ("Miller", "PERSON")])
+    model.extracts("later Miller wrote", "Miller wrote to Alice.", entities=[ALICE, ("Miller", "PERSON")])
+
+    def answer(asked: ReceivedRequest) -> JsonValue:
+        if asked.step != "identify" or " Miller" not in asked.user:
+            return model(asked)
+        numbers: JsonValue = re.findall(r"^(E\d+) \| \w+ Miller", asked.user, re.MULTILINE)
+        return {
+            "answers": [{"name": name, "same_as": numbers} for name in re.findall(r"^(Q\d+)", asked.user, re.MULTILINE)]
+        }
+
+    def millers() -> dict[str, int]:
+        return {entity.name: entity.mentions for entity in memory.entities_sync() if "Miller" in entity.name}
+
+    with scripted_memory(sqlite_url, answer) as (memory, _):
+        memory.retain_sync([said("I saw Robin Miller at the station.")])
+        memory.retain_sync([said("I saw Samuel Miller at the station.", days(1))])
+        assert len(millers()) == 2
+        memory.retain_sync([said("And then Miller called.", days(2))])
+        assert list(millers().values()) == [3]
+        (merge,) = [each for each in memory.merges_sync() if each.absorbed is not None]
+        assert merge.reason == "the model identified them"
+        memory.undo_merge_sync(merge.id)
+        memory.retain_sync([said("And later Miller wrote.", days(3))])
+        assert len(millers()) == 2
 
 
 def test_a_repeated_fact_adds_only_a_source(sqlite_url: str) -> None:

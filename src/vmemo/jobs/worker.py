@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import ParamSpec, TypedDict, Unpack, assert_never, get_args
 from weakref import WeakKeyDictionary
 
-from vmemo.errors import LLMDenied, LLMUnavailable, OutcomeUnknown, StoreBusy, StoreError, Unsupported
+from vmemo.errors import LLMDenied, LLMUnavailable, NotFound, OutcomeUnknown, StoreBusy, StoreError, Unsupported
+from vmemo.lifecycle.entity_merges import merge_entities
 from vmemo.lifecycle.maintain import maintain
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, FactId, JobKind, MessageId, new_id, utc_now
@@ -467,7 +468,11 @@ class JobRunner:
             case "extract":
                 at = shifted(utc_now(), self.context.settings.observe_delay)
                 work = ExtractionJob.of(job.detail)
-                return await extract_episode(job.bank, work, self.context, llm, lease, observe_at=at)
+                done, same = await extract_episode(job.bank, work, self.context, llm, lease, observe_at=at)
+                for other, kept in same.items():
+                    with suppress(NotFound):
+                        await merge_entities(store, job.bank, kept, other, "the model identified them", observe=True)
+                return done
             case "opinions":
                 named = job.detail.get("facts")
                 facts = [FactId(str(id)) for id in named] if isinstance(named, list) else []

@@ -611,8 +611,11 @@ def sightings(text: str, at: datetime, found_names: Sequence[FoundName]) -> Iter
 
 async def identify_names(
     bank: BankId, ambiguous: Sequence[AmbiguousName], drafts: Sequence[FactDraft], store: Store, llm: StructuredLLM
-) -> dict[str, EntityId | None]:
-    """Return the entity of each ambiguous name (casefolded), or None for a new entity."""
+) -> tuple[dict[str, EntityId | None], dict[EntityId, EntityId]]:
+    """Return the entity of each ambiguous name (casefolded), or None for a new one.
+
+    With them, return the entities that the model says are another one of them, with that one.
+    """
     ids = list(dict.fromkeys(id for name in ambiguous for id in name.candidates))
     entities = {entity.id: entity for entity in await store.entities(bank, EntitySelect(ids=ids))}
     numbers = {id: f"E{n}" for n, id in enumerate(ids, start=1) if id in entities}
@@ -633,7 +636,14 @@ async def identify_names(
     answer = await llm.ask(request, NameIdentities, lambda found: _unanswered(found, questions))
     chosen = {each.name: each.same_as for each in answer.answers}
     by_number = {number: id for id, number in numbers.items()}
-    return {name.name.casefold(): _choice(by_number.get(chosen.get(q, "new")), name) for q, name in questions.items()}
+    advice: dict[str, EntityId | None] = {}
+    same: dict[EntityId, EntityId] = {}
+    for question, name in questions.items():
+        found = [by_number[each] for each in chosen.get(question, ()) if by_number.get(each) in name.candidates]
+        first, *others = [same.get(id, id) for id in found] or [None]
+        advice[name.name.casefold()] = first
+        same |= {id: first for id in others if id and first and _may_be_one(entities[id], entities[first])}
+    return advice, same
 
 
 def _unanswered(answer: NameIdentities, questions: Mapping[str, AmbiguousName]) -> str | None:
@@ -641,9 +651,10 @@ def _unanswered(answer: NameIdentities, questions: Mapping[str, AmbiguousName]) 
     return f"these questions are not answered: {', '.join(sorted(missing))}" if missing else None
 
 
-def _choice(id: EntityId | None, name: AmbiguousName) -> EntityId | None:
-    """Return the entity if it is a candidate."""
-    return id if id in name.candidates else None
+def _may_be_one(one: Entity, other: Entity) -> bool:
+    """Return False for an entity and itself, and for two that were merged before and are separate again."""
+    apart = {*one.not_aliases, *other.not_aliases}
+    return one.id != other.id and apart.isdisjoint((one.name, *one.aliases, other.name, *other.aliases))
 
 
 def _describe_entity(entity: Entity) -> str:

@@ -165,7 +165,9 @@ class NameIdentity(AnswerSchema):
     """The entity of one name."""
 
     name: str = Field(description="Q number of the question")
-    same_as: str = Field(description="E number of the entity, or new")
+    same_as: Annotated[list[str], BeforeValidator(_as_list)] = Field(
+        description="E number of the entity; several if these are one and the same; none if it is new"
+    )
 
 
 class NameIdentities(AnswerSchema):

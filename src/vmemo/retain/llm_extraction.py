@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import blake2b
 from itertools import groupby
+from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -150,18 +152,7 @@ def windows(lines: Sequence[ExtractionLine]) -> Iterator[tuple[ExtractionLine, .
 
 
 # Instructions and categories of the caller. Without them a request is unchanged, byte for byte.
-_INSTRUCTIONS = """
-
-The application that keeps this memory adds the rules below. They decide which facts to write (a topic may have none)
-and how to word them, also where the rules above say otherwise. The form of the answer, `lines`, dates and the rule on
-quoted text stay.
-=== rules of the application ===
-{instructions}
-=== end of these rules ==="""
-_CATEGORIES = """
-
-`categories` of a fact: all of these that it clearly belongs to, spelled as here; leave the field out if none fits:
-{categories}."""
+_ADDED: Mapping[str, str] = json.loads((Path(__file__).parent / "prompts" / "custom.json").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -182,9 +173,9 @@ class CustomExtraction:
         """Return the request with the instructions and categories, or itself if there are none."""
         system = request.system
         if self.instructions:
-            system += _INSTRUCTIONS.format(instructions=self.instructions.strip())
+            system += _ADDED["instructions"].format(instructions=self.instructions.strip())
         if self.categories:
-            system += _CATEGORIES.format(categories=", ".join(f'"{name}"' for name in self.categories))
+            system += _ADDED["categories"].format(categories=", ".join(f'"{name}"' for name in self.categories))
         schema = self._with_categories(request.schema) if self.categories else request.schema
         return request if system == request.system else replace(request, system=system, schema=schema)
 
@@ -368,6 +359,12 @@ def _usable_result(
 
     drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
     causes = llm_answers.causes_by_fact(drafts, answer.facts)
+    skipped += [
+        Skipped(what=f"`causes` of fact {n}: {fact.what}"[:200], reason=f"fact {cause.fact} is {problem}")
+        for n, fact in usable.items()
+        for cause in fact.causes
+        if (problem := "the fact itself" if cause.fact == n else "" if cause.fact in drafts else "no usable fact")
+    ]
     conversation = [*source.before, *source.messages]
     users = agent_users(conversation)
     personas = {message.id for message in conversation if begins_persona(message.content)}

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Entity, Episode, EpisodeId, Fact, Message, MessageId
+from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, Message, MessageId
 from vmemo.models.changes import Changes, ExtractionResult, Lease, NewJob
 from vmemo.models.records import least_facts
 from vmemo.models.results import Retained, Usage
@@ -102,14 +102,17 @@ async def require_lease(lease: Lease, context: RetainContext) -> None:
 
 async def extract_episode(
     bank: BankId, job: ExtractionJob, context: RetainContext, llm: StructuredLLM, lease: Lease, *, observe_at: datetime
-) -> Retained:
-    """Extract the job's messages that are still pending, and commit their facts."""
+) -> tuple[Retained, Mapping[EntityId, EntityId]]:
+    """Extract the job's messages that are still pending, and commit their facts.
+
+    With the result, return the known entities that the model says are another one, with that one.
+    """
     messages = await context.store.messages(bank, MessageSelect(ids=job.messages))
     pending = [message for message in messages if message.state in ("pending", "grouped")]
     episode = await _episode(bank, job, context)
     if not pending or episode is None:
         await context.store.commit(Changes(bank=bank, finished=[lease]))
-        return Retained()
+        return Retained(), {}
     extraction = await _extract(bank, pending, episode, context, llm)
     while True:
         async with context.bank_lock(bank):
@@ -131,7 +134,7 @@ async def extract_episode(
             )
         if committed:
             context.entity_cache.committed(bank, revision, changes)
-            return retained_by(changes, llm.take_usage(), extraction.result.skipped)
+            return retained_by(changes, llm.take_usage(), extraction.result.skipped), encoded.same_entities
         await require_lease(lease, context)
 
 

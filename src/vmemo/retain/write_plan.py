@@ -39,6 +39,8 @@ class EncodedDrafts:
     left_out: Mapping[MessageId, Vector] = field(default_factory=dict[MessageId, Vector])
     """The embeddings of messages that give no facts."""
     embedded: int = 0
+    same_entities: Mapping[EntityId, EntityId] = field(default_factory=dict[EntityId, EntityId])
+    """Known entities that are another one, with that one."""
 
     @property
     def by_message(self) -> dict[MessageId, Vector]:
@@ -71,14 +73,16 @@ async def encode_drafts(
 
     read = await read_drafts(result.drafts, await embed(result.drafts), embed, context.embedder.name)
     resolution = await context.entity_cache.resolve(bank, revision, read.drafts, guess=llm is None)
+    same: Mapping[EntityId, EntityId] = {}
     if llm is not None and resolution.ambiguous:
-        advice = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)
+        advice, same = await identify_names(bank, resolution.ambiguous, read.drafts, context.store, llm)
         resolution = await context.entity_cache.resolve(bank, revision, read.drafts, advice=advice, guess=False)
     drafts = await _calibrated(replace(result, drafts=read.drafts), read.encodings, context)
     return EncodedDrafts(
         result=replace(result, drafts=drafts),
         encodings=read.encodings,
         resolution=resolution,
+        same_entities=same,
         left_out={message: _normalized_sum(vectors) for message, vectors in read.left_out.items()},
         embedded=len(result.drafts) + read.embedded,
     )
