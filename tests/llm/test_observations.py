@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from conversations import days, on_disk, open_memory, said, scripted_memory
+from pydantic import JsonValue
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.models import records
 from vmemo.reflect import profiles
-from vmemo_conformance.fake_llm import RawText, StatusResponse
+from vmemo_conformance.fake_llm import RawText, ReceivedRequest, StatusResponse
 from vmemo_conformance.llm_server import ScriptedServer
 
 STORES = ("sqlite",)
@@ -128,6 +129,42 @@ def test_a_statement_closes_when_a_part_of_the_fact_behind_it_ends(sqlite_url: s
             "It is recorded: Alice has a dog.",
             "It is recorded: Alice has a harp.",
         ]
+
+
+@pytest.mark.usefixtures("three_facts")
+def test_a_statement_of_which_a_fact_has_ended_is_marked_in_every_prompt(sqlite_url: str) -> None:
+    model = a_model()
+    model.extracts("I have a kite", "Alice has a kite.", entities=ALICE)
+
+    def answer(asked: ReceivedRequest) -> JsonValue:
+        if asked.step == "reflect":
+            return {"text": "Not known.", "found": False}
+        if asked.step != "observe":
+            return model(asked)
+        whole: JsonValue = {"text": "Alice has a dog, a boat and a harp.", "facts": ["F1", "F2", "F3"]}
+        return {
+            "profiles": [{"entity": "E1", "keep": ["S1"]} if "S1" in asked.user else {"entity": "E1", "write": [whole]}]
+        }
+
+    with scripted_memory(sqlite_url, answer, **early()) as (memory, server):
+        tell(memory, "a dog", "a boat", "a harp")
+        memory.process_sync()
+        question = "Tell me about Alice."
+        (whole,) = memory.recall_sync(question, networks=["observation"]).hits
+        assert whole.status == "current"
+        assert "maybe outdated" not in memory.context_sync(user="Alice").text
+        memory.retain_sync([said("I sold the boat.", days(9))])
+        (part,) = memory.recall_sync(question, networks=["observation"]).hits
+        assert (part.id, part.status) == (whole.id, "maybe_outdated")
+        (earlier,) = memory.recall_sync(question, networks=["observation"], at_time=days(5)).hits
+        assert earlier.status == "current"
+        assert "(maybe outdated) Alice has a dog" in memory.context_sync(user="Alice").text
+        memory.reflect_sync(question)
+        assert "S1 (maybe outdated) | Alice has a dog" in server.received[-1].user
+        tell(memory, "a tent", "a kite")
+        memory.process_sync()
+        (asked,) = [each.user for each in server.received if each.step == "observe"][1:]
+        assert "S1 partly outdated | Alice has a dog" in asked
 
 
 @pytest.mark.usefixtures("three_facts")

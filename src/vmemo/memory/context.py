@@ -12,9 +12,10 @@ from itertools import pairwise
 from vmemo.errors import InvalidInput
 from vmemo.memory.recall import recall, sessions_of
 from vmemo.memory.session import MemorySession
-from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, MessageId
+from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, MessageId, utc_now
 from vmemo.models.prompt_context import ContextLog, ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
+from vmemo.models.records import rests_on_ended
 from vmemo.models.requests import ContextRequest, RecallRequest
 from vmemo.models.search import Vector
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
@@ -73,7 +74,7 @@ async def context(session: MemorySession, request: ContextRequest) -> PromptCont
     users = {each.user.name for each in gathered if each.user.name is not None}
     user = users.pop() if len(users) == 1 else None
     candidates: dict[Section, Sequence[Hit]] = {
-        "profile": _as_hits([fact for each in gathered for fact in each.profile]),
+        "profile": [hit for each in gathered for hit in each.profile],
         "instructions": _as_hits(choose_instructions(instructions, relevant, tokens, question=question)),
         "constraints": constraints[:MAX_CONSTRAINTS],
         "pinned": _as_hits(_newest([each.pinned for each in gathered])),
@@ -96,7 +97,7 @@ class _Gathered:
     """The facts of one bank for the sections that do not follow from a recall."""
 
     user: _User
-    profile: Sequence[Fact]
+    profile: Sequence[Hit]
     instructions: Sequence[Fact]
     constraints: Sequence[Hit]
     pinned: Sequence[Fact]
@@ -116,7 +117,7 @@ async def _gather(session: MemorySession, request: ContextRequest, direction: Ve
     said = {message.id for message in sources if user.may_have_said(message)}
     return _Gathered(
         user=user,
-        profile=await _profile(session, user),
+        profile=await _profile(session, user, request.now or utc_now()),
         instructions=[fact for fact in instructions if not fact.messages or said.intersection(fact.messages)],
         constraints=[] if direction is None else await _constraints(session, direction, for_all=bool(request.session)),
         pinned=await reads.facts(bank, PINNED),
@@ -147,14 +148,22 @@ def _open_changes(hits: Sequence[Hit]) -> list[Hit]:
     return sorted((known[id] for id in ids), key=lambda hit: hit.fact.mentioned_at, reverse=True)
 
 
-async def _profile(session: MemorySession, user: _User) -> list[Fact]:
-    """Return the observations about the user, and then those about others, of whom the user speaks."""
+async def _profile(session: MemorySession, user: _User, at: datetime) -> list[Hit]:
+    """Return the observations about the user, and then those about others, of whom the user speaks.
+
+    One that rests on a fact that has ended by then, wholly or in part, may be outdated.
+    """
     observed = FactSelect(current=True, networks=("observation",), newest_first=True, limit=MAX_OBSERVATIONS)
-    if user.entity is None:
+    if (entity := user.entity) is None:
         return []
     facts = await session.reads.facts(session.bank, observed)
-    own = [fact for fact in facts if any(mention.id == user.entity.id for mention in fact.entities)]
-    return [*own, *(fact for fact in facts if fact not in own)]
+    ids = list({id for fact in facts for id in fact.basis})
+    basis = {fact.id: fact for fact in await session.reads.facts(session.bank, FactSelect(ids=ids))}
+    facts = sorted(facts, key=lambda fact: all(mention.id != entity.id for mention in fact.entities))
+    return [
+        Hit(fact=fact, score=0.0, status="maybe_outdated" if rests_on_ended(fact, basis, at) else "current")
+        for fact in facts
+    ]
 
 
 async def _direction(session: MemorySession, request: ContextRequest) -> Vector | None:

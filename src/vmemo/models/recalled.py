@@ -348,6 +348,7 @@ class RecallPrompt:
 
     def _item(self, hit: Hit) -> str:
         plain = [_bank_mark(hit.fact)] if self.with_banks else []
+        plain += ["maybe outdated"] if hit.status == "maybe_outdated" else []
         marks = ", ".join(self._marks(hit, dated=True) if self.layout == "dated" else plain)
         return _bullet(hit, f"({marks}) " if marks else "")
 

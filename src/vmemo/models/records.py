@@ -641,6 +641,13 @@ def is_supported(observation: Fact, basis: Mapping[FactId, Fact], now: datetime)
     return held > MIN_SUPPORT * len(observation.basis)
 
 
+def rests_on_ended(observation: Fact, basis: Mapping[FactId, Fact], at: datetime) -> bool:
+    """Return True if a fact behind an observation, or a claim of it, had ended by then, or is no longer stored."""
+    behind = [basis.get(id) for id in observation.basis]
+    ends = [end.invalid_at for fact in behind if fact for end in (fact, *fact.claims)]
+    return None in behind or any(end is not None and end <= at for end in ends)
+
+
 class Disposition(Record):
     """Three traits from 1 (low) to 5 (high)."""
 

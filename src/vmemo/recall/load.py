@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vmemo.models import Fact, Hit, HitStatus, Message, Network, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
-from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType
+from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType, rests_on_ended
 from vmemo.models.search import RevisionEdge, Scope
 from vmemo.ports import BankReader, TokenCounter
 from vmemo.recall.answerable import SIGNALS, AnswerEstimate, AnswerEvidence, answer_evidence, judge
@@ -346,6 +346,7 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
     scope, now = run.scope, run.now
     facts = _with_visible_claims(found, candidates, reader, scope.at_time or scope.known_at or now)
     outdated = {n for n, fact in facts.items() for claim in fact.claims if claim.invalid_at is None}
+    outdated |= _observed_before(facts, reader, scope.at_time or scope.known_at or now)
     return [
         Hit.trusted(
             {
@@ -366,6 +367,16 @@ def _hits(run: RecallRun, found: Sequence[ScoredFact], candidates: Candidates, r
         )
         for each in found
     ]
+
+
+def _observed_before(facts: Mapping[int, Fact], reader: BankReader, at: datetime) -> set[int]:
+    """Return the observations that rest on a fact that has ended since, wholly or in part."""
+    observed = {number: fact for number, fact in facts.items() if fact.network == "observation"}
+    if not observed:
+        return set()
+    numbers = reader.numbers([id for fact in observed.values() for id in fact.basis])
+    basis = {fact.id: fact for fact in reader.load(list(numbers.values())).facts.values()}
+    return {number for number, fact in observed.items() if rests_on_ended(fact, basis, at)}
 
 
 def _with_visible_claims(
