@@ -135,6 +135,37 @@ def test_an_answer_says_if_memory_does_not_hold_it(sqlite_url: str) -> None:
         assert len(answer.citations) == 1
 
 
+def test_the_schema_says_that_one_side_of_a_comparison_is_no_answer(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My cat is called Tom.")
+    memory, model = memory_with_model(sqlite_url, lambda _: says("The dog is not known.", found=False))
+    with memory:
+        assert not memory.reflect_sync("Is the cat or the dog older?", max_lookups=0).found
+    found = str(model.received[0].schema)
+    assert "false if memory does not answer the question, or lacks one side of a comparison" in found
+
+
+@pytest.mark.parametrize(
+    ("speakers", "question", "named"),
+    [
+        (["Alice"], "What is my cat called?", "Alice: What is my cat called?"),
+        ([None], "What is my cat called?", "User: What is my cat called?"),
+        (["Alice"], "Wie heißt die Katze?", "one of whom may ask:\n<<"),
+        (["Alice", "Ben"], "What is my cat called?", "one of whom may ask:\n<<"),
+    ],
+)
+def test_the_prompt_says_who_asks_as_far_as_it_is_known(
+    sqlite_url: str, speakers: list[str | None], question: str, named: str
+) -> None:
+    retain_lines(sqlite_url, *(said(f"The cat is called Tom {n}.", speaker=each) for n, each in enumerate(speakers)))
+    memory, model = memory_with_model(sqlite_url, lambda _: says("Tom [F1]."))
+    with memory:
+        memory.reflect_sync(question)
+    asked = model.received[0]
+    assert named in asked.user
+    assert ("Users who speak" in asked.user) == ("one of whom" in named)
+    assert all(each in asked.user for each in speakers if each is not None)
+
+
 def test_an_empty_memory_answers_without_the_model(sqlite_url: str) -> None:
     memory, model = memory_with_model(sqlite_url, says("Anything [F1]."))
     with memory:

@@ -78,7 +78,7 @@ def test_an_opinion_is_stored_with_reason_confidence_and_evidence(url: str) -> N
         (opinion,) = memory.opinions_sync()
         assert (opinion.network, opinion.confidence, opinion.mentioned_at) == ("opinion", 0.7, asked)
         assert [mention.name for mention in opinion.entities] == ["Vera"]
-        assert opinion.engine == "fake/reflect-14"
+        assert opinion.engine == "fake/reflect-15"
         chain = memory.why_sync(opinion.id)
         assert [behind.fact.text for behind in chain.basis] == ["Alice: Remote work suits Vera."]
         assert chain.basis[0].messages[0].content == "Remote work suits Vera."

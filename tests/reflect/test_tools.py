@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import JsonValue
-from reflect_fixtures import NOON, answers_in_turn, memory_with_model, retain_lines, said, says, shown
+from reflect_fixtures import NOON, answers_in_turn, citing, memory_with_model, retain_lines, said, says, shown
 
 from vmemo import Message
-from vmemo_conformance.fake_llm import FakeLLM
+from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
 
 STORES = ("sqlite",)
 
@@ -77,6 +78,64 @@ def test_a_timeline_shortens_what_does_not_fit_whole_and_counts_the_rest(sqlite_
     assert "more did not fit" in told
     boats = [text for text in shown(model.received[1]).values() if "boat" in text]
     assert {text.endswith("[…]") for text in boats} == {True, False}
+
+
+def test_what_a_timeline_leaves_out_is_shown_by_asking_with_the_days_that_it_names(sqlite_url: str) -> None:
+    story = (
+        "sailed to harbour number {0} with {1} crates of fish for the market, and came back in the rain to the pier."
+    )
+    retain_lines(sqlite_url, "I like roses.", *(later(n, f"The boat {story.format(n, 100 + n)}") for n in range(1, 40)))
+    asked: list[tuple[str, str]] = []
+
+    def next_page(request: ReceivedRequest) -> JsonValue:
+        days = re.findall(r"ask again with `after` (\S+) and `before` ([\d-]+)", request.user)
+        asked.extend(days[-1:])
+        call: dict[str, JsonValue] = {"tool": "timeline", "query": "the boat sailed"}
+        return says("", calls=[{**call, "after": days[-1][0], "before": days[-1][1]} if days else call])
+
+    memory, model = memory_with_model(sqlite_url, answers_in_turn(next_page, next_page, UNKNOWN))
+    with memory:
+        memory.reflect_sync("Which roses do I like?", now=ASKED, max_tokens=1200)
+    first, second = (shown(each) for each in model.received[1:])
+    assert len(asked) == 1
+    new = {text for mark, text in second.items() if mark not in first}
+    assert new
+    days = re.findall(r"number (\d+) ", " ".join(new))
+    after, before = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in asked[0])
+    assert all(after <= NOON + timedelta(days=int(day)) <= before + timedelta(days=1) for day in days)
+
+
+def test_long_replies_are_shortened_to_what_is_asked_and_a_search_shows_them_whole(sqlite_url: str) -> None:
+    advice = (
+        "Here are some ideas for the garden. Roses need six hours of sun and a good soil. The rake costs 38 euros at "
+        "Miller's on the corner. Lavender keeps the greenfly away from the beds. Water early in the morning and never "
+        "on the leaves. Prune in February before the buds open, above a bud that points outwards. A layer of bark "
+        "keeps the weeds down for a year. Feed them twice, in spring and after the first flowers have gone."
+    )
+    retain_lines(
+        sqlite_url,
+        "I want a rake for the garden, what does a rake cost?",
+        "The rake for my garden may cost 50 euros.",
+        "I bought no rake for the garden, the cost was too high.",
+        said(advice, NOON, speaker=None, role="assistant"),
+    )
+    call: JsonValue = {"tool": "search", "query": "pruning roses in February above a bud"}
+    cites = citing("At Miller's {}.", "Miller")
+    memory, model = memory_with_model(sqlite_url, answers_in_turn(says("", calls=[call]), cites, cites))
+    with memory:
+        question = "What does a rake for the garden cost?"
+        memory.reflect_sync(question, now=ASKED)
+        answer = memory.reflect_sync(question, now=ASKED)
+    assert [fact.text for fact in answer.facts] == [f"Assistant: {advice}"]
+    *_, last = [text for text in shown(model.received.pop()).values() if "Miller" in text]
+    assert "[…]" in last
+    (short,), (whole,) = ([text for text in shown(each).values() if "Miller" in text] for each in model.received)
+    assert "The rake costs 38 euros at Miller's on the corner." in short
+    assert "[…]" in short
+    assert "A layer of bark" not in short
+    assert whole == f"Assistant: {advice}"
+    assert '"[…]" stands for words that are left out' in model.received[0].system
+    assert "`search` and `timeline` show them" in model.received[0].system
 
 
 def test_a_count_groups_what_says_the_same(sqlite_url: str) -> None:

@@ -19,7 +19,7 @@ from vmemo.llm.structured import AnswerSchema
 from vmemo.models import Disposition, Profile, Stance
 from vmemo.ports import LLMRequest
 from vmemo.reflect.citations import escape_marks
-from vmemo.reflect.evidence import Evidence, asker
+from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.tools import MAX_CALLS, LookupCall, LookupResult, LooseText
 from vmemo.text.temporal.format import format_weekday_date
 
@@ -51,7 +51,9 @@ class GeneratedAnswer(AnswerSchema):
 
     calls: list[LookupCall] = Field(default_factory=list[LookupCall])
     steps: list[LooseText] = Field(default_factory=list[LooseText])
-    found: bool = True
+    found: bool = Field(
+        default=True, description="false if memory does not answer the question, or lacks one side of a comparison"
+    )
     text: Annotated[str, Field(max_length=20_000)]
     opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
     revised: list[OpinionAssessment] = Field(default_factory=list[OpinionAssessment])
@@ -88,6 +90,7 @@ _OPTIONAL_LINE = re.compile(r"^@([A-Z]) ?(.*\n)", re.MULTILINE)
 """A line for one part: S, O and B for what is shown, W for instructions, T for tools, P and R for opinions."""
 _FIELDS = {"T": "calls", "P": "opinions", "R": "revised"}
 """Fields of the answer by the part of the prompt that explains them."""
+_FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
 _HEADINGS = {"F": "Facts", "S": "Observations", "O": "Your opinions"}
 
 
@@ -114,7 +117,6 @@ def instructions(question: Question) -> str:
 
 def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupResult], rounds_left: int) -> LLMRequest:
     """Return the LLM call without the parts that have no use now; `rounds_left` rounds of tool calls are allowed."""
-    name = asker(question.text, evidence.sources, question.users)
     parts = set(_parts(question, evidence, rounds_left))
     prompt = load_prompt("reflect", STEP)
     system = _OPTIONAL_LINE.sub(lambda line: line[2] if line[1] in parts else "", prompt.system.template)
@@ -125,11 +127,21 @@ def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupRe
         most=str(MAX_CALLS),
         left=f"{rounds_left} more {'round is' if rounds_left == 1 else 'rounds are'} allowed.",
         today=format_weekday_date(question.asked_at.date()),
-        question=quote([escape_marks(f"{name}: {question.text}" if name else question.text)]),
+        question=_asked(question, evidence),
         memory="\n\n".join(_sections(question, evidence, results)),
     )
     unused = [name for part, name in _FIELDS.items() if part not in parts]
     return replace(request, schema=_without(request.schema, unused))
+
+
+def _asked(question: Question, evidence: Evidence) -> str:
+    """Return the question with who asks it; if "I" does not say that the only user asks, with the users' names."""
+    users = question.users | {source.speaker for source in evidence.sources.values() if source.role == "user"}
+    if len(users) == 1 and _FIRST_PERSON.search(question.text):
+        return quote([escape_marks(f"{next(iter(users)) or 'User'}: {question.text}")])
+    names = sorted(filter(None, users))[:10]
+    heading = "\n\nUsers who speak in the memories, one of whom may ask:\n"
+    return quote([escape_marks(question.text)]) + (heading + quote(map(escape_marks, names)) if names else "")
 
 
 def _parts(question: Question, evidence: Evidence, rounds_left: int) -> Iterator[str]:

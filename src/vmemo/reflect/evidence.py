@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Protocol
 
 from vmemo.llm.prompt_files import quote
 from vmemo.models import BankId, Fact, FactId, Hit, Message, MessageId, Network, QuestionTense, Role
-from vmemo.models.recalled import MIN_TRUNCATED, Recalled
+from vmemo.models.recalled import MIN_TRUNCATED, TRUNCATED, Recalled
 from vmemo.models.select import MessageSelect
 from vmemo.ports import Store, TokenCounter
 from vmemo.reflect.citations import escape_marks
@@ -18,7 +20,7 @@ from vmemo.reflect.fact_times import VERBATIM_ENGINES, describe_day, describe_ev
 from vmemo.text.injection import contains_instructions
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.small_talk import is_small_talk
-from vmemo.text.split import split_statements
+from vmemo.text.split import claim_spans, split_statements
 from vmemo.text.tokens import term_set, terms
 
 
@@ -35,7 +37,6 @@ class Recall(Protocol):
 
 # Sources of facts.
 
-_FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
 _MATCHED = 60
 """Characters of a fact that are looked up in its message to find the fact's offset."""
 
@@ -60,17 +61,6 @@ def _source(fact: Fact, messages: Mapping[MessageId, Message]) -> Source:
     return Source((first.timestamp, first.recorded_at, offset), first.role, first.speaker)
 
 
-def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str | None]) -> str | None:
-    """Return the name of the user who says "I" in a question, or "User" for a user without a name.
-
-    Return None if the question has no "I", or if several users speak in the bank; `users` are further known names.
-    """
-    if _FIRST_PERSON.search(question) is None:
-        return None
-    names = {*users, *(source.speaker for source in sources.values() if source.role == "user")}
-    return None if len(names) > 1 else next(iter(names), None) or "User"
-
-
 # Evidence.
 
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
@@ -79,6 +69,9 @@ MIN_TERMS = 4
 """Distinct terms, without stop words, that a verbatim message needs to be shown beside facts."""
 MAX_REACTION = 70
 """Longest message that can be a mere reaction, in characters."""
+NEAR, EXACT = 0.5, 0.3
+"""Weight of the terms of a neighbouring clause, and what a clause gains by a figure or a name."""
+_EXACT = re.compile(r"\d|(?<=[\w,] )[A-Z]\w")
 _OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
 _REACTION = (
     "h hm hmm hmmm uh um oh ah wow ok okay alright right yeah yep yes cool nice fine great sure perfect good "
@@ -98,6 +91,8 @@ class Evidence:
     """The user's standing instructions that the first recall chose."""
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
+    whole: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+    """The facts that are shown in short."""
 
     @property
     def instructions(self) -> list[Fact]:
@@ -124,14 +119,15 @@ class Evidence:
     def add(self, hits: Sequence[Hit], max_tokens: int, *, whole: bool = False) -> int:
         """Add the new hits that fit into `max_tokens`, most relevant first, and return their number.
 
-        The first hit that does not fit is truncated, and those after it are left out. With `whole`, hits that do not
-        fit are skipped instead, and shortened ones get their whole text. If extracted facts are among the hits, short
-        verbatim messages are left out: most are greetings. Mere reactions are left out always.
+        The first hit that does not fit is truncated, and those after it are left out; with `whole`, hits that do not
+        fit are skipped instead. Shortened ones that are shown get the text of the hit. If extracted facts are among the
+        hits, short verbatim messages are left out: most are greetings. Mere reactions are left out always.
         """
         known = {hit.id: mark for mark, hit in self.hits.items()}
         before, extracted = len(self.hits), any(not hit.verbatim for hit in hits)
         for hit in hits:
-            if whole and hit.id in known and (missing := hit.tokens - self.hits[known[hit.id]].tokens) <= max_tokens:
+            missing = hit.tokens - self.hits[known[hit.id]].tokens if hit.id in known else 0
+            if 0 < missing <= max_tokens:
                 self.hits[known[hit.id]] = hit
                 max_tokens -= missing
             short = hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < MIN_TERMS
@@ -147,6 +143,17 @@ class Evidence:
                 break
         return len(self.hits) - before
 
+    def shortened(self, hit: Hit, asked: str, max_tokens: int) -> Hit:
+        """Return a long hit with the clauses that bear most on `asked`; steps stay whole, and ended claims marked."""
+        if hit.tokens <= max_tokens or hit.fact.is_procedure:
+            return hit
+        self.whole[hit.id] = hit.fact
+        if hit.fact.claims:
+            return hit.truncate(max_tokens, self.counter) or hit
+        text = excerpt(hit.text, frozenset(terms(asked)), max_tokens, self.counter)
+        fact = hit.fact.model_copy(update={"text": text, "tokens": self.counter(text)})
+        return hit.model_copy(update={"fact": fact, "truncated": True}) if fact.tokens < hit.tokens else hit
+
     def _truncated(self, hit: Hit, max_tokens: int) -> Hit | None:
         is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
         return hit.truncate(max_tokens, self.counter) if is_useful or not self.hits else None
@@ -156,8 +163,9 @@ class Evidence:
         return hit.id if hit else None
 
     def facts(self, marks: Iterable[str]) -> list[Fact]:
-        """Return the facts with these marks, each once; unknown marks are skipped."""
-        return list({hit.id: hit.fact for mark in marks if (hit := self.hits.get(mark.upper()))}.values())
+        """Return the facts with these marks, each once and whole; unknown marks are skipped."""
+        hits = [hit for mark in marks if (hit := self.hits.get(mark.upper()))]
+        return list({hit.id: self.whole.get(hit.id, hit.fact) for hit in hits}.values())
 
     def marks(self, hits: Iterable[Hit]) -> list[str]:
         """Return the marks of those hits that are shown, in the order in which they were said."""
@@ -208,6 +216,30 @@ class Evidence:
         if fact.engine in VERBATIM_ENGINES and role is not None:
             return role == "assistant"
         return fact.network == "experience" or _OWN_WORDS.match(fact.text) is not None
+
+
+def excerpt(text: str, asked: frozenset[str], max_tokens: int, count: TokenCounter) -> str:
+    """Return the clauses of a text that bear most on a question, in their order, with a mark where others are left out.
+
+    Terms of the question count, less if many clauses have them, also in the clause before and after; then figures and
+    names.
+    """
+    spans = claim_spans(text)
+    shared = [asked.intersection(terms(text[start:end])) for start, end in spans]
+    number = Counter(term for found in shared for term in found)
+    own = [math.fsum(1 / number[term] for term in found) for found in shared]
+    near = [max(own[max(0, at - 1) : at + 2]) for at in range(len(spans))]
+    exact = [_EXACT.search(text, start + 1, end) is not None for start, end in spans]
+    kept, left = set[int](), max_tokens
+    for at in sorted(range(len(spans)), key=lambda at: -own[at] - NEAR * near[at] - EXACT * exact[at]):
+        tokens = count(text[slice(*spans[at])])
+        if tokens <= left or not kept:
+            kept.add(at)
+            left -= tokens
+    starts = [start for at, (start, _) in enumerate(spans) if at in kept and at - 1 not in kept]
+    ends = [end for at, (_, end) in enumerate(spans) if at in kept and at + 1 not in kept]
+    parts = f"{TRUNCATED} ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+    return "[…] " * (0 not in kept) + parts + TRUNCATED * (len(spans) - 1 not in kept)
 
 
 def says_nothing(hit: Hit) -> bool:

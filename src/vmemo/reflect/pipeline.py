@@ -90,6 +90,8 @@ FIRST_RECALL_SHARE = 0.5
 SMALL_BUDGET = 1000
 """Tokens up to which the first recall has a greater share: half of them would be a few facts."""
 SMALL_FIRST_SHARE = 0.7
+WHOLE_REPLIES, LONG_REPLY = 2, 60
+"""Best facts that are shown whole, and tokens to which others are shortened that the agent itself said."""
 MIN_SHARE = 0.25
 """Share of the best score that a fact must have to be shown."""
 NEAR_SHARE = 0.4
@@ -139,7 +141,8 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
     evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
     hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
     await evidence.load_sources(hits, bank, store)
-    evidence.add(hits, _first_tokens(question))
+    short = [evidence.shortened(hit, question.text, LONG_REPLY) if evidence.is_own(hit) else hit for hit in hits]
+    evidence.add([*hits[:WHOLE_REPLIES], *short[WHOLE_REPLIES:]], _first_tokens(question))
     context.streamer.fact_id = evidence.fact_id
     tense = recalled.explanation.tense if recalled.explanation else "present"
     tense = None if tense == "present" else tense

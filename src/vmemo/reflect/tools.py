@@ -123,7 +123,7 @@ class LookupTools:
         # The dates are part of the text too, so that recall searches by time.
         text = f"{call.query} {format_interval(_interval(after, before))}" if after or before else call.query
         hits = await self._recall(text, limit, tense=self.tense, wide=bool(after or before))
-        shown = {hit.id for hit in self.evidence.hits.values()}
+        shown = {hit.id for hit in self.evidence.hits.values() if not hit.truncated}
         inside = [hit for hit in hits if self._is_within(hit, after, before)]
         new = [hit for hit in inside if hit.id not in shown][:MAX_FOUND]
         self.evidence.add(new, limit - self.evidence.tokens)
@@ -134,10 +134,10 @@ class LookupTools:
         hits = [hit for hit in found if self._is_within(hit, _day(call.after), _day(call.before))]
         people = [hit for hit in hits if not self.evidence.is_own(hit)]
         self.evidence.add(people, int((limit - self.evidence.tokens) * PEOPLE_SHARE), whole=True)
-        short = [hit if hit.tokens <= SHORT else hit.truncate(SHORT, self.evidence.counter) or hit for hit in people]
+        short = [self.evidence.shortened(hit, call.query, SHORT) for hit in people]
         self.evidence.add(short, limit - self.evidence.tokens)
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
-        return self._complete(hits, self.evidence.marks(hits))
+        return self._complete(hits, self.evidence.marks(hits), pages=True)
 
     async def _count(self, call: LookupCall, limit: int) -> str:
         found = _on_subject(await self._recall(call.query, limit, tense=self.tense, wide=True))
@@ -192,11 +192,16 @@ class LookupTools:
         first, second = (set(terms(self.evidence.hits[mark].text)) for mark in (one, other))
         return len(first & second) >= SAME * len(first | second)
 
-    def _complete(self, hits: Sequence[Hit], marks: Sequence[str]) -> str:
-        """Return the marks, and the number of statements that did not fit."""
-        shown = {hit.id for hit in self.evidence.hits.values()}
-        left_out = sum(hit.id not in shown and not says_nothing(hit) for hit in hits)
-        return (", ".join(marks) or "nothing") + (f"; {left_out} more did not fit" if left_out else "")
+    def _complete(self, hits: Sequence[Hit], marks: Sequence[str], *, pages: bool = False) -> str:
+        """Return the marks, and how many statements did not fit; with `pages`, also the days of the next of them."""
+        shown, asked_at = {hit.id for hit in self.evidence.hits.values()}, self.evidence.asked_at
+        left_out = [hit for hit in hits if hit.id not in shown and not says_nothing(hit)]
+        if not left_out:
+            return ", ".join(marks) or "nothing"
+        days = sorted(mentioned_day(hit.fact, asked_at).first for hit in left_out)
+        page = days[: max(1, len(marks))]
+        ask = f"; for the next {len(page)} ask again with `after` {page[0]} and `before` {page[-1]}" if pages else ""
+        return f"{', '.join(marks) or 'nothing'}; {len(days)} more did not fit{ask}"
 
 
 def _on_subject(hits: Sequence[Hit]) -> list[Hit]:
