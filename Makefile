@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Earlier releases know no dependency groups.
+NEW_PIP = $(PIP) --upgrade "pip>=25.1"
 # uv takes a fifth of pip's time. It does not read pip's configuration file, so pip takes over where uv finds no index.
 UV := env $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_FIND_LINKS:+UV_FIND_LINKS="$$PIP_FIND_LINKS"} \
 	$${PIP_CERT:+SSL_CERT_FILE="$$PIP_CERT"} \
@@ -37,9 +39,10 @@ test: $(VENV)/.dev
 
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 pytest: $(VENV)/.dev
-	@# In a fresh clone, each process would rewrite the assertions of all tests; one does it for them.
+	@# In a fresh clone, each process would rewrite the assertions of all tests; one does it for them, and makes no tests.
 	@test -d tests/__pycache__ || echo "Compiling the tests (once, about a minute) ..."
-	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq -m "not neo4j" >/dev/null 2>&1 || true
+	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq -o python_functions=- -o python_classes=- \
+		>/dev/null 2>&1 || true
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs -m "not neo4j"
 
 check: $(VENV)/.dev
@@ -74,7 +77,6 @@ $(VENV)/.pip:
 	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }
 	@echo "Creating .venv with $$($(PYTHON) --version) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --upgrade "pip>=25.1"
 	@$(PIP) --constraint constraints.txt uv || true
 	@touch $@
 
@@ -84,16 +86,17 @@ $(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
 		$(PIP) --constraint constraints.txt --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core $(SATELLITES:=/pyproject.toml)
-	@echo "Installing the other distributions, and what the tests need, into .venv (once, a few minutes) ..."
-	@$(UV) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev || \
-		$(PIP) --constraint constraints.txt $(addprefix --editable ,$(SATELLITES)) --group dev
-	@touch $@
+# Not after .core, because two installations take longer than one of everything.
+$(VENV)/.dev: $(VENV)/.pip $(addsuffix pyproject.toml,./ $(SATELLITES:=/)) constraints.txt
+	@echo "Installing all distributions, and what the tests need, into .venv (once, a few minutes) ..."
+	@$(UV) --constraint constraints.txt $(addprefix --editable ,. $(SATELLITES)) --group dev || { $(NEW_PIP) && \
+		$(PIP) --constraint constraints.txt $(addprefix --editable ,. $(SATELLITES)) --group dev; }
+	@touch $(VENV)/.core $@
 
 $(VENV)/.docs: $(VENV)/.core
 	@echo "Installing MkDocs into .venv (once) ..."
-	@$(UV) --constraint constraints.txt --group docs || \
-		$(PIP) --constraint constraints.txt --group docs
+	@$(UV) --constraint constraints.txt --group docs || { $(NEW_PIP) && \
+		$(PIP) --constraint constraints.txt --group docs; }
 	@touch $@
 
 clean:

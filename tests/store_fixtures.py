@@ -98,6 +98,8 @@ def pytest_collection_finish() -> None:
     """Begin to collect garbage, except in what was imported, which would be examined again and again."""
     gc.freeze()
     gc.enable()
+    # Tests leave little garbage, and Python would look for it every 700 objects.
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(scope="session")
