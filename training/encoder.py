@@ -24,26 +24,38 @@ EPSILON = 1e-12
 
 
 class Rounder(nn.Module):
-    """Rounds inputs of a product to 256 steps between limits that are found once and then fixed."""
+    """Rounds inputs of a product to 256 steps between limits that are found once and then fixed.
+
+    A few numbers of a state are far greater than all others. Each is multiplied by a power of two of its own before it
+    is rounded, and the weights of the product by the inverse, so that one step is fine enough for all.
+    """
 
     low: Tensor
     high: Tensor
+    shrink: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
         self.register_buffer("low", torch.zeros(()))
         self.register_buffer("high", torch.zeros(()))
+        self.register_buffer("shrink", torch.ones(width))
+        self.greatest: Tensor | None = None
         self.mode = "off"
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the values, rounded if the mode is `on`."""
+        """Return the values times their powers of two, rounded if the mode is `on`."""
+        values = values * self.shrink
         if self.mode == "off":
+            return values
+        if self.mode == "measure":
+            found = values.detach().float().flatten(0, -2).abs().amax(0)
+            self.greatest = found if self.greatest is None else torch.maximum(self.greatest, found)
             return values
         if self.mode == "watch":
             some = values.detach().float().flatten()
             some = some[torch.randint(len(some), (200_000,), device=some.device)].sort().values
-            self.low.copy_(torch.minimum(self.low, some[20]))
-            self.high.copy_(torch.maximum(self.high, some[-20]))
+            self.low.copy_(torch.minimum(self.low, some[4]))
+            self.high.copy_(torch.maximum(self.high, some[-4]))
             return values
         step = ((self.high - self.low) / 255).clamp_min(1e-8)
         return torch.fake_quantize_per_tensor_affine(values.float(), step, (-self.low / step).round().int(), 0, 255)
@@ -72,7 +84,7 @@ class Layer(nn.Module):
         self.query, self.key, self.value, self.attended = (Product(WIDTH, WIDTH) for _ in range(4))
         self.attended_norm, self.norm = (nn.LayerNorm(WIDTH, eps=EPSILON) for _ in range(2))
         self.inner, self.outer = Product(WIDTH, INNER), Product(INNER, WIDTH)
-        self.rounders = nn.ModuleList(Rounder() for _ in range(4))
+        self.rounders = nn.ModuleList(Rounder(width) for width in (WIDTH, WIDTH, WIDTH, INNER))
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
@@ -87,6 +99,23 @@ class Layer(nn.Module):
         states = self.attended_norm(states + self.dropout(self.attended(mixed)))
         inner = F.gelu(self.inner(self.rounders[2](states)))
         return self.norm(states + self.dropout(self.outer(self.rounders[3](inner))))
+
+    @torch.no_grad()
+    def spread(self) -> None:
+        """Move the difference of size between the numbers of a state into weights, by what was measured."""
+        products = ((self.query, self.key, self.value), (self.attended,), (self.inner,), (self.outer,))
+        for number, (rounder, maps) in enumerate(zip(self.rounders, products, strict=True)):
+            weight = torch.stack([part.weight.abs().amax(0) for part in maps]).amax(0).clamp_min(1e-4)
+            power = 0.5 * (rounder.greatest.clamp_min(1e-4) / weight).log2()
+            factor = torch.exp2((power - power.mean()).round())
+            for part in maps:
+                part.weight.mul_(factor)
+            if number == 1:
+                # Attention is linear in the values, so that they can be small from the beginning.
+                self.value.weight.div_(factor[:, None])
+                self.value.bias.div_(factor)
+            else:
+                rounder.shrink.div_(factor)
 
 
 class Reader(nn.Module):
@@ -185,7 +214,7 @@ class Encoder(nn.Module):
         self.load_state_dict(state)
 
     def round(self, mode: str) -> None:
-        """Set the mode of all rounders and products: off, watch or on."""
+        """Set the mode of all rounders and products: off, measure, watch or on."""
         for module in self.modules():
             if isinstance(module, Rounder):
                 module.mode = mode

@@ -1,61 +1,42 @@
-"""Fits the tense of questions: 1 for what is true now, -1 for what was before, 0 for other questions.
-
-    python training/tense.py PACK WEIGHTS.npz EXPORTED.onnx
-
-Ridge regression on the pooled vectors of the questions of annotated conversations, by the exported encoder. The weights
-are written into WEIGHTS.npz, which is then exported again.
-"""
+# pyright: basic, reportMissingImports=false
+"""Fits the tense of questions: 1 for what is true now, -1 for what was before, 0 for other questions."""
 
 from __future__ import annotations
 
-import asyncio
-import lzma
-import pickle
-import sys
-from pathlib import Path
-
-import numpy as np
-
-from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo_models import DEEP, ENCODER
+import torch
+from data import Corpus
+from encoder import Encoder
 
 TENSES = {"current": 1.0, "former": -1.0}
 FORMER_WEIGHT = 3.0
 """Questions about the past are rarer."""
 RIDGE = 1.0
+TRAINED, HELD_OUT = ("train", "lives", "languages"), ("valid lives", "valid languages")
 
 
-def main() -> None:
-    """Fit, report on held-out authors, and write."""
-    pack, path, network = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]).name
-    with lzma.open(pack, "rb") as file:
-        banks = [bank for bank in pickle.load(file)["banks"] if bank["split"] not in ("hop", "locomo", "valid")]
+@torch.no_grad()
+def fit(encoder: Encoder, corpus: Corpus) -> None:
+    """Fit a ridge regression on the vectors of questions, and report on held-out authors."""
+    encoder.eval()
     rows = [
-        (text, TENSES.get(kind, 0.0), bank["split"].startswith("valid"))
-        for bank in banks
-        for texts in (bank["questions"], bank.get("english_questions") or [])
-        for text, kind in zip(texts, bank["kinds"], strict=False)
-        if text
+        (number, TENSES.get(kind, 0.0), bank.split in HELD_OUT)
+        for bank in corpus.banks
+        if bank.split in TRAINED + HELD_OUT
+        for number, kind in zip(bank.questions.tolist(), bank.kinds, strict=True)
     ]
-    embedder = PackagedEmbedder(ENCODER if network == ENCODER.network else DEEP)
-    vectors = np.asarray(asyncio.run(embedder.embed([row[0] for row in rows], "query")), np.float64)
-    given = np.concatenate([vectors, np.ones((len(rows), 1))], 1)
-    tense, held_out = (np.array([row[n] for row in rows]) for n in (1, 2))
-    weight = np.where(tense < 0, FORMER_WEIGHT, 1.0)
-    own = given[~held_out]
-    normal = own.T @ (own * weight[~held_out, None]) + RIDGE * np.eye(given.shape[1])
-    fitted = np.linalg.solve(normal, own.T @ (tense * weight)[~held_out])
-    found = given[held_out] @ fitted
+    numbers = torch.tensor([row[0] for row in rows], device=corpus.device)
+    vectors = []
+    for some in numbers.split(512):
+        ids, mask = corpus.ids.padded(some)
+        vectors.append(encoder(ids, mask, 1).pooled.double())
+    given = torch.cat([torch.cat(vectors), torch.ones((len(rows), 1), device=corpus.device)], 1)
+    tense, held_out = (torch.tensor([row[n] for row in rows], device=corpus.device).double() for n in (1, 2))
+    weight = torch.where(tense < 0, FORMER_WEIGHT, 1.0) * (1 - held_out)
+    ridge = RIDGE * torch.eye(given.shape[1], device=corpus.device, dtype=torch.float64)
+    fitted = torch.linalg.solve(given.T @ (given * weight[:, None]) + ridge, given.T @ (tense * weight))
+    found = given @ fitted
     for value in (1.0, 0.0, -1.0):
-        part = found[tense[held_out] == value]
-        print(f"{value:+.0f}: {part.mean():.2f} ± {part.std():.2f} of {len(part)}")
-    weights = dict(np.load(path))
-    weights["tense.weight"], weights["tense.bias"] = (
-        fitted[None, :-1].astype(np.float16),
-        fitted[-1:].astype(np.float16),
-    )
-    np.savez(path, **weights)
-
-
-if __name__ == "__main__":
-    main()
+        part = found[(tense == value) & (held_out == 1)]
+        print(f"tense {value:+.0f}: {part.mean():.2f} ± {part.std():.2f} of {len(part)}", flush=True)
+    encoder.tense.weight.copy_(fitted[None, :-1].float())
+    encoder.tense.bias.copy_(fitted[-1:].float())

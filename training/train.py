@@ -1,15 +1,17 @@
 # pyright: basic, reportMissingImports=false
 """Trains the memory encoder with its reader, and its sibling of six layers, on one GPU.
 
-    python training/train.py PACK TOKENS.spm START.npz ENCODER1.onnx VOCAB.txt OUT [--seconds 430 220 30 420 260 100]
+    python training/train.py PACK TOKENS.spm START.npz ENCODER1.onnx VOCAB.txt OUT [--seconds 400 230 30 370 150 70]
 
 Stages, each with a share of the time:
 1. twelve layers learn vectors and rankings of vmemo-encoder-1, in other languages from translations;
 2. twelve layers learn to rank whole conversations, and to read, while they keep (1);
 3. the weights between (1) and (2), whose reader learns the states that they give;
 4. six layers imitate the twelve, and vmemo-encoder-1;
-5. six layers with rounded arithmetic: imitation, the vectors of vmemo-encoder-1, ranking, reading;
+5. six layers with rounded arithmetic: imitation of themselves, the vectors of vmemo-encoder-1, ranking, reading;
 6. twelve layers with rounded arithmetic.
+
+Weights are written after each stage; the tense of questions is fitted before those of (5) and (6).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from pathlib import Path
 
 import data
 import numpy as np
+import tense
 import torch
 import torch.nn.functional as F
 import weights
@@ -46,8 +49,9 @@ TAUGHT = {"hop": 3, "train": 3, "lives": 2, "languages": 2, "wishes": 1, "chat":
 """How often a bank whose vectors the first teacher gives is of each kind."""
 RANKED = {"lives": 3, "languages": 3, "train": 2, "hop": 1, "wishes": 6}
 """Banks of a step that ranks and reads."""
-BLEND = 0.6
+BLEND = 0.5
 """Share of the way from the distilled weights to the ranked ones: it keeps most of what either is better at."""
+READER_RATE = 2e-4
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -216,9 +220,14 @@ class Stage:
     """Steps until a time is over: a short rise of the rate, then a cosine."""
 
     def __init__(self, name: str, model: nn.Module, seconds: float, rate: float, *, averaged: bool) -> None:
-        self.name, self.seconds, self.rate = name, seconds, rate
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(self.parameters, lr=rate, weight_decay=0.01, fused=DEVICE == "cuda")
+        self.name, self.seconds = name, seconds
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self.parameters = [p for _, p in named]
+        # The reader learns anew what states mean, and needs larger steps than states that are nearly right.
+        parts = [([p for name, p in named if ("reader" in name) == reader], reader) for reader in (False, True)]
+        self.rates = [max(rate, READER_RATE) if reader else rate for part, reader in parts if part]
+        groups = [{"params": part, "lr": rate} for part, _ in parts if part]
+        self.optimiser = torch.optim.AdamW(groups, weight_decay=0.01, fused=DEVICE == "cuda")
         self.averages = [p.detach().clone() for p in self.parameters] if averaged else None
         self.steps = 0
 
@@ -226,7 +235,8 @@ class Stage:
         began, shown = time.time(), 0.0
         while (done := (time.time() - began) / self.seconds) < 1:
             share = min(1, done / 0.04) * (0.5 + 0.5 * math.cos(math.pi * done))
-            self.optimiser.param_groups[0]["lr"] = self.rate * share
+            for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+                group["lr"] = rate * share
             yield self.steps
             nn.utils.clip_grad_norm_(self.parameters, 1.0)
             self.optimiser.step()
@@ -248,7 +258,9 @@ class Stage:
 
 def resume(encoder: Encoder, path: Path) -> None:
     """Load the weights of a packaged network, to go on from them."""
-    encoder.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.packaged(path).items()})
+    state = {name: torch.from_numpy(value.copy()) for name, value in weights.packaged(path).items()}
+    # A network stores no powers of two that are all 1.
+    encoder.load_state_dict({name: value for name, value in encoder.state_dict().items() if ".shrink" in name} | state)
 
 
 def automatic() -> torch.autocast:
@@ -270,12 +282,16 @@ def drop(encoder: Encoder, share: float) -> None:
 
 def watch(encoder: Encoder, corpus: Corpus) -> None:
     """Find the limits of the rounded numbers, then round."""
-    encoder.round("watch")
-    with torch.no_grad(), automatic():
-        for _ in range(24):
-            texts = torch.randint(len(corpus.texts), (256,), device=DEVICE)
-            ids, mask = corpus.ids.padded(texts)
-            encoder(ids, mask, corpus.asking[texts].long())
+    for mode in ("measure", "watch"):
+        encoder.round(mode)
+        with torch.no_grad(), automatic():
+            for _ in range(24):
+                texts = torch.randint(len(corpus.texts), (256,), device=DEVICE)
+                ids, mask = corpus.ids.padded(texts)
+                encoder(ids, mask, corpus.asking[texts].long())
+        if mode == "measure":
+            for layer in encoder.layers:
+                layer.spread()
     encoder.round("on")
 
 
@@ -363,15 +379,16 @@ class Training:
                 (0.5 * kept).backward()
                 stage.note += f" kept {kept.item():.3f}"
 
-    def round(self, encoder: Encoder, twelve: Encoder, seconds: float, rate: float) -> None:
-        """Imitate, rank and read with rounded arithmetic."""
+    def round(self, encoder: Encoder, seconds: float, rate: float) -> None:
+        """Imitate itself with exact arithmetic, rank and read with rounded arithmetic."""
+        exact = copy.deepcopy(encoder).eval()
         _train_only(encoder, lambda name: not name.startswith("words"))
         watch(encoder, self.corpus)
         chance = random.Random(6)
         stage = Stage(f"round {len(encoder.layers)}", encoder, seconds, rate, averaged=True)
         for _ in stage:
             with automatic():
-                loss = imitation(encoder, twelve, self.corpus, mixed_texts(self.corpus, chance, self.documents))
+                loss = imitation(encoder, exact, self.corpus, mixed_texts(self.corpus, chance, self.documents))
             loss.backward()
             with automatic():
                 kept = self.distillation.loss(encoder, self.documents // 4, self.queries // 2)
@@ -394,7 +411,7 @@ def main() -> None:
     for name in ("pack", "tokens", "start", "teacher", "vocabulary", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--rate", type=float, default=4e-4, help="of the first stage; less to go on from a trained one")
-    parser.add_argument("--seconds", type=float, nargs=6, default=[430, 220, 30, 420, 260, 100])
+    parser.add_argument("--seconds", type=float, nargs=6, default=[400, 230, 30, 370, 150, 70])
     parser.add_argument("--small", action="store_true", help="one bank of each kind, to try the script")
     options = parser.parse_args()
     torch.manual_seed(1)
@@ -433,9 +450,11 @@ def main() -> None:
         six.take_layers(encoder, SIX)
     training.imitate(six, twelve, imitate)
     training.finish("six", six)
-    training.round(six, twelve, round_six, 8e-5)
+    training.round(six, round_six, 8e-5)
+    tense.fit(six, corpus)
     training.finish("six_rounded", six)
-    training.round(encoder, twelve, round_twelve, 5e-5)
+    training.round(encoder, round_twelve, 5e-5)
+    tense.fit(encoder, corpus)
     training.finish("twelve_rounded", encoder)
 
 

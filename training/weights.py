@@ -125,6 +125,9 @@ def packaged(path: Path) -> dict[str, np.ndarray]:
         layer, _, product = head.rpartition(".")
         if name.startswith("integers") or "." not in name or part in ("steps", "zero"):
             continue
+        if ".rounders." in name and part == "shrink":
+            state[name] = value.astype(np.float32)
+            continue
         if ".rounders." in name:
             low = -stored[f"{head}.zero"].astype(np.float32) * value
             state |= {f"{head}.low": low.reshape(()), f"{head}.high": (low + 255 * value).reshape(())}
