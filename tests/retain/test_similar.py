@@ -14,14 +14,12 @@ def test_a_fact_is_similar_to_earlier_facts_of_its_batch_only() -> None:
     )
     found = list(similar_in_batch([first, other, last], 0.7, 5))
     assert [each.ids for each in found] == [[], [], [first.fact.id]]
-    assert [each.number for each in found] == [0, 0, 1]
 
 
-def test_similar_facts_beyond_the_limit_are_counted() -> None:
+def test_of_equal_facts_of_a_batch_the_earlier_ones_are_similar() -> None:
     batch = [with_vector(a_fact(name), at_cosine(1.0)) for name in "abcd"]
     *_, last = similar_in_batch(batch, 0.5, 2)
-    # Of equal facts the earlier ones come first.
-    assert (last.ids, last.number) == ([batch[0].fact.id, batch[1].fact.id], 3)
+    assert last.ids == [batch[0].fact.id, batch[1].fact.id]
 
 
 def test_an_empty_batch_has_no_similar_facts() -> None:
@@ -31,5 +29,5 @@ def test_an_empty_batch_has_no_similar_facts() -> None:
 def test_stored_facts_come_before_equal_ones_of_the_batch() -> None:
     near, far, new = FactId("near"), FactId("far"), FactId("new")
     stored = [Scored(near, 0.9), Scored(far, 0.4)]
-    merged = merge_similar(stored, Similar([new], [0.9], 7))
-    assert merged == Similar([near, new, far], [0.9, 0.9, 0.4], 7)
+    merged = merge_similar(stored, Similar([new], [0.9]))
+    assert merged == Similar([near, new, far], [0.9, 0.9, 0.4])

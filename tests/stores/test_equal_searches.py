@@ -297,7 +297,7 @@ def test_neighbours_are_the_same(both: tuple[Store, Store]) -> None:
     async def asked(limit: int, floor: float) -> None:
         one, other = [await store.nearest(BANK, vectors, limit=limit, floor=floor) for store in both]
         for found, also in zip(one, other, strict=True):
-            _same(*([FoundFact(*hit, 0) for hit in hits] for hits in (found, also)))
+            _same(*([FoundFact(hit.id, hit.score, 0) for hit in hits] for hits in (found, also)))
 
     for limit, floor in ((5, -1.0), (5, 0.15), (30, -1.0)):
         asyncio.run(asked(limit, floor))

@@ -165,6 +165,7 @@ RULES: dict[str, Rule] = {
 }
 """Every rule as a function of a text."""
 NOT_RULES = {
+    "text.temporal.annotation.speaker_in": "divides a text once",
     "text.names.lexicon.full_forms": "looks a word up",
     "text.names.lexicon.short_forms": "looks a word up",
     "text.temporal.tense.tense_of": "called by annotate for each time expression",

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from vmemo.models import LinkKind, RevisionKind
 from vmemo.models.search import EdgeQuery, Edges, RevisionEdge
-from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS, link_edge
+from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS, GraphSteps, link_edge
 from vmemo.stores.values import instant
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import CypherFilter, CypherParameters
@@ -23,7 +23,7 @@ _REVISIONS: Final = "|".join(LINK_TYPES[kind] for kind in sorted(REVISION_LINKS)
 
 
 @dataclass(frozen=True)
-class Neo4jGraph:
+class Neo4jGraph(GraphSteps):
     """`GraphReads` of one scope; `wait` runs a statement on the loop of the connections."""
 
     tx: Transaction

@@ -220,6 +220,8 @@ class Scored(NamedTuple):
 
     id: FactId
     score: float
+    speaker: str = ""
+    """The speaker of a fact in the words of a message, folded; empty if it has none, or if it was not read."""
 
 
 @dataclass(frozen=True, eq=False)

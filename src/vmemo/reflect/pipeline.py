@@ -15,7 +15,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Fact, Hit
 from vmemo.models.results import Answer, Citation
 from vmemo.models.select import FactSelect, MessageSelect
-from vmemo.ports import Context, LLMRequest, Store
+from vmemo.ports import Context, LLMRequest
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import GeneratedAnswer, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations
@@ -136,7 +136,8 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
     """
     bank, store = context.bank, context.context.store
     recalled = await context.recall(question.text, _first_tokens(question))
-    if not recalled.hits and not question.profile.background and await _is_empty(bank, store):
+    unknown = not recalled.hits and not question.profile.background and not await store.facts(bank, FactSelect(limit=1))
+    if unknown and not await store.messages(bank, MessageSelect(limit=1)):
         return None
     evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
     hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
@@ -170,10 +171,6 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
             context.streamer.emit(results[-1].lookup)
         # Without a new call and without an answer, the next round must answer.
         rounds_left = rounds_left - 1 if calls else 0
-
-
-async def _is_empty(bank: BankId, store: Store) -> bool:
-    return not await store.facts(bank, FactSelect(limit=1)) and not await store.messages(bank, MessageSelect(limit=1))
 
 
 def _first_tokens(question: Question) -> int:

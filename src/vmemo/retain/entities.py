@@ -236,7 +236,8 @@ def resolve(
     an entity: a wrong one would be worse than none. Without it a model has written the names, which are different ones.
     """
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
-    fuller = _by_word(_subject([sighting]) for names in found for sighting in names if sighting.name.strip())
+    gathered = [_gather(names) for names in found]
+    fuller = _by_word(subject for subjects in gathered for subject in subjects.values())
     resolver = _BatchResolver(
         index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights, guess=guess
     )
@@ -245,7 +246,7 @@ def resolve(
     ambiguous: dict[str, AmbiguousName] = {}
     advised: dict[str, EntityId] = {}
     for at in sorted((at for at, names in enumerate(found) if names), key=lambda at: found[at][0].at):
-        subjects, chosen = _gather(found[at]), ids[at]
+        subjects, chosen = gathered[at], ids[at]
         # Longer names first, so that "John" can match the "John Smith" of its own draft.
         for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
             apart = {chosen[name] for name in subject.apart if name in chosen}
@@ -414,7 +415,8 @@ class _BatchResolver:
 
     def _similar(self, subject: _BatchName, ids: Iterable[EntityId]) -> list[tuple[Entity, float]]:
         """Return the entities whose names are similar to a name, with the similarity."""
-        found = ((entity, _similarity(subject, entity)) for entity in map(self._get, ids))
+        name, type = subject.name, subject.type
+        found = ((each, _similarity(name, type, each.name, each.type, each.aliases)) for each in map(self._get, ids))
         return [
             (entity, similarity)
             for entity, similarity in found
@@ -457,17 +459,19 @@ def _by_word(subjects: Iterable[_BatchName]) -> Mapping[str, Sequence[NameForm]]
     return forms
 
 
-def _similarity(subject: _BatchName, entity: Entity) -> float:
-    form, types = name_form(entity.name), {subject.type, entity.type}
+@lru_cache(maxsize=32_768)
+def _similarity(name: str, type: EntityType, known: str, known_type: EntityType, aliases: tuple[str, ...]) -> float:
+    """Return the similarity of a name to an entity. Cached, because the names of a bank recur."""
+    said, form, types = name_form(name), name_form(known), {type, known_type}
     if len(types) > 1 and "OTHER" not in types:
         # A study is an event, a product or a concept, whoever names it.
-        return EXACT if form.words == subject.form.words and "PERSON" not in types else 0.0
-    longer = subject.type if len(subject.form.words) > len(form.words) else entity.type
-    same_length = len(subject.form.words) == len(form.words)
-    person = longer == "PERSON" or (same_length and subject.type == "PERSON")
-    best = name_similarity(subject.form, form, person=person)
-    for alias in map(name_form, entity.aliases):
-        if alias.words == subject.form.words:
+        return EXACT if form.words == said.words and "PERSON" not in types else 0.0
+    longer = type if len(said.words) > len(form.words) else known_type
+    same_length = len(said.words) == len(form.words)
+    person = longer == "PERSON" or (same_length and type == "PERSON")
+    best = name_similarity(said, form, person=person)
+    for alias in map(name_form, aliases):
+        if alias.words == said.words:
             best = max(best, EXACT if len(alias.words) >= len(form.words) else KNOWN_SHORT)
     return best
 

@@ -30,7 +30,7 @@ from vmemo.retain.llm_answers import PairVerdicts, describe_fact
 from vmemo.text.instructions import answer_aspects, cues_end, occasion_terms
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.split import claim_spans
-from vmemo.text.temporal.annotation import EDITED_BY_HAND, OWN_WORDS_ENGINES, embedded_text
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, speaker_in
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
 
@@ -66,8 +66,10 @@ class Neighbours:
     def for_links(bank: BankId, context: Context) -> Neighbours:
         return Neighbours(bank, context.store, limit=context.settings.links_per_fact + 1, floor=LINK_COSINE)
 
-    async def near(self, new: Sequence[NewFact], *, limit: int, floor: float) -> list[list[Scored]]:
-        """Return for each new fact the nearest current ones, best first."""
+    async def near(
+        self, new: Sequence[NewFact], *, limit: int, floor: float, one_speaker: bool = False
+    ) -> list[list[Scored]]:
+        """Return for each new fact the nearest current ones, best first; with `one_speaker`, no other speaker's."""
         # A fact that was embedded again, with another text, is searched again.
         unknown = [item for item in new if self._found.get(item.fact.id, (None,))[0] is not item.embedding]
         if unknown:
@@ -77,8 +79,11 @@ class Neighbours:
                 self._found[item.fact.id] = item.embedding, hits
         # The store has applied the floor of the search, in the precision of its vectors.
         least = floor if floor > self._floor else -math.inf
-        found = [self._found[item.fact.id][1][:limit] for item in new]
-        return [[hit for hit in hits if hit.score >= least] for hits in found]
+        found = [(self._found[item.fact.id][1][:limit], one_speaker and speaker_of(item.fact)) for item in new]
+        return [
+            [hit for hit in hits if hit.score >= least and not (speaker and hit.speaker and speaker != hit.speaker)]
+            for hits, speaker in found
+        ]
 
     async def load(self, ids: Iterable[FactId]) -> Mapping[FactId, Fact]:
         """Return facts by id; a fact that does not exist is left out."""
@@ -93,11 +98,10 @@ class Neighbours:
 
 
 class Similar(NamedTuple):
-    """Facts similar to a new one and their cosines, best first, and the number of all such facts of its batch."""
+    """Facts similar to a new one and their cosines, best first."""
 
     ids: Sequence[FactId]
     scores: Sequence[float]
-    number: int
 
 
 def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterator[Similar]:
@@ -107,9 +111,8 @@ def similar_in_batch(new: Sequence[NewFact], floor: float, limit: int) -> Iterat
     ids = [item.fact.id for item in new]
     vectors = np.stack([item.embedding for item in new])
     for at, row in enumerate(vectors @ vectors.T):
-        number = int(np.count_nonzero(row[:at] >= floor))
-        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, number)]
-        yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist(), number)
+        nearest = np.argsort(-row[:at], kind="stable")[: min(limit, np.count_nonzero(row[:at] >= floor))]
+        yield Similar([ids[n] for n in nearest.tolist()], row[nearest].tolist())
 
 
 def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
@@ -117,7 +120,7 @@ def merge_similar(stored: Sequence[Scored], in_batch: Similar) -> Similar:
     ids = [*(hit.id for hit in stored), *in_batch.ids]
     scores = [*(hit.score for hit in stored), *in_batch.scores]
     order = sorted(range(len(ids)), key=scores.__getitem__, reverse=True)
-    return Similar([ids[n] for n in order], [scores[n] for n in order], in_batch.number)
+    return Similar([ids[n] for n in order], [scores[n] for n in order])
 
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
@@ -197,10 +200,7 @@ def speaker_of(fact: Fact) -> str:
     Only a speaker's own words close or mark what that speaker said. A user without a name is another speaker than one
     with a name, because nothing shows that they are the same person.
     """
-    if fact.engine not in (*OWN_WORDS_ENGINES, EDITED_BY_HAND):
-        return ""
-    speaker, colon, _ = fact.text.partition(": ")
-    return speaker.casefold() if colon else ""
+    return speaker_in(fact.text, fact.engine)
 
 
 def own_statement(fact: Fact) -> str:
@@ -426,7 +426,7 @@ async def find_repeats(
     later one may have outdated is left out: who states it again says that it is true again.
     """
     statements = await asyncio.to_thread(lambda: [statement_of(item.fact) for item in new])
-    hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE)
+    hits = await near.near(new, limit=NEAREST, floor=REPEAT_COSINE, one_speaker=True)
     facts = list((await near.load(hit.id for found in hits for hit in found)).values())
     frames = {_frame(item.fact) for item in new}
     same_frame = [fact for fact in facts if is_current(fact) and _frame(fact) in frames]

@@ -232,8 +232,7 @@ async def _pairs(done: revise.Revision, near: revise.Neighbours) -> list[Compari
     said = [item for item in said if item.fact.id in own and not is_foreign(item.fact.text)]
     if not said:
         return []
-    # Replies of the assistant and other speakers are among the nearest and are not compared.
-    stored = await near.near(said, limit=revise.MAX_SIMILAR, floor=revise.LEAST_COSINE)
+    stored = await near.near(said, limit=revise.MAX_SIMILAR, floor=revise.LEAST_COSINE, one_speaker=True)
     similar = list(
         map(revise.merge_similar, stored, revise.similar_in_batch(said, revise.LEAST_COSINE, revise.MAX_SIMILAR))
     )

@@ -68,7 +68,7 @@ async def encode_drafts(
     engine = result.engine or context.extractor.name
 
     async def embed(drafts: Sequence[FactDraft]) -> Sequence[Encoding]:
-        texts = await asyncio.to_thread(_embedded_texts, drafts, engine)
+        texts = await asyncio.to_thread(lambda: [_embedded_text(draft, engine) for draft in drafts])
         return await encodings(context.embedder, texts, "document")
 
     read = await read_drafts(result.drafts, await embed(result.drafts), embed, context.embedder.name)
@@ -88,13 +88,10 @@ async def encode_drafts(
     )
 
 
-def _embedded_texts(drafts: Sequence[FactDraft], engine: str) -> list[str]:
-    return [
-        embedded_text(draft.text, draft.mentioned_at, engine)
-        if draft.likely_dates is None
-        else with_date(draft.likely_dates, draft.mentioned_at)
-        for draft in drafts
-    ]
+def _embedded_text(draft: FactDraft, engine: str) -> str:
+    if draft.likely_dates is None:
+        return embedded_text(draft.text, draft.mentioned_at, engine)
+    return with_date(draft.likely_dates, draft.mentioned_at)
 
 
 async def plan_writes(

@@ -7,7 +7,7 @@ parameters of the statement.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, assert_never, get_args
 
@@ -184,10 +184,7 @@ def _true_now(scope: Scope, fact: str, now: datetime, add: Placeholder) -> str:
 def _formerly_true(during: Interval, fact: str, add: Placeholder) -> str:
     """Return the condition that a fact is not true any more, and was at some time of an interval."""
     # A fact that ended at its start was never true.
-    found = [
-        f"{fact}.invalid_at IS NOT NULL",
-        f"({fact}.valid_at IS NULL OR {fact}.valid_at < {fact}.invalid_at)",
-    ]
+    found = [f"{fact}.invalid_at IS NOT NULL", f"({fact}.valid_at IS NULL OR {fact}.valid_at < {fact}.invalid_at)"]
     if during.end is not None:
         found.append(f"({fact}.valid_at IS NULL OR {fact}.valid_at < {add(during.end)})")
     if during.start is not None:
@@ -248,27 +245,35 @@ def link_edge(source: int, target: Sequence[int], kind: LinkKind, weight: float,
     return Edges(source, kind if onward else SEEN_FROM_TARGET.get(kind, kind), weight, [target])
 
 
+Found = Sequence[Sequence[Any]]
 _EntityFacts = dict[int, list[Sequence[int]]]
 """The facts that each entity leads to, with their tokens and times, by the number of the entity."""
 
 
 class GraphReads(Protocol):
-    """Reads of the graph of a bank, with the filter of a scope."""
+    """Reads of the graph of a bank, with the filter of a scope.
 
-    def linked(self, query: EdgeQuery) -> Iterable[Edges]:
-        """Return the edges along stored links; each fact has at most `LINKS` in each direction."""
-        ...
+    `linked` are the edges along stored links, at most `LINKS` of a fact in each direction. `expand` returns them, the
+    entities of a query's nodes, and the most similar facts of those entities that are not `chosen`. The entities that
+    facts mention have source, number and weight, and so have given ones, which are their own sources with a minus sign;
+    rarer ones weigh more. Their facts have the entity, the fact, tokens and time.
+    """
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
-        """Return source, number and weight of the entities that facts mention, and of given entities.
+    def linked(self, query: EdgeQuery) -> Sequence[Edges]: ...
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, Found]: ...
 
-        A given entity is its own source, with a minus sign. Rarer entities weigh more.
-        """
-        ...
 
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Iterable[Sequence[Any]]:
-        """Return the entity, fact, tokens and time of the facts of each entity that are most similar to the query."""
-        ...
+class GraphSteps(GraphReads):
+    """Reads of the graph by one statement for each part."""
+
+    @abstractmethod
+    def entities_of_nodes(self, query: EdgeQuery) -> Found: ...
+    @abstractmethod
+    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Found: ...
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, Found]:
+        links, nodes = self.linked(query) if query.facts else (), self.entities_of_nodes(query)
+        new = sorted({entity for _, entity, _ in nodes} - chosen)
+        return links, nodes, self.most_similar(query, new) if new else ()
 
 
 class EdgeSearch:
@@ -279,20 +284,16 @@ class EdgeSearch:
 
     def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
         kinds = query.kinds or FOLLOWED_LINKS
-        edges = [link for link in reads.linked(query) if link.kind in kinds] if query.facts else []
-        return [*edges, *self._along_entities(reads, query)] if "entity" in kinds else edges
-
-    def _along_entities(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
+        if "entity" not in kinds:
+            return [link for link in reads.linked(query) if link.kind in kinds] if query.facts else []
         asked = id(query.scope), id(query.vector), query.fan, query.floor
         # The first query keeps what the identities stand for.
         chosen = self._chosen.setdefault(asked, (query, {}))[1]
-        nodes = reads.entities_of_nodes(query)
-        new = sorted({entity for _, entity, _ in nodes} - chosen.keys())
-        if new:
-            chosen |= {entity: [] for entity in new}
-            for entity, *fact in reads.most_similar(query, new):
-                chosen[entity].append(fact)
-        return [Edges(source, "entity", weight, chosen[entity], entity) for source, entity, weight in nodes]
+        links, nodes, facts = reads.expand(query, chosen.keys())
+        for entity, *fact in facts:
+            chosen.setdefault(entity, []).append(fact)
+        entities = (Edges(source, "entity", weight, chosen.setdefault(id, []), id) for source, id, weight in nodes)
+        return [*(link for link in links if link.kind in kinds), *entities]
 
 
 Indexed = tuple[int, NewFact]

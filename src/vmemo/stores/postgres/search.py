@@ -6,14 +6,14 @@ arrays, one for each column, so that every batch is one round trip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, FactId, Interval, MessageId
+from vmemo.models import BankId, Interval, MessageId
 from vmemo.models.search import (
     EdgeQuery,
     Edges,
@@ -43,10 +43,12 @@ from vmemo.stores.search import (
     rank_by_words,
     word_keys,
 )
+from vmemo.stores.sql import reads
 from vmemo.stores.sql.bank_rows import BankState
 from vmemo.stores.sql.reads import BEGAN, Parameters, ScopeFilter, SqlBankSearch, instruction_statement, occurred_in
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.schema import REVISIONS
+from vmemo.stores.sql.statements import Cells
 from vmemo.stores.sqlite.index import SAMPLE
 from vmemo.stores.values import encode_tokens, instant, micros
 from vmemo.text.tokens import query_terms, terms
@@ -62,11 +64,13 @@ class Sizes(NamedTuple):
 
     facts: Collection
     messages: Collection
+    any_instruction: bool
 
 
 _SIZES = """
 SELECT seq, identity, revision, purges, dimension, embedder,
-    coalesce(facts, 0), coalesce(fact_terms, 0), coalesce(messages, 0), coalesce(message_terms, 0)
+    coalesce(facts, 0), coalesce(fact_terms, 0), coalesce(messages, 0), coalesce(message_terms, 0),
+    EXISTS (SELECT FROM facts WHERE facts.bank = banks.seq AND instruction = 1)
 FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.id = $1
 """
 
@@ -76,8 +80,8 @@ def state_and_sizes(connection: Connection, bank: str) -> tuple[BankState, Sizes
     rows = fetch(connection, _SIZES, bank)
     if not rows:
         return None
-    *state, facts, fact_words, messages, message_words = rows[0]
-    return BankState(*state), Sizes(Collection(facts, fact_words), Collection(messages, message_words))
+    *state, facts, fact_words, messages, message_words, any_instruction = rows[0]
+    return BankState(*state), Sizes(Collection(facts, fact_words), Collection(messages, message_words), any_instruction)
 
 
 class PostgresSearchIndex:
@@ -201,30 +205,61 @@ def cosine(values: Parameters, vector: Sequence[float]) -> str:
     return f"-(fact_vectors.embedding <#> (SELECT {values.add(vector, 'real[]')}::halfvec))"
 
 
-_ENTITIES_OF_NODES = """
-SELECT node.source, node.entity, weight FROM (
-    SELECT fact AS source, entity FROM mentions WHERE bank = $1 AND fact = ANY($2::bigint[])
-    UNION ALL SELECT -given, given FROM unnest($3::bigint[]) AS given
-) AS node CROSS JOIN LATERAL (
-    SELECT 1 / sqrt(greatest(count(*), 1)::float8) AS weight FROM (
-        SELECT FROM mentions WHERE mentions.bank = $1 AND mentions.entity = node.entity LIMIT $4::bigint
-    ) AS mentioned
-) AS counted WHERE weight >= $5::float8
-"""
-
-
 @dataclass(frozen=True)
 class PostgresGraph:
-    """`GraphReads` of one scope."""
+    """`GraphReads` of one scope, each in one statement."""
 
     connection: Connection
     filter: ScopeFilter
 
     def linked(self, query: EdgeQuery) -> list[Edges]:
+        return self._edges(fetch_built(self.connection, lambda values: self._links(values, query)))
+
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], Sequence[Cells]]:
         def statement(values: Parameters) -> str:
-            bank = values.add(self.filter.bank, "bigint")
+            bank, vector = values.add(self.filter.bank, "bigint"), query.vector.tolist()
             return f"""
-SELECT given.seq, facts.seq, facts.tokens, facts.mentioned_at, found.kind::integer, found.onward, found.weight
+WITH nodes AS MATERIALIZED (
+    SELECT node.source, node.entity, weight FROM (
+        SELECT fact AS source, entity FROM mentions
+        WHERE bank = {bank} AND fact = ANY({values.add(list(set(query.facts)), "bigint[]")})
+        UNION ALL SELECT -given, given FROM unnest({values.add(list(query.entities), "bigint[]")}) AS given
+    ) AS node CROSS JOIN LATERAL (
+        SELECT 1 / sqrt(greatest(count(*), 1)::float8) AS weight FROM (
+            SELECT FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = node.entity LIMIT {query.common}
+        ) AS mentioned
+    ) AS counted WHERE weight >= {values.add(query.least, "float8")}
+)
+({self._links(values, query)})
+UNION ALL SELECT source, entity, NULL, NULL, NULL, NULL, weight FROM nodes
+UNION ALL SELECT given.entity, chosen.seq, chosen.tokens, chosen.mentioned_at, NULL, NULL, NULL
+FROM (
+    SELECT DISTINCT entity FROM nodes WHERE entity <> ALL({values.add(list(chosen), "bigint[]")})
+) AS given CROSS JOIN LATERAL (
+    SELECT facts.seq, facts.tokens, facts.mentioned_at FROM (
+        SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = given.entity
+        ORDER BY fact DESC LIMIT {COMPARED}
+    ) AS newest
+    JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
+    JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
+    WHERE {self._reachable(values, query, vector)}
+    ORDER BY {cosine(values, vector)} DESC, facts.seq LIMIT {query.fan}
+) AS chosen
+"""
+
+        rows = fetch_built(self.connection, statement)
+        links = [row for row in rows if row[4] is not None]
+        nodes = [(row[0], row[1], row[6]) for row in rows if row[4] is None and row[6] is not None]
+        return self._edges(links), nodes, [row[:4] for row in rows if row[6] is None]
+
+    @staticmethod
+    def _edges(rows: Sequence[Cells]) -> list[Edges]:
+        return [link_edge(one, to, LINK_KINDS[int(kind)], weight, onward) for one, *to, kind, onward, weight in rows]
+
+    def _links(self, values: Parameters, query: EdgeQuery) -> str:
+        bank = values.add(self.filter.bank, "bigint")
+        return f"""
+SELECT given.seq, facts.seq, facts.tokens, facts.mentioned_at, found.kind::integer, found.onward, found.weight::float8
 FROM unnest({values.add(list(set(query.facts)), "bigint[]")}) AS given(seq) CROSS JOIN LATERAL (
     (SELECT target AS other, kind, weight, true AS onward FROM links
         WHERE links.bank = {bank} AND links.source = given.seq ORDER BY target, kind LIMIT {LINKS})
@@ -237,33 +272,6 @@ JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = found.oth
 WHERE found.other <> given.seq AND found.weight >= {values.add(query.least, "float8")}
     AND {self._reachable(values, query, query.vector.tolist())}
 """
-
-        rows = fetch_built(self.connection, statement)
-        return [link_edge(one, to, LINK_KINDS[int(kind)], weight, onward) for one, *to, kind, onward, weight in rows]
-
-    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Sequence[Any]]:
-        nodes = list(set(query.facts)), list(query.entities)
-        return fetch(self.connection, _ENTITIES_OF_NODES, self.filter.bank, *nodes, query.common, query.least)
-
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Sequence[Any]]:
-        def statement(values: Parameters) -> str:
-            bank, given = values.add(self.filter.bank, "bigint"), values.add(entities, "bigint[]")
-            vector = query.vector.tolist()
-            return f"""
-SELECT given.entity, chosen.seq, chosen.tokens, chosen.mentioned_at
-FROM unnest({given}) AS given(entity) CROSS JOIN LATERAL (
-    SELECT facts.seq, facts.tokens, facts.mentioned_at FROM (
-        SELECT fact FROM mentions WHERE mentions.bank = {bank} AND mentions.entity = given.entity
-        ORDER BY fact DESC LIMIT {COMPARED}
-    ) AS newest
-    JOIN facts ON facts.bank = {bank} AND facts.seq = newest.fact
-    JOIN fact_vectors ON fact_vectors.bank = {bank} AND fact_vectors.seq = newest.fact
-    WHERE {self._reachable(values, query, vector)}
-    ORDER BY {cosine(values, vector)} DESC, facts.seq LIMIT {query.fan}
-) AS chosen
-"""
-
-        return fetch_built(self.connection, statement)
 
     def _reachable(self, values: Parameters, query: EdgeQuery, vector: Sequence[float]) -> str:
         """Return the condition of facts that edges may lead to: in the scope and similar enough."""
@@ -359,14 +367,8 @@ class PostgresBankSearch(SqlBankSearch):
             _ranking(self._nearest_rows(filter, vector.tolist(), limit=limit, floor=floor), limit, floor)
             for vector in vectors
         ]
-        ids = self.ids(list({number for each in found for number in each.numbers.tolist()}))
-        return [
-            [
-                Scored(FactId(ids[n]), score)
-                for n, score in zip(each.numbers.tolist(), each.scores.tolist(), strict=True)
-            ]
-            for each in found
-        ]
+        given = [(each.numbers.tolist(), each.scores.tolist()) for each in found]
+        return reads.scored(self._connection, self._bank, given)
 
     def _nearest_rows(
         self, filter: ScopeFilter, vector: Sequence[float], *, limit: int, floor: float
@@ -463,6 +465,8 @@ SELECT cosine FROM (
         return Ranking.of([(*row,) for row in found], self._baseline(query.vector))
 
     def instructions(self, scope: Scope, *, limit: int) -> list[int]:
+        if not self._sizes.any_instruction:
+            return []
         filter = ScopeFilter.of(self._connection, self._bank, scope)
         found = fetch_built(self._connection, lambda values: instruction_statement(filter, values, limit=limit))
         return [seq for (seq,) in found]

@@ -29,8 +29,6 @@ from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.store import SqlStore, commit_changes
 
 R = TypeVar("R")
-
-
 INDEX_FROM = 50_000
 """Facts from which on a bank is searched by the vector index; an exact scan takes about 5 ms for each 10,000 facts."""
 ANALYSED_AFTER = 2_000

@@ -317,8 +317,6 @@ def erase_copies(connection: Connection, bank: int, changes: Changes, index: Sea
 _KINDS: tuple[JobKind, ...] = get_args(JobKind)
 DAY = 86_400_000_000
 """Microseconds of a day."""
-
-
 _ACCESSED = (
     update(facts)
     .where(statements.of_bank(facts), among(facts.c.id, statements.later("ids")))

@@ -44,7 +44,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
-from vmemo.models.search import Edges, RevisionEdge, Scope, TokenVectors
+from vmemo.models.search import Edges, RevisionEdge, Scope, Scored, TokenVectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
@@ -68,6 +68,7 @@ from vmemo.stores.sql.schema import (
 from vmemo.stores.sql.statements import AnyRow, AnySelect, among, later, listed, of_bank, record_of, rows_of, within
 from vmemo.stores.values import decode_tokens, instant, micros, names_of, storable
 from vmemo.text.names.compare import fold_name
+from vmemo.text.temporal.annotation import OWN_WORDS_ENGINES, speaker_in
 
 BEGAN = """coalesce(facts.occurred_start,
     CASE WHEN facts.occurred_end <= facts.mentioned_at THEN facts.occurred_end - 1 END, facts.mentioned_at)"""
@@ -466,13 +467,13 @@ def _by_numbers(table: Table) -> AnySelect:
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
 
 
+MOST_FACTS, MOST_TOKENS = 4096, 1024
+"""Facts, numbers, titles and links that are kept in memory once loaded, and facts whose token vectors are."""
+
+
 def _own_copy(fact: Fact) -> Fact:
     """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
     return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)})
-
-
-MOST_FACTS, MOST_TOKENS = 4096, 1024
-"""Facts, numbers, titles and links that are kept in memory once loaded, and facts whose token vectors are."""
 
 
 class LoadedRecords:
@@ -583,8 +584,13 @@ class SqlBankSearch(BankSearch):
         ...
 
     def ids(self, numbers: Sequence[int]) -> dict[int, str]:
-        with self._reading():
-            return ids_of(self._connection, self._bank, numbers)
+        found: dict[int, str] = {}
+        for table, sign in ((facts, 1), (messages, -1)):
+            if wanted := [sign * number for number in numbers if sign * number > 0]:
+                known = select(table.c.seq, table.c.id).where(statements.by_numbers(table, self._bank, wanted))
+                with self._reading():
+                    found |= {sign * seq: id for seq, id in self._connection.execute(known)}
+        return found
 
     def numbers(self, facts: Sequence[FactId]) -> dict[FactId, int]:
         return self._known(self._loaded.numbers, dict.fromkeys(facts, self._purges), self._load_numbers)
@@ -602,15 +608,20 @@ class SqlBankSearch(BankSearch):
             return dict(self._connection.execute(named).all()) if entities else {}
 
 
-def ids_of(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the ids of facts, and of messages by negative numbers."""
-    found: dict[int, str] = {}
-    for table, sign in ((facts, 1), (messages, -1)):
-        wanted = [sign * number for number in numbers if sign * number > 0]
-        if wanted:
-            rows = connection.execute(select(table.c.seq, table.c.id).where(statements.by_numbers(table, bank, wanted)))
-            found |= {sign * seq: id for seq, id in rows}
-    return found
+_ENGINE = OWN_WORDS_ENGINES[0]
+_OPENINGS = select(
+    facts.c.seq, facts.c.id, func.substr(facts.c.text, 1, 200), facts.c.record.contains(f'"engine":"{_ENGINE}"')
+).where(statements.bank_column(facts) == bindparam("bank", type_=BigInteger), among(facts.c.seq, later("seqs")))
+
+
+def scored(
+    connection: Connection, bank: int, found: Sequence[tuple[Sequence[int], Sequence[float]]]
+) -> list[list[Scored]]:
+    """Return the facts that searches found, given by their numbers and scores."""
+    wanted = listed({seq for seqs, _ in found for seq in seqs})
+    rows = rows_of(connection, _OPENINGS, {"bank": bank, "seqs": wanted})
+    known = {seq: (FactId(id), speaker_in(text, _ENGINE if own else "")) for seq, id, text, own in rows}
+    return [[Scored(known[seq][0], score, known[seq][1]) for seq, score in zip(*each, strict=True)] for each in found]
 
 
 def entity_ids(connection: Connection, bank: int, numbers: Sequence[int]) -> dict[int, EntityId]:

@@ -228,8 +228,6 @@ LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 _LINK_NUMBERS: dict[LinkKind, int] = {kind: number for number, kind in enumerate(LINK_KINDS)}
 REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
 """Kinds of links from a newer fact to an older one, by number."""
-
-
 _RECORDED = tuple(name for name in Fact.model_fields if name not in facts.c and name not in ("bank", "embedding"))
 """The fields of a fact that only its record has."""
 _LISTS = ("messages", "episodes", "basis")

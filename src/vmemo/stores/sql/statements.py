@@ -49,10 +49,8 @@ class _Listed(FunctionElement[Any]):
 
 @compiles(_Listed)
 def _in_list(element: _Listed, compiler: SQLCompiler, **more: Any) -> str:
-    given, type = (
-        compiler.process(element.clauses, **more),
-        "bigint" if isinstance(element.type, sa.Integer) else "text",
-    )
+    given = compiler.process(element.clauses, **more)
+    type = "bigint" if isinstance(element.type, sa.Integer) else "text"
     if compiler.dialect.name == "sqlite":
         return f"(SELECT value FROM json_each({given}))"
     return f"(SELECT value::{type} FROM json_array_elements_text(CAST({given} AS json)) AS value)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -343,11 +344,13 @@ class Mentions:
 
     def beside(self, entities: Sequence[int], latest: int) -> list[set[int]]:
         """Return for each entity the others that share one of its latest facts."""
-        found: list[set[int]] = []
-        for entity, rows in zip(entities, self.of_entities(entities), strict=True):
-            shared = self.of_facts(rows[-latest:])
-            found.append(set(np.concatenate([self.entities[:0], *shared]).tolist()) - {entity})
-        return found
+        several = [rows[-latest:] for rows in self.of_entities(entities)]
+        rows = np.concatenate([np.zeros(0, np.int64), *several])
+        starts, ends = np.searchsorted(self.rows, np.stack([rows, rows + 1]).astype(self.rows.dtype))
+        reached = np.cumsum(np.insert(ends - starts, 0, 0))
+        shared = self.entities[np.repeat(starts - reached[:-1], ends - starts) + np.arange(reached[-1])]
+        spans = pairwise(reached[np.cumsum([0, *map(len, several)])].tolist())
+        return [set(shared[start:end].tolist()) - {id} for id, (start, end) in zip(entities, spans, strict=True)]
 
     @cached_property
     def _by_entity(self) -> tuple[NDArray[np.int64], Rows]:

@@ -33,7 +33,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, LINKS, Indexed, accepts_messages, all_of, fact_words, link_edge
+from vmemo.stores.search import COMPARED, LINKS, GraphSteps, Indexed, accepts_messages, all_of, fact_words, link_edge
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -285,7 +285,7 @@ _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT 
 
 
 @dataclass(frozen=True)
-class SqliteGraph:
+class SqliteGraph(GraphSteps):
     """`GraphReads` of one scope: mentions and vectors are those of the index."""
 
     index: BankIndex
@@ -371,12 +371,8 @@ def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | Non
 
 _ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT 1"
 """Most banks have none, and this takes a tenth of the time of the search."""
-
-
 _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
 """If facts repeat all words, as with the local engine, there is nothing to search."""
-
-
 Reading = Callable[[], AbstractContextManager[None]]
 """Translates the errors of the statements inside."""
 

@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import DatabaseReplaced, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported, VmemoError
-from vmemo.models import BankId, EntityId, FactId, utc_now
+from vmemo.models import BankId, EntityId, utc_now
 from vmemo.models.results import Status
 from vmemo.models.search import Scored, Vectors
 from vmemo.ports import BankReader
@@ -182,7 +182,8 @@ class SqliteFile:
             return False
 
     def _scrub(self, patient: bool) -> bool:
-        deletion = self.read(_last_deletion)
+        last = "SELECT value FROM notes WHERE name = ?"
+        deletion = self.read(lambda c: c.exec_driver_sql(last, (DELETION,)).scalar_one_or_none())
         if deletion is None:
             return True
         if self.path is not None:
@@ -285,10 +286,6 @@ def _optimised(connection: Connection) -> None:
     # With a limit a large file is not read whole, and no samples of rows are kept in which forgotten text could stay.
     connection.exec_driver_sql("PRAGMA analysis_limit=1000")
     connection.exec_driver_sql("ANALYZE")
-
-
-def _last_deletion(connection: Connection) -> str | None:
-    return connection.exec_driver_sql("SELECT value FROM notes WHERE name = ?", (DELETION,)).scalar_one_or_none()
 
 
 def _inodes(path: Path) -> list[tuple[int, int] | None]:
@@ -494,8 +491,7 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         def find(connection: Connection) -> list[list[Scored]]:
             index = self._indexes.get(connection, bank)
             found = index.neighbours(vectors, index.current(micros(utc_now())), limit, floor)
-            ids = reads.ids_of(connection, index.number, list({seq for seqs, _ in found for seq in seqs}))
-            return [[Scored(FactId(ids[seq]), score) for seq, score in zip(*each, strict=True)] for each in found]
+            return reads.scored(connection, index.number, found)
 
         return await self._database.read(find)
 

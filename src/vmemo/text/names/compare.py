@@ -219,13 +219,11 @@ def _same_length_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> flo
     if first == EXACT and len(one) == 2 and 1 in (len(one[1]), len(other[1])) and one[1][0] == other[1][0]:
         # "Roy T." and "Roy Tipping".
         return INITIAL
-    if not first or one[-1] != other[-1] or not all(map(_are_middle_names_compatible, one[1:-1], other[1:-1])):
+    middle = zip(one[1:-1], other[1:-1], strict=True)
+    compatible = all(a == b or (min(len(a), len(b)) == 1 and a[0] == b[0]) for a, b in middle)
+    if not first or one[-1] != other[-1] or not compatible:
         return 0.0
     return INITIAL if first == INITIAL else min(first + 0.1, FULL_NICKNAME)
-
-
-def _are_middle_names_compatible(one: str, other: str) -> bool:
-    return one == other or (min(len(one), len(other)) == 1 and one[0] == other[0])
 
 
 def _contained_similarity(short: NameForm, long: tuple[str, ...]) -> float:
@@ -296,7 +294,6 @@ def _contains(long: str, short: str) -> bool:
     return long != short and f" {short} " in f" {long} "
 
 
-_CONTRAST = r"(?:another|different|other|second|not(?: my| our| your| the)?)"
 _INTRODUCED = re.compile(
     r"(?:\b(?:an?|another|different|(?:a|the) (?:second|new)|named)"
     r"|(?<!\bi)(?<!\bhe)(?<!\bwe)(?<!\bthey)(?<!\byou) called)\s$"
@@ -306,6 +303,14 @@ _ANOTHER = re.compile(
     r"|\b(?:a|an|the) (?:different|second|third|other|another) one\b|\bof all (?:things|names)\b"
 )
 """Words about a person who has the name of another one."""
+_SET_APART = re.compile(
+    r"\b(?:another|different|other|second|not(?: my| our| your| the)?) \0(?!\w)"
+    r"|\bnot (?:my|our|your|his|her|their|the) (?:[\w\0]{1,20} ){1,2}\0(?!\w)|\0s? \(not\b"
+    r"|\b(?:two|three|third) \0s?(?!\w)|\0,? (?:but )?not (?:my|our|your|the) "
+)
+"""Words that set the bearer of a first name, which is written as a zero, apart from another one."""
+_TOKEN = re.compile(r"\w+")
+_CUE = re.compile("not|other|differ|second|two|three|third")
 _NEAR = 40
 """Characters around a name in which they are looked for."""
 _EQUATED = re.compile(
@@ -335,16 +340,14 @@ def name_use(text: str, name: str, names: Sequence[str]) -> NameUse:
     Of a longer name, only the first word is another's: "Steve Lumb. Different Steve".
     """
     lower, folded = text.casefold(), name.casefold()
-    first = re.escape(name_form(name).words[0])
-    uses = list(re.finditer(rf"(?<!\w){re.escape(folded)}(?!\w)", lower))
-    new = any(_INTRODUCED.search(lower, max(0, use.start() - 24), use.start()) for use in uses)
-    relative = r"(?:my|our|your|his|her|their|the) (?:\w{1,20} ){1,2}"
-    other = re.search(
-        rf"\b{_CONTRAST} {first}(?!\w)|\bnot {relative}{first}(?!\w)|(?<!\w){first}s? \(not\b"
-        rf"|\b(?:two|three|third) {first}s?(?!\w)|(?<!\w){first},? (?:but )?not (?:my|our|your|the) ",
-        lower,
-    ) is not None or any(_ANOTHER.search(lower, max(0, use.start() - _NEAR), use.end() + _NEAR) for use in uses)
-    ends = [match.end() for use in uses if (match := _EQUATED.match(lower, use.end()))]
+    uses, first = list(_places(lower, folded)), name_form(name).words[0]
+    new = any(_INTRODUCED.search(lower, max(0, start - 24), start) for start, _ in uses)
+    # A pattern with the name in it would have to be compiled for each name.
+    written = {first: "\0", f"{first}s": "\0s"}
+    marked = _TOKEN.sub(lambda word: written.get(word[0], word[0]), lower) if _CUE.search(lower) else ""
+    other = any(_ANOTHER.search(lower, max(0, start - _NEAR), end + _NEAR) for start, end in uses)
+    other = other or _SET_APART.search(marked) is not None
+    ends = [match.end() for _, end in uses if (match := _EQUATED.match(lower, end))]
     # "Anna is Ben's sister": not the same.
     same = {
         each
@@ -352,6 +355,16 @@ def name_use(text: str, name: str, names: Sequence[str]) -> NameUse:
         if any(lower.startswith(each, end) and not _POSSESSIVE_ENDING.match(lower, end + len(each)) for end in ends)
     }
     return NameUse(new, other, frozenset(same - {folded}))
+
+
+def _places(text: str, words: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of whole words in a text."""
+    start = text.find(words)
+    while start >= 0:
+        end = start + len(words)
+        if not any(c.isalnum() or c == "_" for c in text[max(0, start - 1) : start] + text[end : end + 1]):
+            yield start, end
+        start = text.find(words, start + 1)
 
 
 def _beside(short: str, longer: Sequence[str], speaker: str, sentences: Sequence[str]) -> Iterator[str]:

@@ -298,32 +298,23 @@ def _is_name(run: _CapitalisedRun) -> bool:
     keys = [normalize_word(word) for word in run.words]
     if all(word.isupper() for word in run.words):
         return all(
-            2 <= len(key) <= _MAX_ACRONYM_LENGTH and not is_common_word(key) and not _has_triple_letter(key)
+            2 <= len(key) <= _MAX_ACRONYM_LENGTH and not is_common_word(key) and not _TRIPLE_LETTER.search(key)
             for key in keys
         )
     if len(keys) > 1:
         return max(map(len, keys)) > 1
     if run.number:
         return keys[0] not in word_lists()["numbered_thing"] and not (run.opens_sentence and _is_common(run.words[0]))
-    if len(keys[0]) < 2 or keys[0] in word_lists()["title"] or _has_triple_letter(keys[0]):
+    if len(keys[0]) < 2 or keys[0] in word_lists()["title"] or _TRIPLE_LETTER.search(keys[0]):
         return False
     return not (run.opens_sentence and _is_common(run.words[0]))
-
-
-def _has_triple_letter(key: str) -> bool:
-    """Return True if a letter is repeated three times, as in "Awww"."""
-    return _TRIPLE_LETTER.search(key) is not None
-
-
-def _is_camel_case(word: str) -> bool:
-    """Return True for mixed case within a word, as in "iPhone"."""
-    return word.isalpha() and not word.isupper() and not word[1:].islower()
 
 
 def _is_common(word: str) -> bool:
     """Return True if all parts of a word are common words, so that it is no name at the start of a sentence."""
     parts = word.split("-")
-    if _is_camel_case(word):
+    # As in "iPhone".
+    if word.isalpha() and not word.isupper() and not word[1:].islower():
         return False
     return any(part[:1].islower() for part in parts[1:]) or all(is_common_word(normalize_word(part)) for part in parts)
 

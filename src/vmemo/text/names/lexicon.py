@@ -110,8 +110,7 @@ def _base_forms(word: str) -> list[str]:
 MAX_CHARACTERS = 400
 """Characters of a text that are examined."""
 _WORD = re.compile(r"[^\W\d_]+")
-_FIRST_OTHER_SCRIPT = "\u0370"
-_LATIN_ADDITIONS = ("\u1e00", "\u1eff")
+_OTHER_SCRIPT = re.compile("[^\u0000-\u036f\u1e00-\u1eff]")
 
 
 def is_foreign(text: str) -> bool:
@@ -122,7 +121,7 @@ def is_foreign(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_foreign(text: str) -> bool:
     letters = [] if text.isascii() else [character for character in text if character.isalpha()]
-    if 2 * sum(map(_is_other_script, letters)) > len(letters):
+    if 2 * len(_OTHER_SCRIPT.findall("".join(letters))) > len(letters):
         return True
     # "LA" is a place, and the accents of a name say nothing about its language.
     words = {word.lower() for word in _WORD.findall(text) if not (word.isupper() and len(word) > 1)}
@@ -132,7 +131,3 @@ def _is_foreign(text: str) -> bool:
     others = (words & other_function_words() | words & lists["foreign"]) - lists["function_word"]
     english = (words & lists["common"] | words & lists["function_word"]) - others
     return len(others) + accented > len(english)
-
-
-def _is_other_script(letter: str) -> bool:
-    return letter >= _FIRST_OTHER_SCRIPT and not _LATIN_ADDITIONS[0] <= letter <= _LATIN_ADDITIONS[1]

@@ -562,6 +562,12 @@ EDITED_BY_HAND = "user"
 """The engine of facts that were written with `update()`."""
 
 
+def speaker_in(text: str, engine: str) -> str:
+    """Return the speaker of a fact in the words of a message, folded; empty for other facts."""
+    speaker, colon, _ = text.partition(": ")
+    return speaker.casefold() if colon and engine in (*OWN_WORDS_ENGINES, EDITED_BY_HAND) else ""
+
+
 def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENGINES[0], *, after: str = "") -> str:
     """Return the text with its date in front, because the stored text has none, and with the likely dates of its times.
 

@@ -70,16 +70,14 @@ def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
             name = match.lastgroup or "named"
             tense = _CUES[name]
             in_future = bool(tenses) and tenses[-1] == "future" and offsets[-1] >= begin
-            if tense and not (name == "past_verb" and _is_state(lowered, match.start(), match.end(), in_future)):
+            # A participle may be an adjective, or a result that is wanted: "I need it painted by May".
+            wanted = in_future and _BY_DATE.match(lowered, match.end()) is not None
+            is_state = name == "past_verb" and (wanted or lowered.endswith(_BEFORE_STATE, 0, match.start()))
+            if tense and not is_state:
                 offsets.append(match.start())
                 tenses.append(tense)
         searched = max(searched, end)
     return TenseCues(offsets, tenses)
-
-
-def _is_state(lowered: str, start: int, end: int, in_future: bool) -> bool:
-    """Return True for a participle that is an adjective, or a result that is wanted: "I need it painted by May"."""
-    return lowered.endswith(_BEFORE_STATE, 0, start) or (in_future and _BY_DATE.match(lowered, end) is not None)
 
 
 # The sentence and clause around a time expression, and the tense of that clause.
@@ -107,8 +105,6 @@ _WORD = re.compile(r"\w+")
 _NEXT_WORD = re.compile(r"\s*+(?:,\s*+)?\w+")
 _LAST_WORD = re.compile(r"(\w{1,30})\W{0,30}(?:the\s)?$")
 _MAX_DISTANCE = 300
-
-
 Span = tuple[int, int]
 """Start and end offsets."""
 
