@@ -473,7 +473,8 @@ MOST_FACTS, MOST_TOKENS = 4096, 1024
 
 def _own_copy(fact: Fact) -> Fact:
     """Return a fact of the caller's own: its metadata is the only part that a caller could change."""
-    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata)})
+    nested = any(isinstance(value, dict | list) for value in fact.metadata.values())
+    return Fact.trusted({**fact.__dict__, "metadata": deepcopy(fact.metadata) if nested else {**fact.metadata}})
 
 
 class LoadedRecords:
