@@ -79,13 +79,6 @@ class ResolvedTime(NamedTuple):
     days: DayRange
 
 
-def parse(text: str, reference: datetime, *, prefer: Preference = "past", southern: bool = False) -> list[ResolvedTime]:
-    """Return the time expressions in order and without overlap, in the calendar of the reference's time zone."""
-    context = ParseContext(text, reference, prefer, southern=southern)
-    line = _merge_numbers(context)
-    return _combine(DATE_STAGE.apply(line, context), context) if line else []
-
-
 def parse_both(
     text: str, reference: datetime, *, southern: bool = False
 ) -> tuple[list[ResolvedTime], list[ResolvedTime]]:
@@ -189,10 +182,10 @@ def find_times(
     unless the sentence asks about the future ("What will I do on Friday?"). With `southern`, summer is in December.
     """
     _require_time_zone(reference)
+    past, future = parse_both(text, reference, southern=southern)
     if prefer is not None:
-        found = parse(text, reference, prefer=prefer, southern=southern)
+        found = future if prefer == "future" else past
     else:
-        past, future = parse_both(text, reference, southern=southern)
         later = {(time.start, time.end): time for time in future}
         found = [
             later.get((time.start, time.end), time) if _is_about_future(text, time, reference.date()) else time
