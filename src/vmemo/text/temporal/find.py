@@ -56,7 +56,7 @@ _TIME_FAMILIES = (
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night easter pentecost".split()
+    + "night easter".split()
 )
 """Every expression without a digit contains one of these words."""
 _EVERY = TAGS["every"]
