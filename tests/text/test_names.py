@@ -3,7 +3,8 @@
 import pytest
 
 from vmemo.models import EntityType
-from vmemo.text.names import MAX_NAMES, find_names, name_form, name_similarity, names_apart
+from vmemo.text.names import MAX_NAMES, find_names, names_apart
+from vmemo.text.names.compare import name_form, name_similarity
 
 
 def names(text: str, *speakers: str) -> list[str]:

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from vmemo.text.names.compare import (
-    PLAIN_USE,
-    NameForm,
-    NameUse,
-    name_form,
-    name_similarity,
-    name_use,
-    names_apart,
-    nicknames,
+    PLAIN_USE as PLAIN_USE,
+    NameUse as NameUse,
+    name_use as name_use,
+    names_apart as names_apart,
 )
-from vmemo.text.names.find import MAX_NAMES, find_names, merge_names, name_spans
-
-__all__ = [
-    "MAX_NAMES",
-    "PLAIN_USE",
-    "NameForm",
-    "NameUse",
-    "find_names",
-    "merge_names",
-    "name_form",
-    "name_similarity",
-    "name_spans",
-    "name_use",
-    "names_apart",
-    "nicknames",
-]
+from vmemo.text.names.find import (
+    MAX_NAMES as MAX_NAMES,
+    find_names as find_names,
+    merge_names as merge_names,
+    name_spans as name_spans,
+)

@@ -2,8 +2,8 @@
 
 `find_times` is for questions: a weekday, or a date without a year, is in the past unless the question is about plans.
 `find_statement_times` is for statements: the tense of the clause decides. Both return likely readings too, for search.
-`annotate` writes dates into a statement, and only those that are `certain`; `annotate_likely` is for embeddings,
-and `date_text` does both, with the doubtful dates that a reader may accept.
+`annotate` writes dates into a statement, and only those that are `certain`; `date_text` also returns the likely ones,
+for embeddings, and the doubtful ones that a reader may accept.
 
 A text is tokenized, and the rules of `rules.txt` are applied in stages: numbers, dates, then combinations of dates with
 years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from vmemo.text.temporal.annotation import (
     DATE as DATE,
-    AnnotatedText as AnnotatedText,
     DatedText as DatedText,
     DoubtfulDate as DoubtfulDate,
     annotate as annotate,
-    annotate_likely as annotate_likely,
     date_text as date_text,
     find_statement_times as find_statement_times,
     with_doubtful as with_doubtful,

@@ -338,7 +338,7 @@ class DatedText(NamedTuple):
     certain: str
     """As `annotate` returns it."""
     likely: str
-    """As `annotate_likely` returns it."""
+    """With each relative time followed by its likely date, for search: "in two weeks (21 May 2023)"."""
     expressions: list[TimeExpression]
     doubtful: Sequence[DoubtfulDate] = ()
     """Expressions whose dates are likely and not certain."""
@@ -354,11 +354,6 @@ def annotate(text: str, reference: datetime, *, southern: bool = False) -> Annot
     """Return the text with each relative time that is certain followed by its date: "yesterday (= 7 May 2023)"."""
     dated = date_text(text, reference, southern=southern)
     return AnnotatedText(dated.certain, dated.expressions)
-
-
-def annotate_likely(text: str, reference: datetime) -> str:
-    """Return the text with each relative time followed by its likely date, for search: "in two weeks (21 May 2023)"."""
-    return _with_likely_dates(text, [reading.time for reading in _read_by_tense(text, reference, southern=False)])
 
 
 def date_text(text: str, reference: datetime, *, southern: bool = False) -> DatedText:
@@ -575,8 +570,9 @@ def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENG
     model has dated the facts that it wrote, so their times are not resolved again. `after` is the line that a short
     line continues.
     """
-    likely = annotate_likely(text, mentioned_at) if engine in OWN_WORDS_ENGINES else text
-    return with_date(after_line(after, likely), mentioned_at)
+    if engine in OWN_WORDS_ENGINES:
+        text = _with_likely_dates(text, [each.time for each in _read_by_tense(text, mentioned_at, southern=False)])
+    return with_date(after_line(after, text), mentioned_at)
 
 
 def after_line(line: str, text: str) -> str:

@@ -74,15 +74,11 @@ _VAGUE_COUNTS = {TAGS["couple"]: (0, 0), TAGS["few"]: (2, 5), TAGS["several"]: (
 """Lowest and highest number that is meant."""
 
 
-def counted(match: RuleMatch) -> CalendarLength | None:
-    """Merge "two weeks", "a day", "a few months"; "2018 quarter" is no count of quarters."""
-    unit, tag, count = match.value("unit"), match.tag("count"), match.value("count")
-    if tag == TAGS["Y4"] and not match.is_plural("unit"):
-        return None
-    if tag in _VAGUE_COUNTS:
-        low, high = _VAGUE_COUNTS[tag]
-        return CalendarLength(count, unit, exact=False, low=low, high=high)
-    return CalendarLength(count, unit)
+def counted(match: RuleMatch) -> CalendarLength:
+    """Merge "two weeks", "a day", "a few months"."""
+    tag = match.tag("count")
+    low, high = _VAGUE_COUNTS.get(tag, (0, 0))
+    return CalendarLength(match.value("count"), match.value("unit"), tag not in _VAGUE_COUNTS, low, high)
 
 
 def half(match: RuleMatch) -> CalendarLength | None:
@@ -227,11 +223,6 @@ def likely_month(match: RuleMatch) -> DayRange | None:
     return found and replace(found, certain=False)
 
 
-def capitalised_month(match: RuleMatch) -> DayRange | None:
-    """Resolve a capitalised month, as in "March last year"; "it may last years" has none."""
-    return month(match) if match.source_text("month")[0].isupper() else None
-
-
 def modified_month(match: RuleMatch) -> DayRange | None:
     """Resolve "last May", "this May" and "next May"."""
     number, today, step = match.value("month"), match.today, match.value("modifier")
@@ -333,7 +324,6 @@ _HOLIDAYS: dict[str, _HolidayDate] = {
     "fathers day": _nth(6, SUNDAY, 3),
     "easter (?!WFULL)": _from_easter(0),
     "good day=WFULL": _from_easter(-2),
-    "pentecost": _from_easter(49),
 }
 """Date by pattern; the `day` is a Friday."""
 _QUALIFIED_NOUN = re.compile(

@@ -56,7 +56,7 @@ _TIME_FAMILIES = (
 _TIME_WORDS = frozenset(
     [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night easter pentecost".split()
+    + "night easter".split()
 )
 """Every expression without a digit contains one of these words."""
 _EVERY = TAGS["every"]
@@ -77,13 +77,6 @@ class ResolvedTime(NamedTuple):
     start: int
     end: int
     days: DayRange
-
-
-def parse(text: str, reference: datetime, *, prefer: Preference = "past", southern: bool = False) -> list[ResolvedTime]:
-    """Return the time expressions in order and without overlap, in the calendar of the reference's time zone."""
-    context = ParseContext(text, reference, prefer, southern=southern)
-    line = _merge_numbers(context)
-    return _combine(DATE_STAGE.apply(line, context), context) if line else []
 
 
 def parse_both(
@@ -189,10 +182,10 @@ def find_times(
     unless the sentence asks about the future ("What will I do on Friday?"). With `southern`, summer is in December.
     """
     _require_time_zone(reference)
+    past, future = parse_both(text, reference, southern=southern)
     if prefer is not None:
-        found = parse(text, reference, prefer=prefer, southern=southern)
+        found = future if prefer == "future" else past
     else:
-        past, future = parse_both(text, reference, southern=southern)
         later = {(time.start, time.end): time for time in future}
         found = [
             later.get((time.start, time.end), time) if _is_about_future(text, time, reference.date()) else time

@@ -243,12 +243,6 @@ def earlier_or_later(match: RuleMatch) -> DayRange | None:
     return DayRange(start, end, certain=certain) if start < end else None
 
 
-def so_far(match: RuleMatch) -> DayRange | None:
-    """Resolve "this year so far"; on its first day that is the day itself."""
-    bounds, today = period_bounds(match.today, match.value("unit")), match.today
-    return bounds and (DayRange(bounds[0], today) if bounds[0] < today else single_day(today))
-
-
 def current_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the month" in "the second week of the month"."""
     return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"), certain=False)
@@ -387,10 +381,6 @@ def modified_date(match: RuleMatch) -> DayRange | None:
     return found and replace(found, certain=step == 0 or (found.start is not None and found.start.year > today.year))
 
 
-def today(match: RuleMatch) -> DayRange | None:
-    return single_day(match.today)
-
-
 def with_shared_year(match: RuleMatch) -> DayRange | None:
     """Resolve the first dates of "May, June and July 2022", which share the year of the last."""
     days, last = match.days("base"), match.days("other")
@@ -460,11 +450,6 @@ def first_or_last_units(match: RuleMatch) -> DayRange | None:
         return selected if selected and bounds[0] <= selected[0] < selected[1] <= bounds[1] else None
 
     return _select(match.days("whole"), select)
-
-
-def half(match: RuleMatch) -> DayRange | None:
-    nth = match.value("ordinal")
-    return part_of(match.days("whole"), "early" if nth == 1 else "late") if nth in (1, 2, -1) else None
 
 
 def long_weekend(match: RuleMatch) -> DayRange | None:
