@@ -17,7 +17,7 @@ BUDGETS = {
     "integrations/src": 2_780,
     "agents/src": 2_125,
     "replay/src": 3_020,
-    "sync/src": 2_050,
+    "sync/src": 2_080,
     "bench/src": 10_000,
     "conformance/src": 7_438,
 }

@@ -39,6 +39,12 @@ from vmemo_sync import diff, fork, merge
     left=[Action("say", 1, 498, "Max"), Action("say", 3, 194), Action("edit", 0, 1, "Max")],
     right=[Action("pin", 0)],
 )
+# One pins what the derivation from all messages leaves out: beside another speaker, it is no instruction.
+@example(
+    before=[Action("say", 8, 20)],
+    left=[Action("say", 3, 364, "Max")],
+    right=[Action("pin", 0)],
+)
 @settings(max_examples=3, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(before=st.lists(say, min_size=1, max_size=5), left=actions, right=actions)
 def test_copies_written_apart_hold_the_same_after_a_merge_in_either_direction(

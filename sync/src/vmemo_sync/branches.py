@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 
@@ -19,7 +18,7 @@ from vmemo.transfer.incoming import PAGE, IncomingBank, activate, fits, receive,
 from vmemo_sync.data import BankData, EntityDecision, fact_key, union
 from vmemo_sync.read import Observed, observe_all, stored_bank
 from vmemo_sync.state import SharedState, StateStore
-from vmemo_sync.write import derive, write, write_pins
+from vmemo_sync.write import derive, write
 
 TRIES = 3
 """Times that a bank is copied until it does not change meanwhile."""
@@ -230,7 +229,6 @@ async def merge(source: Memory, target: Memory) -> Merged:
     if now != before[target].derived or any(_differ(data, each.data) for each in found.values()):
         await write(target, data)
         derived = await derive(target, data, again=True)
-        await write_pins(target, data)
     await _save(target, states[target], before[target], data, found[source].state)
     await states[source].save(before[source], found[source].state, shared=found[source].data.messages)
     had = found[target].data.messages
@@ -244,14 +242,20 @@ async def merge(source: Memory, target: Memory) -> Merged:
 
 
 def _differ(one: BankData, other: BankData) -> bool:
-    """Return True if the data differs in more than in the times at which something was forgotten."""
-    return replace(one, forgotten={}, profile=None, pins={}) != replace(
-        other, forgotten={}, profile=None, pins={}
-    ) or _pinned(one) != _pinned(other)
+    """Return True if the data differs in more than times of decisions and ids of derived facts."""
+    return _compared(one) != _compared(other)
 
 
-def _pinned(data: BankData) -> Mapping[str, bool]:
-    return {key: True for key, pin in data.pins.items() if pin.pinned}
+def _compared(data: BankData) -> tuple[object, ...]:
+    ends = {key: (fact.invalid_at, fact.expired_at) for key, fact in data.derived.items()}
+    return (
+        data.messages,
+        data.curated,
+        ends,
+        data.edited,
+        data.merges,
+        {k for k, pin in data.pins.items() if pin.pinned},
+    )
 
 
 def without_undone(data: BankData, *states: SharedState) -> BankData:

@@ -9,14 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
+from typing import TypeVar
 
 from vmemo.models import EntityType, Fact, FactId, Message, MessageId, Profile
 from vmemo.models.records import Instant, Record
 from vmemo.text.temporal.annotation import EDITED_BY_HAND
+
+K = TypeVar("K")
+V = TypeVar("V")
+KINDS = ("message", "forgotten", "fact", "curated", "pin", "merge", "profile")
+"""The kinds of entries in a file."""
 
 
 class Pin(Record):
@@ -69,7 +75,7 @@ class BankData:
     curated: Mapping[MessageId, AbstractSet[str]] = field(default_factory=dict[MessageId, AbstractSet[str]])
     """By message whose facts the user edited or deleted, the keys of the derived facts that it still has."""
     derived: Mapping[str, Fact] = field(default_factory=dict[str, Fact])
-    """The derived facts of curated messages by key."""
+    """The derived facts of curated messages, and others that the user pinned, by key."""
     edited: Mapping[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     """The facts that the user wrote."""
     pins: Mapping[str, Pin] = field(default_factory=dict[str, Pin])
@@ -82,7 +88,8 @@ class BankData:
     @property
     def decides(self) -> bool:
         """True if a decision is in it that the derivation of other messages may depend on."""
-        return any((self.forgotten, self.curated, self.edited, self.merges))
+        unpinned = any(not pin.pinned for pin in self.pins.values())
+        return any((self.forgotten, self.curated, self.edited, self.merges, unpinned))
 
 
 def canonical_order(message: Message) -> tuple[datetime, datetime, str]:
@@ -103,6 +110,12 @@ def fact_key(fact: Fact) -> str:
     return _digest([*sorted(fact.messages), fact.text])
 
 
+def pin_of(fact: Fact) -> Pin:
+    """Return the decision to pin a fact, as if it was made when the fact was recorded."""
+    messages = tuple(sorted(fact.messages))
+    return Pin(messages=messages, text=text_digest(fact.text), pinned=True, at=fact.recorded_at)
+
+
 def stated_by_user(fact: Fact) -> bool:
     return fact.engine == EDITED_BY_HAND
 
@@ -110,39 +123,29 @@ def stated_by_user(fact: Fact) -> bool:
 def union(one: BankData, other: BankData) -> BankData:
     """Return the data of both: what one of them forgot is in neither, the later of two edits is current."""
     one, other = _renamed_lines(one, other)
-    gone = {**one.forgotten}
-    for id, at in other.forgotten.items():
-        gone[id] = min(at, gone.get(id, at))
-    curated: dict[MessageId, AbstractSet[str]] = {**one.curated}
-    for id, keys in other.curated.items():
-        # Both copies derived the same facts, so one that is missing here was deleted there.
-        curated[id] = keys & curated[id] if id in curated else keys
-    derived = {**one.derived}
-    for key, fact in other.derived.items():
-        derived[key] = _closed(derived[key], fact) if key in derived else fact
-    edited = {**one.edited}
-    for id, fact in other.edited.items():
-        edited[id] = _closed(edited[id], fact) if id in edited else fact
-    pins = {**one.pins}
-    for key, pin in other.pins.items():
-        pins[key] = max(pin, pins.get(key, pin), key=lambda each: (each.at, each.pinned))
-    merges = {**one.merges}
-    for id, merge in other.merges.items():
-        known = merges.get(id, merge)
-        merges[id] = min(merge, known, key=lambda each: (each.undone_at is None, each.model_dump_json()))
     profiles = [each.profile for each in (one, other) if each.profile is not None]
     return _without_forgotten(
         BankData(
             messages={**other.messages, **one.messages},
-            forgotten=gone,
-            curated=curated,
-            derived=derived,
-            edited=edited,
-            pins=pins,
-            merges=merges,
+            forgotten=_united(one.forgotten, other.forgotten, min),
+            # Both copies derived the same facts, so one that is missing in one of them was deleted there.
+            curated=_united(one.curated, other.curated, lambda a, b: a & b),
+            derived=_united(one.derived, other.derived, _closed),
+            edited=_united(one.edited, other.edited, _closed),
+            pins=_united(one.pins, other.pins, lambda a, b: max(a, b, key=lambda pin: (pin.at, pin.pinned))),
+            merges=_united(one.merges, other.merges, lambda a, b: min(a, b, key=_undone_first)),
             profile=max(profiles, key=lambda each: (each.at, each.profile.model_dump_json()), default=None),
         )
     )
+
+
+def _undone_first(merge: EntityDecision) -> tuple[bool, str]:
+    return merge.undone_at is None, merge.model_dump_json()
+
+
+def _united(one: Mapping[K, V], other: Mapping[K, V], join: Callable[[V, V], V]) -> dict[K, V]:
+    both = {key: join(one[key], other[key]) for key in one.keys() & other.keys()}
+    return {**one, **other, **both}
 
 
 def _closed(one: Fact, other: Fact) -> Fact:
@@ -163,17 +166,20 @@ def _without_forgotten(data: BankData) -> BankData:
     derived = {
         key: fact
         for key, fact in data.derived.items()
-        if all(key in curated.get(message, ()) for message in fact.messages)
+        if gone.isdisjoint(fact.messages)
+        and (
+            not curated.keys() >= set(fact.messages)  # A pinned one.
+            or all(key in curated[message] for message in fact.messages)
+        )
     }
-    return BankData(
+    return replace(
+        data,
         messages={id: message for id, message in data.messages.items() if id not in gone},
-        forgotten=data.forgotten,
         curated=curated,
         derived=derived,
         edited=_latest_current(left, derived),
         pins={key: pin for key, pin in data.pins.items() if gone.isdisjoint(pin.messages)},
         merges={id: merge for id, merge in data.merges.items() if id not in gone},
-        profile=data.profile,
     )
 
 
@@ -229,15 +235,14 @@ def _renamed(data: BankData, names: Mapping[MessageId, MessageId]) -> BankData:
         for pin in data.pins.values()
     ]
     lost = {id: data.messages[id].recorded_at for id in names if id in data.messages}
-    return BankData(
+    return replace(
+        data,
         messages={id: message for id, message in data.messages.items() if id not in names},
         forgotten={**lost, **data.forgotten},
         curated={names.get(id, id): {keys.get(key, key) for key in held} for id, held in data.curated.items()},
         derived={keys[key]: fact for key, fact in derived.items()},
         edited={id: rename(fact) for id, fact in data.edited.items()},
         pins={pin.key: pin for pin in pins},
-        merges=data.merges,
-        profile=data.profile,
     )
 
 
@@ -261,48 +266,25 @@ def parts(data: BankData) -> Iterable[tuple[str, object]]:
 
 def joined(entries: Iterable[tuple[str, Mapping[str, object]]]) -> BankData:
     """Return the data of entries; an unknown kind raises KeyError."""
-    messages: dict[MessageId, Message] = {}
-    forgotten: dict[str, datetime] = {}
-    curated: dict[MessageId, AbstractSet[str]] = {}
-    derived: dict[str, Fact] = {}
-    edited: dict[FactId, Fact] = {}
-    pins: dict[str, Pin] = {}
-    merges: dict[str, EntityDecision] = {}
-    profile: ProfileDecision | None = None
+    by_kind: dict[str, list[Mapping[str, object]]] = {kind: [] for kind in KINDS}
     for kind, value in entries:
-        match kind:
-            case "message":
-                state = "raw" if value["raw"] else "pending"
-                plain = {name: each for name, each in value.items() if name != "raw"}
-                message = Message.of({**plain, "state": state})
-                messages[message.id] = message
-            case "forgotten":
-                forgotten[str(value["id"])] = datetime.fromisoformat(str(value["at"]))
-            case "fact":
-                fact = Fact.of(value)
-                if stated_by_user(fact):
-                    edited[fact.id] = fact
-                else:
-                    derived[fact_key(fact)] = fact
-            case "curated":
-                curated[MessageId(str(value["message"]))] = set(str(value["facts"]).split())
-            case "pin":
-                pin = Pin.of(value)
-                pins[pin.key] = pin
-            case "merge":
-                merge = EntityDecision.of(value)
-                merges[merge.id] = merge
-            case "profile":
-                profile = ProfileDecision.of(value)
-            case _:
-                raise KeyError(kind)
+        by_kind[kind].append(value)
+    messages = [_message(each) for each in by_kind["message"]]
+    facts = [Fact.of(each) for each in by_kind["fact"]]
+    pins = [Pin.of(each) for each in by_kind["pin"]]
+    merges = [EntityDecision.of(each) for each in by_kind["merge"]]
     return BankData(
-        messages=messages,
-        forgotten=forgotten,
-        curated=curated,
-        derived=derived,
-        edited=edited,
-        pins=pins,
-        merges=merges,
-        profile=profile,
+        messages={message.id: message for message in messages},
+        forgotten={str(each["id"]): datetime.fromisoformat(str(each["at"])) for each in by_kind["forgotten"]},
+        curated={MessageId(str(each["message"])): set(str(each["facts"]).split()) for each in by_kind["curated"]},
+        derived={fact_key(fact): fact for fact in facts if not stated_by_user(fact)},
+        edited={fact.id: fact for fact in facts if stated_by_user(fact)},
+        pins={pin.key: pin for pin in pins},
+        merges={merge.id: merge for merge in merges},
+        profile=next((ProfileDecision.of(each) for each in by_kind["profile"]), None),
     )
+
+
+def _message(value: Mapping[str, object]) -> Message:
+    state = "raw" if value["raw"] else "pending"
+    return Message.of({**{name: each for name, each in value.items() if name != "raw"}, "state": state})

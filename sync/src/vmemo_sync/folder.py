@@ -10,7 +10,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -166,9 +166,9 @@ class BankFolder:
 
 def _without(data: BankData, forgotten: Mapping[str, object], outdated: Iterable[str]) -> BankData:
     gone, old = set(forgotten), set(outdated)
-    return BankData(
+    return replace(
+        data,
         messages={id: message for id, message in data.messages.items() if id not in gone},
-        forgotten=data.forgotten,
         curated={id: keys for id, keys in data.curated.items() if id not in gone and id not in old},
         derived={k: fact for k, fact in data.derived.items() if (gone | old).isdisjoint(fact.messages)},
         edited={
@@ -180,7 +180,6 @@ def _without(data: BankData, forgotten: Mapping[str, object], outdated: Iterable
         },
         pins={key: pin for key, pin in data.pins.items() if gone.isdisjoint(pin.messages)},
         merges={id: merge for id, merge in data.merges.items() if id not in gone},
-        profile=data.profile,
     )
 
 

@@ -19,6 +19,7 @@ from vmemo_sync.data import (
     Pin,
     ProfileDecision,
     fact_key,
+    pin_of,
     stated_by_user,
     text_digest,
 )
@@ -69,7 +70,7 @@ async def observe_new(memory: Memory, state: SharedState) -> Observed:
         new = {id: message for id, message in found.items() if id not in every}
         gone = every - found.keys()
     revision = await store.revision(bank)
-    decisions = None if state.is_read(revision) and not gone else await _decisions(store, bank, state)
+    decisions = None if state.revision == tuple(revision) and not gone else await _decisions(store, bank, state)
     observed = _observed(state, new, gone, decisions, everything=False)
     last = next(reversed(found), state.published)
     read = observed.state.model_copy(update={"revision": tuple(revision), "published": last})
@@ -98,6 +99,8 @@ class _Decisions:
     """The decisions that a bank holds now."""
 
     curated: Mapping[MessageId, Sequence[Fact]]
+    pinned: Mapping[str, Fact]
+    """The pinned facts by the keys of their pins."""
     pins: Mapping[str, Pin]
     unpinned: Mapping[str, Pin]
     merges: Mapping[str, EntityDecision]
@@ -113,9 +116,13 @@ async def _decisions(store: Store, bank: BankId, state: SharedState) -> _Decisio
     hashed = text_digest(stored.profile.model_dump_json())
     if state.profile is not None and state.profile[0] == hashed:
         changed_at = state.profile[1]
-    pins = await _pins(store, bank, state)
+    pinned = await pinned_now(store, bank)
+    now, pins = utc_now(), {key: pin_of(fact) for key, fact in pinned.items() if fact.expired_at is None}
+    known = {key: pin for key, pin in state.pins.items() if pin.pinned}
+    pins = {key: known.get(key) or pin.model_copy(update={"at": now}) for key, pin in pins.items()}
     return _Decisions(
         curated=await curated_facts(store, bank),
+        pinned=pinned,
         pins=pins,
         unpinned=await _unpinned(store, bank, state, pins),
         merges=await entity_decisions(store, bank),
@@ -131,14 +138,18 @@ async def curated_facts(store: Store, bank: BankId) -> dict[MessageId, list[Fact
     pages = paged(lambda after: store.messages(bank, MessageSelect(state="curated", after=after, limit=PAGE)))
     curated: dict[MessageId, list[Fact]] = {message.id: [] async for message in pages}
     stated = await store.facts(bank, FactSelect(messages=sorted(curated))) if curated else []
-    ids = sorted({mention.id for fact in stated for mention in fact.entities})
+    alone = [fact for fact in stated if not is_formed(fact) and curated.keys() >= set(fact.messages)]
+    for fact in await _plain_facts(store, bank, alone):
+        for message in fact.messages:
+            curated[message].append(fact)
+    return curated
+
+
+async def _plain_facts(store: Store, bank: BankId, facts: Sequence[Fact]) -> list[Fact]:
+    ids = sorted({mention.id for fact in facts for mention in fact.entities})
     entities = await store.entities(bank, EntitySelect(ids=ids, counted=False)) if ids else []
     aliases = {entity.id: entity.aliases for entity in entities}
-    for fact in stated:
-        if not is_formed(fact) and curated.keys() >= set(fact.messages):
-            for message in fact.messages:
-                curated[message].append(_plain_fact(fact, aliases))
-    return curated
+    return [_plain_fact(fact, aliases) for fact in facts]
 
 
 def _plain_fact(fact: Fact, aliases: Mapping[EntityId, Sequence[str]]) -> Fact:
@@ -167,15 +178,12 @@ def _plain_mention(mention: Mention, text: str, aliases: Sequence[str]) -> Menti
     return mention.model_copy(update={"id": EntityId(mention.name), "name_in_text": said})
 
 
-async def _pins(store: Store, bank: BankId, state: SharedState) -> dict[str, Pin]:
-    now, pins = utc_now(), dict[str, Pin]()
-    for fact in await store.facts(bank, FactSelect(pinned=True)):
-        if is_formed(fact) or fact.expired_at is not None:
-            continue
-        pin = Pin(messages=tuple(sorted(fact.messages)), text=text_digest(fact.text), pinned=True, at=now)
-        known = state.pins.get(pin.key)
-        pins[pin.key] = known if known is not None and known.pinned else pin
-    return pins
+async def pinned_now(store: Store, bank: BankId) -> dict[str, Fact]:
+    """Return the pinned facts of messages by the keys of their pins; of two with one key the current one."""
+    found = await store.facts(bank, FactSelect(pinned=True))
+    pinned = [fact for fact in found if fact.messages and not is_formed(fact)]
+    pinned.sort(key=lambda fact: fact.expired_at is None)
+    return {pin_of(fact).key: fact for fact in await _plain_facts(store, bank, pinned)}
 
 
 async def _unpinned(store: Store, bank: BankId, state: SharedState, pins: Mapping[str, Pin]) -> dict[str, Pin]:
@@ -249,8 +257,8 @@ def with_data(state: SharedState, data: BankData) -> SharedState:
     """Return the state of a bank whose decisions are those of the data."""
     stated: dict[MessageId, list[Fact]] = {id: [] for id in data.curated}
     for fact in (*data.derived.values(), *data.edited.values()):
-        for message in fact.messages:
-            stated.setdefault(message, []).append(fact)
+        for message in data.curated.keys() & set(fact.messages):
+            stated[message].append(fact)
     return state.model_copy(
         update={
             "forgotten": {**state.forgotten, **data.forgotten},
@@ -289,6 +297,9 @@ def _observed(
     shown = {id: fact for id, fact in facts.items() if changed.intersection(fact.messages)}
     # A fact of several messages is complete only with all of them.
     changed |= {message for fact in shown.values() for message in fact.messages}
+    new_pins = {key: pin for key, pin in pins.items() if everything or state.pins.get(key) != pin}
+    pinned = [fact for key, fact in decisions.pinned.items() if key in new_pins and fact.id not in facts]
+    shown |= {fact.id: fact for fact in pinned}
     merges = {id: merge for id, merge in decisions.merges.items() if everything or _is_new(merge, state)}
     profile = None if decisions.profile is None else _profile_hash(decisions.profile)
     data = BankData(
@@ -297,7 +308,7 @@ def _observed(
         curated={id: {fact_key(f) for f in decisions.curated[id] if not stated_by_user(f)} for id in changed},
         derived={fact_key(fact): fact for fact in shown.values() if not stated_by_user(fact)},
         edited={id: fact for id, fact in shown.items() if stated_by_user(fact)},
-        pins={key: pin for key, pin in pins.items() if everything or state.pins.get(key) != pin},
+        pins=new_pins,
         merges=merges,
         profile=decisions.profile if everything or state.profile != profile else None,
     )

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pydantic import Field
 
 from vmemo.errors import StoreBusy
-from vmemo.models import Bank, BankId, BankRevision, FactId, Message, MessageId
+from vmemo.models import Bank, BankId, FactId, Message, MessageId
 from vmemo.models.changes import Changes, Deletions, NoteChange
 from vmemo.models.records import Instant, Record
 from vmemo.models.select import MessageSelect
@@ -56,9 +56,6 @@ class SharedState(Record):
     published: MessageId | None = Field(default=None, description="the message up to which all are published")
     cleaned: int = Field(default=0, description="number of ids whose text was removed from this machine's files")
 
-    def is_read(self, revision: BankRevision) -> bool:
-        return self.revision == tuple(revision)
-
 
 @dataclass(frozen=True)
 class StateStore:
@@ -82,7 +79,8 @@ class StateStore:
 
     async def load(self, bank: Bank) -> SharedState:
         """Return the state, an empty one if the bank was never shared or is another of the same name."""
-        found = await self._note()
+        hidden_banks = await self.store.hidden_banks()
+        found = next((each.note for each in hidden_banks if each.bank.id == self.name), None)
         if found is not None:
             state = SharedState.model_validate_json(found)
             if state.created_at == bank.created_at:
@@ -92,10 +90,6 @@ class StateStore:
         hidden = bank.model_copy(update={"id": self.name})
         await self.store.create_bank(hidden, note=empty.model_dump_json())
         return empty
-
-    async def _note(self) -> str | None:
-        hidden = await self.store.hidden_banks()
-        return next((each.note for each in hidden if each.bank.id == self.name), None)
 
     async def save(self, before: SharedState, after: SharedState, *, shared: Iterable[MessageId] = ()) -> None:
         """Write the state and the ids of messages that are shared from now on; raise StoreBusy if it changed."""

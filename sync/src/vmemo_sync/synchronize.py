@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from vmemo_sync.data import BankData, canonical_order, union
 from vmemo_sync.folder import BankFolder, Cipher, DamagedFile, LogFile
 from vmemo_sync.read import Observed, observe_decisions, observe_new, stored_bank, with_data
 from vmemo_sync.state import SharedState, StateStore
-from vmemo_sync.write import derive, write, write_pins
+from vmemo_sync.write import derive, write
 
 
 class Synced(Record):
@@ -108,7 +108,7 @@ class _Session:
         # The first file, which may be empty, shows the others that there is one more machine.
         announced = (self.files.path / machine).is_dir()
         written = [self.files.write(machine, observed.data).name] if observed.data or not announced else []
-        added = sorted(observed.data.messages.values(), key=canonical_order)
+        added = observed.data.messages.values()
         first, last = _ends(added)
         in_order = observed.in_order and (first is None or before.latest is None or first > before.latest)
         after = observed.state.model_copy(
@@ -133,23 +133,24 @@ class _Session:
         data = without_undone(union(present, new), state)
         gone = {id: at for id, at in data.forgotten.items() if id not in state.forgotten}
         others = any(file.path.parent.name != machine for file in self.files.files())
-        in_order = self._in_order(data, state) and not (self.exact and data.messages)
+        first, _ = _ends(data.messages.values())
+        in_order = not (self.exact and data.messages) and (
+            first is None or state.latest is None or first > state.latest
+        )
         canonical = state.canonical and in_order and not _decided(state, present, data, gone)
         derived, missing = 0, set[MessageId]()
         if new:
             data = await self._write(data, gone)
             missing = await self._missing(data)
-            data = await self._applied(data, missing)
-        if data.messages or not canonical:
-            derived = await derive(memory, data, again=others and not canonical)
-        if new:
             # A pin may have come before the message of its fact.
-            await write_pins(memory, replace(data, pins={**state.pins, **data.pins}))
-        waiting = [name for name, needed in _needs(incoming) if needed & missing]
+            data = replace(await self._applied(data, missing), pins={**state.pins, **data.pins})
+        if new or not canonical:
+            derived = await derive(memory, data, again=others and not canonical)
+        waiting = [file.name for file, part in incoming.files if _decided_on(part) & missing]
         listed = {file.name for file in self.files.files()}
         read = {*state.read, *(file.name for file, _ in incoming.files)} - set(waiting)
         after = with_data(state, data) if new else state
-        _, last = _ends(sorted(data.messages.values(), key=canonical_order))
+        _, last = _ends(data.messages.values())
         after = after.model_copy(
             update={
                 "read": tuple(sorted(read & listed)),
@@ -208,7 +209,7 @@ class _Session:
 
     async def _missing(self, data: BankData) -> set[MessageId]:
         """Return the messages that decisions are about and that no file has brought yet."""
-        ids = sorted({*data.curated} - data.forgotten.keys())
+        ids = sorted(_decided_on(data) - data.forgotten.keys())
         stored = await self.memory.store.messages(self.memory.name, MessageSelect(ids=ids)) if ids else []
         return set(ids) - {message.id for message in stored}
 
@@ -224,10 +225,6 @@ class _Session:
             edited={id: fact for id, fact in data.edited.items() if id in held},
         )
 
-    def _in_order(self, data: BankData, state: SharedState) -> bool:
-        first, _ = _ends(sorted(data.messages.values(), key=canonical_order))
-        return first is None or state.latest is None or first > state.latest
-
     async def _clean(self, state: SharedState) -> None:
         """Remove forgotten text from the files of this machine."""
         written = self.files.remove_forgotten(self.states.machine, state.forgotten)
@@ -237,16 +234,19 @@ class _Session:
         await self.states.save(state, state.model_copy(update=cleaned))
 
 
-def _ends(ordered: Sequence[Message]) -> tuple[tuple[object, ...] | None, tuple[object, ...] | None]:
-    """Return the places of the first and the last message."""
-    return (canonical_order(ordered[0]), canonical_order(ordered[-1])) if ordered else (None, None)
+def _ends(messages: Iterable[Message]) -> tuple[tuple[object, ...] | None, tuple[object, ...] | None]:
+    """Return the places of the first and the last message in the canonical order."""
+    places = [canonical_order(message) for message in messages]
+    return min(places, default=None), max(places, default=None)
 
 
 def _decided(state: SharedState, present: BankData, data: BankData, gone: object) -> bool:
     """Return True if there are decisions that the bank did not hold."""
     one, other = with_data(state, present), with_data(state, data)
-    return bool(gone) or any(getattr(one, name) != getattr(other, name) for name in ("curated", "edited", "merges"))
+    unpinned = any(not pin.pinned and state.pins.get(key) != pin for key, pin in data.pins.items())
+    changed = (getattr(one, name) != getattr(other, name) for name in ("curated", "edited", "merges"))
+    return bool(gone) or unpinned or any(changed)
 
 
-def _needs(incoming: _Incoming) -> list[tuple[str, set[MessageId]]]:
-    return [(file.name, {*data.curated}) for file, data in incoming.files]
+def _decided_on(data: BankData) -> set[MessageId]:
+    return {*data.curated, *(message for fact in data.derived.values() for message in fact.messages)}

@@ -13,6 +13,7 @@ from vmemo import Memory
 from vmemo.lifecycle.entity_merges import MentionedEntity, plan_merge, plan_undo
 from vmemo.lifecycle.forget import clear_cache, forget
 from vmemo.lifecycle.reprocess import (
+    counterpart,
     derivation_label,
     pending_copy,
     seed_entities,
@@ -35,8 +36,8 @@ from vmemo.ports import Store, paged
 from vmemo.retain.entities import EntityResolution, resolve, sightings
 from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name
-from vmemo_sync.data import BankData, EntityDecision, NamedEntity, canonical_order, stated_by_user
-from vmemo_sync.read import curated_facts, entity_decisions, identity, pinned_facts
+from vmemo_sync.data import BankData, EntityDecision, NamedEntity, canonical_order, pin_of, stated_by_user
+from vmemo_sync.read import curated_facts, entity_decisions, identity, pinned_facts, pinned_now
 from vmemo_sync.state import PAGE
 
 
@@ -96,12 +97,8 @@ async def _write_curated(memory: Memory, data: BankData) -> None:
     removed = [fact for fact in present if identity(fact) not in kept and not curated.isdisjoint(fact.messages)]
     # What the user wrote is deleted by a tombstone only.
     removed = [fact for fact in removed if not stated_by_user(fact) or fact.id in data.forgotten]
-    closures = [
-        FactClosure(fact=fact.id, invalid_at=found.invalid_at, expired_at=found.expired_at)
-        for found in wanted
-        if (fact := same.get(identity(found))) is not None
-        and (fact.invalid_at, fact.expired_at) != (found.invalid_at, found.expired_at)
-    ]
+    both = [(same[identity(found)], found) for found in wanted if identity(found) in same]
+    closures = [each for fact, found in both for each in _closures(fact, found)]
     fresh = {message.id for message in known if message.state != "curated"}
     if not (added or removed or closures or fresh):
         return
@@ -124,6 +121,13 @@ async def _write_curated(memory: Memory, data: BankData) -> None:
         deleted=Deletions(facts=[fact.id for fact in removed]),
     )
     await store.commit(changes)
+
+
+def _closures(fact: Fact, found: Fact) -> list[FactClosure]:
+    """Return the ends that a fact has in the data of both copies, if they are others than those that it has here."""
+    ends = found.invalid_at, found.expired_at
+    same = (fact.invalid_at, fact.expired_at) == ends
+    return [] if same else [FactClosure(fact=fact.id, invalid_at=ends[0], expired_at=ends[1])]
 
 
 async def _with_entities(
@@ -164,14 +168,34 @@ def _by_name(entities: Iterable[Entity]) -> dict[str, Entity]:
 
 
 async def write_pins(memory: Memory, data: BankData) -> None:
-    """Pin and unpin facts, after they were derived."""
+    """Pin and unpin facts; a pinned one that this copy did not derive, nor one that repeats it, is added."""
+    store, bank = memory.store, memory.name
+    pinned = [fact for fact in data.derived.values() if not data.curated.keys() >= set(fact.messages)]
+    known = {pin_of(fact).key: fact for fact in pinned}
     decided: dict[FactId, tuple[Fact, bool]] = {}
+    lost: list[Fact] = []
+    closures: list[FactClosure] = []
     for pin in sorted(data.pins.values(), key=lambda each: (each.at, each.key)):
-        about = await pinned_facts(memory.store, memory.name, pin, versions=True)
+        about = await pinned_facts(store, bank, pin, versions=True)
+        found = known.get(pin.key) if pin.pinned else None
+        if found is not None and about:
+            kept = [fact for fact in about if fact.text == found.text and not fact.episodes]
+            closures += [each for fact in kept for each in _closures(fact, found)]
+        elif found is not None:
+            stated = await store.facts(bank, FactSelect(messages=pin.messages))
+            repeated = counterpart(found, [fact for fact in stated if fact.episodes])
+            if repeated is None and found.text not in {fact.text for fact in stated}:
+                lost.append(found.model_copy(update={"id": FactId(new_id()), "supersedes": None, "pinned": True}))
+            elif repeated is not None and repeated.expired_at is None:
+                about = [repeated]
         decided |= {fact.id: (fact, pin.pinned) for fact in about}
     changed = {id: pinned for id, (fact, pinned) in decided.items() if fact.pinned != pinned}
-    if changed:
-        await memory.store.commit(Changes(bank=memory.name, pinned=changed))
+    if changed or lost or closures:
+        entities, facts = await _with_entities(store, bank, lost, {})
+        embedder = memory.providers.embedder
+        new = await embed_facts(facts, embedder)
+        added = Changes(bank=bank, embedder=embedder.name, entities=entities, facts=new)
+        await store.commit(replace(added, pinned=changed, closures=closures))
 
 
 async def _write_merges(store: Store, bank: BankId, decisions: Iterable[EntityDecision]) -> None:
@@ -266,14 +290,19 @@ async def derive(memory: Memory, data: BankData, *, again: bool) -> int:
     A language model does not repeat its answers, and is paid for each, so that it reads only what is new.
     """
     if again and memory.providers.llm is None:
+        # What is pinned is kept also if it is not derived again.
+        await write_pins(memory, data)
         await _stage(memory, data)
-        held = [fact for facts in (await curated_facts(memory.store, memory.name)).values() for fact in facts]
+        held = await _kept_facts(memory.store, memory.name)
         known = {identity(fact): fact for fact in (*held, *data.derived.values(), *data.edited.values())}
         derived = (await memory.reprocess()).derived
-        while not await _resolve_curated(memory, known):
+        await write_pins(memory, data)
+        while not await _resolve_kept(memory, known):
             pass
         return len(derived)
-    return len((await memory.process()).derived)
+    derived = (await memory.process()).derived
+    await write_pins(memory, data)
+    return len(derived)
 
 
 async def _stage(memory: Memory, data: BankData) -> None:
@@ -319,29 +348,31 @@ def _canonical_seeds(
     return sorted(seeds, key=lambda entity: (entity.name, entity.aliases))
 
 
-async def _resolve_curated(memory: Memory, before: Mapping[str, Fact]) -> bool:
-    """Give the facts of curated messages the entities that their names mean after the derivation of all other facts.
+async def _resolve_kept(memory: Memory, before: Mapping[str, Fact]) -> bool:
+    """Give the facts that derivation kept the entities that their names mean after the derivation of all other facts.
 
     Those that they had `before`, with the names in their texts, depend on what this copy knew. Return False if another
     writer was faster.
     """
     store, bank = memory.store, memory.name
     revision = await store.revision(bank)
-    curated = {fact.id: fact for facts in (await curated_facts(store, bank)).values() for fact in facts}
-    if not curated:
+    kept = {fact.id: fact for fact in await _kept_facts(store, bank)}
+    if not kept:
         return True
     removed: list[EntityMention] = []
     beside: defaultdict[EntityId, set[EntityId]] = defaultdict(set)
     async for fact in paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE))):
         ids = {mention.id for mention in fact.entities}
-        if fact.id in curated:
+        if fact.episodes:
+            kept.pop(fact.id, None)
+        if fact.id in kept:
             removed += [EntityMention(fact=fact.id, entity=id) for id in ids]
         else:
             beside |= {id: beside[id] | ids - {id} for id in ids}
     merges = await store.merges(bank)
     entities = [entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after)))]
     known = beside.keys() | {entity.id for entity in seed_entities(entities, merges)}
-    facts = [before.get(identity(fact), fact).model_copy(update={"id": id}) for id, fact in curated.items()]
+    facts = [before.get(identity(fact), fact).model_copy(update={"id": id}) for id, fact in kept.items()]
     facts.sort(key=lambda fact: (fact.mentioned_at, fact.text, sorted(fact.messages)))
     seen = [list(sightings(fact.text, fact.mentioned_at, _names(fact))) for fact in facts]
     index = [entity for entity in entities if entity.id in known]
@@ -357,6 +388,12 @@ async def _resolve_curated(memory: Memory, before: Mapping[str, Fact]) -> bool:
         deleted=Deletions(mentions=removed, entities=sorted(unused), merges=lost),
     )
     return await store.commit(changes)
+
+
+async def _kept_facts(store: Store, bank: BankId) -> list[Fact]:
+    """Return the facts that derivation keeps as they are: those of curated messages, and pinned ones."""
+    curated = await curated_facts(store, bank)
+    return [*(fact for facts in curated.values() for fact in facts), *(await pinned_now(store, bank)).values()]
 
 
 def _names(fact: Fact) -> list[FoundName]:
