@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import blake2b
 from itertools import groupby
-from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -152,7 +150,18 @@ def windows(lines: Sequence[ExtractionLine]) -> Iterator[tuple[ExtractionLine, .
 
 
 # Instructions and categories of the caller. Without them a request is unchanged, byte for byte.
-_ADDED: Mapping[str, str] = json.loads((Path(__file__).parent / "prompts" / "custom.json").read_text("utf-8"))
+_INSTRUCTIONS = """
+
+The application that keeps this memory adds the rules below. They decide which facts to write (a topic may have none)
+and how to word them, also where the rules above say otherwise. The form of the answer, `lines`, dates and the rule on
+quoted text stay.
+=== rules of the application ===
+{instructions}
+=== end of these rules ==="""
+_CATEGORIES = """
+
+`categories` of a fact: all of these that it clearly belongs to, spelled as here; leave the field out if none fits:
+{categories}."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +182,9 @@ class CustomExtraction:
         """Return the request with the instructions and categories, or itself if there are none."""
         system = request.system
         if self.instructions:
-            system += _ADDED["instructions"].format(instructions=self.instructions.strip())
+            system += _INSTRUCTIONS.format(instructions=self.instructions.strip())
         if self.categories:
-            system += _ADDED["categories"].format(categories=", ".join(f'"{name}"' for name in self.categories))
+            system += _CATEGORIES.format(categories=", ".join(f'"{name}"' for name in self.categories))
         schema = self._with_categories(request.schema) if self.categories else request.schema
         return request if system == request.system else replace(request, system=system, schema=schema)
 
