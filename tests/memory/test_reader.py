@@ -70,6 +70,12 @@ def test_a_request_for_once_is_no_standing_instruction(memory: Memory, text: str
     assert not [fact.text for fact in memory.facts_sync() if fact.instruction]
 
 
+def test_a_day_of_every_month_is_no_sign_of_a_request_for_once(memory: Memory) -> None:
+    text = "Always give me the rent summary by the 5th of each month."
+    memory.retain_sync([Message(role="user", speaker="Ana", content=text)])
+    assert [fact.text for fact in memory.facts_sync(instructions=True)] == [f"Ana: {text}"]
+
+
 def test_quoted_words_are_no_instructions(memory: Memory) -> None:
     memory.retain_sync(say('My boss wrote: "Always send the report before nine and never call me."'))
     assert current_instructions(memory) == []

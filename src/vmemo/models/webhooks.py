@@ -21,9 +21,17 @@ _MAX_HOST = 253
 _LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _GLOBAL_UNICAST = ip_network("2000::/3")
 """The public IPv6 addresses; NAT64, IPv4-compatible, IPv4-translated and site-local addresses lie outside."""
-_SPECIAL = tuple(map(ip_network, "192.0.0.0/24 192.88.99.0/24 2001::/23 2002::/16 3fff::/20".split()))
-"""Ranges with special routes, all or some of which `ipaddress` of some Python versions calls global: protocol
-assignments with the metadata service of a cloud, 6to4 relays, Teredo, 6to4 and documentation."""
+_SPECIAL = tuple(
+    ip_network(block)
+    for block in (
+        "192.0.0.0/24",  # protocol assignments, also the metadata service of a cloud
+        "192.88.99.0/24",  # 6to4 relays
+        "2001::/23",  # protocol assignments, Teredo
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+"""Ranges with special routes, all or some of which `ipaddress` of some Python versions calls global."""
 
 
 def split_webhook_url(url: str) -> SplitResult:

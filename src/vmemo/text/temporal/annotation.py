@@ -72,6 +72,7 @@ _PATTERNS = read_patterns("temporal/annotation.txt")
 _WEEKDAY_BEFORE, _WEEKDAY_AFTER = (
     re.compile("|".join(_PATTERNS[f"weekday {place}"]), re.IGNORECASE) for place in ("before", "after")
 )
+_WEEKDAYS = "mon tue wed thu fri sat sun".split()
 _CODE = re.compile("|".join(_PATTERNS["code"]), re.MULTILINE)
 """A fence, or a line of a table, of a program or of markup."""
 _DOCUMENT = re.compile("|".join(_PATTERNS["document"]), re.IGNORECASE | re.MULTILINE)
@@ -207,7 +208,8 @@ def _is_other_weekday(time: ResolvedTime, text: str) -> bool:
     named = _WEEKDAY_BEFORE.search(text, max(0, time.start - 25), time.start) or _WEEKDAY_AFTER.match(text, time.end)
     if named is None or first is None or after is None or after - first > timedelta(days=1):
         return False
-    return (named[1] or named[2])[:3].casefold() != f"{first:%a}".casefold()
+    # Not by `%a`, which is in the language of the process.
+    return (named[1] or named[2])[:3].casefold() != _WEEKDAYS[first.weekday()]
 
 
 def _is_joined(place: int, whole: _TextCertainty) -> bool:
