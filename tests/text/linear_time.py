@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from math import inf
 from random import Random
@@ -66,21 +67,25 @@ COMMON = (
 def texts(modules: Iterable[ModuleType], random: Random, count: int) -> Iterator[Text]:
     """Yield the common texts, and `count` texts that nearly match one of the modules' regular expressions."""
     yield from COMMON
-    patterns = [tree for module in modules for value in vars(module).values() for tree in _trees(value, depth=0)]
+    patterns = [each for module in modules for value in vars(module).values() for each in _patterns(value, depth=0)]
     for _ in range(count if patterns else 0):
-        yield _near_match(random.choice(patterns), random)
+        yield _near_match(_tree(random.choice(patterns)), random)
 
 
-def _trees(value: object, *, depth: int) -> Iterator[Any]:
+@cache
+def _tree(pattern: re.Pattern[str]) -> Any:
+    return sre_parser.parse(pattern.pattern, pattern.flags)
+
+
+def _patterns(value: object, *, depth: int) -> Iterator[re.Pattern[str]]:
     if isinstance(value, LazyPattern):
         value = value.compiled
     if isinstance(value, re.Pattern):
-        pattern = cast("re.Pattern[str]", value)
-        yield sre_parser.parse(pattern.pattern, pattern.flags)
+        yield cast("re.Pattern[str]", value)
     elif isinstance(value, tuple | dict) and depth < 4:
         held = cast("dict[str, object] | tuple[object, ...]", value)
         for part in held.values() if isinstance(held, dict) else held:
-            yield from _trees(part, depth=depth + 1)
+            yield from _patterns(part, depth=depth + 1)
 
 
 def _near_match(tree: Any, random: Random) -> Text:
