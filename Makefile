@@ -55,8 +55,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --config agents/pyproject.toml
 	$(BIN)/lint-imports --config replay/pyproject.toml
 	$(BIN)/lint-imports --config sync/pyproject.toml
-	@# Rarer collections of young objects save a tenth of the time.
-	NODE_OPTIONS=--max-semi-space-size=64 $(BIN)/basedpyright
+	$(BIN)/python scripts/check_types.py
 
 neo4j: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m neo4j
