@@ -13,6 +13,8 @@ UV := env $${PIP_INDEX_URL:+UV_DEFAULT_INDEX="$$PIP_INDEX_URL"} $${PIP_FIND_LINK
 	$(BIN)/uv pip install --quiet --python $(BIN)/python
 SATELLITES := agents bench conformance hindsight integrations neo4j replay server sync
 DATA ?= ../shared/data
+# Processes that are forked once the tests are collected, where a process with threads can be forked.
+WORKERS := $(if $(filter Linux,$(shell uname -s)),--forks 3,-n 3 --dist loadfile --no-loadscope-reorder)
 
 # The tests start many processes; without bytecode files each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -39,11 +41,7 @@ test: $(VENV)/.dev
 
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 pytest: $(VENV)/.dev
-	@# In a fresh clone, each process would rewrite the assertions of all tests; one does it for them, and makes no tests.
-	@test -d tests/__pycache__ || echo "Compiling the tests (once, about a minute) ..."
-	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq -o python_functions=- -o python_classes=- \
-		>/dev/null 2>&1 || true
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs -m "not neo4j"
+	$(BIN)/python -m pytest $(WORKERS) -rs -m "not neo4j"
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py

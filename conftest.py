@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ("store_fixtures",)
+pytest_plugins = ("store_fixtures", "forked_workers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
