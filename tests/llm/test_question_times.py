@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +79,21 @@ def remember(memory: Memory) -> None:
         memory.retain_sync([said(f"I had {dish} for lunch.", datetime(2024, 6, day, 13, tzinfo=UTC))])
 
 
+@pytest.fixture(scope="module")
+def remembered_file(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the three lunches."""
+    file = Path(shutil.copy(sqlite_template, tmp_path_factory.mktemp("remembered")))
+    with scripted_memory(f"sqlite:///{file}", lunches()) as (memory, _):
+        remember(memory)
+    return file
+
+
+@pytest.fixture
+def remembered_url(remembered_file: Path, tmp_path: Path) -> str:
+    """The URL of a copy of the database with the three lunches."""
+    return f"sqlite:///{shutil.copy(remembered_file, tmp_path / 'memory.db')}"
+
+
 def calls(server: ScriptedServer) -> list[ReceivedRequest]:
     """Return the model's time requests."""
     return [asked for asked in server.received if asked.step == "when"]
@@ -87,9 +104,8 @@ def ask(memory: Memory, question: str = ASKED, **more: Any) -> Recalled:
     return memory.recall_sync(question, now=NOW, explain=True, **more)
 
 
-def test_an_unresolved_time_is_resolved_by_the_model_once(sqlite_url: str) -> None:
-    with scripted_memory(sqlite_url, lunches()) as (memory, server):
-        remember(memory)
+def test_an_unresolved_time_is_resolved_by_the_model_once(remembered_url: str) -> None:
+    with scripted_memory(remembered_url, lunches()) as (memory, server):
         found = ask(memory)
         (asked,) = calls(server)
         assert ASKED in asked.user
@@ -106,9 +122,8 @@ def test_an_unresolved_time_is_resolved_by_the_model_once(sqlite_url: str) -> No
         assert Recalled.model_validate_json(found.model_dump_json()) == found
 
 
-def test_the_same_question_on_the_same_day_is_cached(sqlite_url: str) -> None:
-    with scripted_memory(sqlite_url, lunches()) as (memory, server):
-        remember(memory)
+def test_the_same_question_on_the_same_day_is_cached(remembered_url: str) -> None:
+    with scripted_memory(remembered_url, lunches()) as (memory, server):
         first, second = ask(memory), ask(memory)
         assert first.explanation == second.explanation
         assert len(calls(server)) == 1
@@ -120,9 +135,8 @@ def test_the_same_question_on_the_same_day_is_cached(sqlite_url: str) -> None:
     "question",
     ["What was for lunch last Friday?", "When did Alice have soup?", "What is for lunch every week?", "lunch"],
 )
-def test_resolved_times_and_questions_without_time_make_no_call(sqlite_url: str, question: str) -> None:
-    with scripted_memory(sqlite_url, lunches()) as (memory, server):
-        remember(memory)
+def test_resolved_times_and_questions_without_time_make_no_call(remembered_url: str, question: str) -> None:
+    with scripted_memory(remembered_url, lunches()) as (memory, server):
         found = ask(memory, question)
         assert found.hits
         assert found.explanation
@@ -157,11 +171,10 @@ FAULTS: list[tuple[str, list[Fault], str]] = [
 
 @pytest.mark.parametrize(("name", "faults", "error"), FAULTS, ids=[name for name, *_ in FAULTS])
 def test_recall_works_and_reports_the_reason_if_the_model_fails(
-    sqlite_url: str, name: str, faults: list[Fault], error: str
+    remembered_url: str, name: str, faults: list[Fault], error: str
 ) -> None:
     timeout = 0.3 if isinstance(faults[0], Hang | Drip) else 60.0
-    with scripted_memory(sqlite_url, lunches(), question_timeout=timeout) as (memory, server):
-        remember(memory)
+    with scripted_memory(remembered_url, lunches(), question_timeout=timeout) as (memory, server):
         server.faults("when", faults)
         found = ask(memory)
         assert len(found.hits) >= 3
@@ -199,9 +212,8 @@ def test_the_model_may_answer_that_there_is_no_time(sqlite_url: str) -> None:
         assert len(calls(server)) == 1
 
 
-def test_a_corrected_answer_is_used(sqlite_url: str) -> None:
-    with scripted_memory(sqlite_url, lunches()) as (memory, server):
-        remember(memory)
+def test_a_corrected_answer_is_used(remembered_url: str) -> None:
+    with scripted_memory(remembered_url, lunches()) as (memory, server):
         server.faults("when", [RawText('{"start": "2024-06-07", "end": "2024-06-07"}')])
         why = ask(memory).explanation
         assert why
@@ -247,9 +259,8 @@ def test_a_failed_call_is_counted_as_a_failure(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"question_timeout": 0.0}, {"analysis": False}, {"channels": {"semantic"}}])
-def test_time_resolution_can_be_disabled(sqlite_url: str, settings: dict[str, Any]) -> None:
-    with scripted_memory(sqlite_url, lunches(), **settings) as (memory, server):
-        remember(memory)
+def test_time_resolution_can_be_disabled(remembered_url: str, settings: dict[str, Any]) -> None:
+    with scripted_memory(remembered_url, lunches(), **settings) as (memory, server):
         found = ask(memory)
         assert found.hits
         assert found.explanation
