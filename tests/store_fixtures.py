@@ -56,13 +56,16 @@ TEMPLATE = "vmemo_template"
 SLOW = tuple(
     f"test_{name}.py"
     for name in (
-        "neo4j_conformance postgres_conformance console_browser migrate fault_matrix workers cli_processes "
-        "sqlite_conformance crash_extraction verbs serve_command reprocess postgres_endurance linear_time retain "
-        "typescript_client docker sync isolation processes hooks faults bench_stores forget console_replay docs "
-        "transfer context packaged_embedder question_times schemathesis pydantic_ai_and_litellm equal_searches crash "
-        "bench_load cli_migrate packaged_token_vectors sqlite_scrub recall webhooks hindsight_client postgres_outcome "
-        "mcp_tools postgres_hnsw bench_qa request_bodies bench_ablation citations invalid_answers cli_worker "
-        "bad_input resolve_llm sqlite_rekey page postgres_pool cli_benchmark"
+        "neo4j_conformance postgres_conformance console_browser workers migrate forget bad_input "
+        "sqlite_conformance fault_matrix cli_processes bench_stores sync crash_extraction verbs hooks "
+        "serve_command isolation schemathesis pydantic_ai_and_litellm sqlite_rekey equal_searches faults docs "
+        "typescript_client processes cli_worker linear_time postgres_pool postgres_outcome hindsight_client "
+        "question_times scenarios invalid_answers crash bench_ablation postgres_endurance postgres_wake "
+        "bench_shipped_cassettes sqlite_encryption cli_migrate packaged_embedder postgres_hnsw observations "
+        "mcp_tools console_replay request_bodies index context retain cli_help sqlite_scrub reprocess transfer "
+        "cli_benchmark cli_engine postgres_turns bench_load bench_qa resolve_llm bench_annotated docker "
+        "client_retries merge bench_fresh_process webhooks recall packaged_token_vectors sqlite_queue engine "
+        "bench_runs citations page bench_scale"
     ).split()
 )
 """Files that take longest, the longest first, so that no worker is left alone with one at the end."""
