@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import texts
+
 from vmemo.text.temporal import annotate
 from vmemo.text.temporal.annotation import embedded_text
 
@@ -62,11 +64,27 @@ def document(id: str, voice: str, content: str, time: datetime, before: Document
 def conversations() -> Iterator[MemoryBank]:
     """Yield the conversations written for this training."""
     for number, path in enumerate(sorted(OWN.glob("*.txt"))):
-        yield _conversation(path, "valid" if number % HELD_OUT == HELD_OUT - 1 else "train")
+        text = path.read_text("utf-8")
+        if number % HELD_OUT == HELD_OUT - 1:
+            yield _conversation(path.stem, "valid", text)
+        else:
+            yield _conversation(path.stem, "train", text)
+            yield _conversation(f"{path.stem}-renamed", "train", _renamed(path.stem, text))
 
 
-def _conversation(path: Path, split: str) -> MemoryBank:
-    head, _, tail = path.read_text("utf-8").partition("\n??")
+def _renamed(name: str, text: str) -> str:
+    """Return a conversation whose two people have other names."""
+    head, _, rest = text.partition("\n")
+    known = [voice for voice in head.partition(": ")[2].split(", ") if voice != "Assistant"]
+    given = dict(zip(known, random.Random(name).sample(texts.NAMES[:-2], len(known)), strict=True))
+    if not given:
+        return text
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, given))})\b")
+    return f"{head}\n{pattern.sub(lambda match: given[match[0]], rest)}"
+
+
+def _conversation(name: str, split: str, whole: str) -> MemoryBank:
+    head, _, tail = whole.partition("\n??")
     time, previous, documents = datetime.min.replace(tzinfo=UTC), None, list[Document]()
     for line in head.splitlines():
         if line.startswith("== "):
@@ -80,7 +98,7 @@ def _conversation(path: Path, split: str) -> MemoryBank:
     known = {made.id for made in documents}
     rows = [[part.strip() for part in line.split("|")] for line in tail.splitlines() if line.count("|") == 3]
     asked = [TrainingQuestion(text, frozenset(ids.split()) & known, kind) for kind, text, ids, _ in rows]
-    return MemoryBank(path.stem, split, documents, [question for question in asked if question.evidence])
+    return MemoryBank(name, split, documents, [question for question in asked if question.evidence])
 
 
 def earlier_conversations(data: Path) -> Iterator[MemoryBank]:

@@ -22,7 +22,7 @@ from torch import Tensor
 MOST = 320
 """Tokens of a text in training; the runtime takes 512."""
 START, END = 1, 2
-PSEUDO = 60_000
+PSEUDO = 90_000
 """Parts of documents that the teacher encodes as queries."""
 
 
@@ -155,7 +155,7 @@ def _add(corpus: Corpus, raw: dict) -> None:
     rows = {name: list(raw[name]) for name in ("evidence", "turns", "kinds")}
     rows["outdated"] = list(raw.get("outdated") or [[] for _ in asked])
     words = np.asarray(raw["words"], np.float32)
-    if language != "en" and all(others):
+    if language != "en" and others and all(others):
         questions += [corpus.add(other, other, asks=True) for other in others]
         rows = {name: values * 2 for name, values in rows.items()}
         words = np.concatenate([words, np.asarray(raw["english_words"], np.float32)])

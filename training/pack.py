@@ -2,8 +2,8 @@
 
 python training/pack.py DATA TOKENS.spm OUT.pkl.xz PUBLIC
 
-PUBLIC is a folder with checkouts of facebookresearch/LASER (sentences of Tatoeba with translations) and
-alexa/Topical-Chat.
+PUBLIC is a folder with checkouts of facebookresearch/LASER (sentences of Tatoeba with translations),
+alexa/Topical-Chat, google-deepmind/xquad and HLTCHKUST/Xpersona, and with the folder of the package chitchat-dataset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ HELD_OUT = ("u", "v", "xj", "we")
 K1, B = 1.2, 0.75
 """Constants of BM25, as in `vmemo.stores.search`."""
 INSERTED = re.compile(r"\s*\(= [^)]*\)")
-VOICES = ("Ana", "Ben", "user", "Yuki", "Omar", "Lena", "Assistant", "Marco", "Priya", "Tom")
+TOGETHER = 250
+"""Texts of a bank that is only imitated."""
 LIKELY = re.compile(r" \([^()]*\)")
 
 
@@ -126,17 +127,27 @@ def public_texts(public: Path) -> Iterator[dict[str, object]]:
     def day() -> datetime:
         return datetime(2022, 1, 1, tzinfo=UTC) + timedelta(days=chance.randrange(1600))
 
-    for number, (language, pairs) in enumerate(texts.sentence_pairs(public)):
-        asked = [pair for pair in pairs if pair[0].rstrip().endswith(("?", "？", "؟")) or chance.random() < 0.3]
-        voices = [(chance.choice(VOICES), day()) for _ in pairs]
-        spoken = list(zip(pairs, voices, strict=True))
-        rows = [[said(voice, pair[part], time) for pair, (voice, time) in spoken] for part in (0, 1)]
-        bank = plain("pairs", f"pairs-{number}", rows[0], [pair[0] for pair in asked])
-        translated = {"english": rows[1], "english_questions": [pair[1] for pair in asked]}
-        yield bank | translated | {"language": language, "english_words": np.zeros((len(asked), 1), np.float16)}
-    for number, chat in enumerate(texts.chats(public)):
+    every = (*texts.sentence_pairs(public), *texts.questions_in_other_languages(public))
+    for number, (language, pairs) in enumerate(every):
+        for start in range(0, len(pairs), TOGETHER):
+            some = pairs[start : start + TOGETHER]
+            asked = [pair for pair in some if pair[0].rstrip().endswith(("?", "？", "؟")) or chance.random() < 0.3]
+            spoken = [(pair, chance.choice(texts.NAMES), day()) for pair in some]
+            rows = [[said(voice, pair[part], time) for pair, voice, time in spoken] for part in (0, 1)]
+            bank = plain("pairs", f"pairs-{number}-{start}", rows[0], [pair[0] for pair in asked])
+            translated = {"english": rows[1], "english_questions": [pair[1] for pair in asked]}
+            yield bank | translated | {"language": language, "english_words": np.zeros((len(asked), 1), np.float16)}
+    messages: dict[str, list[tuple[str, str, datetime]]] = {}
+    for language, chat in texts.chats(public):
         time = day()
-        yield plain("chat", f"chat-{number}", [said(voice, words, time) for voice, words in chat if words])
+        messages.setdefault(language, []).extend((voice, words, time) for voice, words in chat if words)
+    for language, spoken in messages.items():
+        for start in range(0, len(spoken), TOGETHER):
+            some = spoken[start : start + TOGETHER]
+            asks = (words for _, words, _ in some if words.endswith("?") and "." not in words)
+            asked = [words for words in asks if 15 < len(words) < 120]
+            kind = {"split": "chat" if language == "en" else "foreign chat", "language": language}
+            yield plain("chat", f"chat-{language}-{start}", [said(*each) for each in some], asked) | kind
 
 
 def _with_context(words: Sequence[str]) -> list[list[str]]:

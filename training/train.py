@@ -33,7 +33,7 @@ import weights
 from data import Bank, Corpus, Taught
 from encoder import Encoder, Outputs
 from evaluate import report
-from scoring import Scored, listwise, matches, score
+from scoring import Scored, groups, listwise, matches, score
 from teacher import Teacher
 from torch import Tensor, nn
 
@@ -41,11 +41,15 @@ SHARPNESS = 20.0
 SIX = [1, 3, 5, 7, 9, 11]
 KEPT = 0.985
 """Share of the averaged weights that each step keeps."""
-DOCUMENTS, QUERIES = 896, 128
+DOCUMENTS, QUERIES = 1152, 192
 """Texts of a step that imitates vectors."""
-SHARES = {"hop": 2, "train": 3, "lives": 3, "languages": 4, "wishes": 1, "chat": 2, "pairs": 4}
+LATE = 64
+"""Queries of them whose late interaction is compared, with every second document."""
+SHARES = {
+    "hop": 2, "train": 3, "lives": 3, "languages": 4, "wishes": 1, "chat": 6, "foreign chat": 2, "pairs": 3,
+}  # fmt: skip
 """How often a text to imitate is of each kind."""
-TAUGHT = {"hop": 3, "train": 3, "lives": 2, "languages": 2, "wishes": 1, "chat": 3, "pairs": 2}
+TAUGHT = {"hop": 1, "train": 4, "lives": 3, "languages": 4, "wishes": 1, "chat": 3, "pairs": 2}
 """How often a bank whose vectors the first teacher gives is of each kind."""
 RANKED = {"lives": 3, "languages": 3, "train": 2, "hop": 1, "wishes": 6}
 """Banks of a step that ranks and reads."""
@@ -87,7 +91,7 @@ class Distillation:
         used = {n for bank in corpus.banks for n in (*bank.documents.tolist(), *bank.questions.tolist())}
         self.pseudo = [n for n, asks in enumerate(corpus.asks) if asks and n not in used]
 
-    def batch(self, documents: int, queries: int) -> tuple[Tensor, Tensor]:
+    def batch(self, documents: int, queries: int) -> tuple[np.ndarray, Tensor]:
         """Return documents of a few banks, and questions about them with parts of other documents."""
         chosen: list[Bank] = []
         while sum(len(bank.documents) for bank in chosen) < documents:
@@ -98,32 +102,35 @@ class Distillation:
         asked = [n for bank in chosen for n in bank.questions.tolist() if row[n] >= 0]
         asked = self.chance.sample(asked, min(len(asked), queries * 2 // 3))
         asked += self.chance.sample(self.pseudo, queries - len(asked))
+        self.chance.shuffle(asked)
         given = self.chance.sample(given, min(len(given), documents))
-        return torch.tensor(given, device=DEVICE), torch.tensor(asked, device=DEVICE)
+        return np.array(given), torch.tensor(asked, device=DEVICE)
 
     def loss(self, encoder: Encoder, documents: int, queries: int) -> Tensor:
         """Return the distance from the teacher's vectors, similarities and late interaction."""
         given, asked = self.batch(documents, queries)
         corpus, taught = self.corpus, self.taught
-        order = corpus.ids.lengths[given].argsort()
-        given = given[order]
         q_ids, q_mask = corpus.ids.padded(asked)
         query = encoder(q_ids, q_mask, 1)
-        shares = query.attention.masked_fill(~q_mask, -1e4).softmax(-1)
         q_row = taught.row[asked]
-        t_query, t_tokens = taught.pooled[q_row].float(), taught.tokens.padded(q_row)[0].float()
-        t_shares = taught.weights.padded(q_row)[0].float()
+        t_query = taught.pooled[q_row].float()
+        # Late interaction takes far more memory than all else, so that a part of the pairs must do.
+        some = slice(LATE)
+        shares = query.attention[some].masked_fill(~q_mask[some], -1e4).softmax(-1)
+        t_tokens, t_shares = (found.padded(q_row[some])[0].float() for found in (taught.tokens, taught.weights))
         pooled, late, t_pooled, t_late = [], [], [], []
-        for part in given.chunk(3):
+        for places in groups(corpus.lengths[given]):
+            part = torch.from_numpy(given[places]).to(DEVICE)
             ids, mask = corpus.ids.padded(part)
             made = encoder(ids, mask, 0)
             pooled.append(made.pooled)
-            late.append((matches(query.tokens, made.tokens, mask & corpus.content[ids]) * shares[:, None, :]).sum(-1))
             row = taught.row[part]
             t_pooled.append(taught.pooled[row].float())
+            own = (mask & corpus.content[ids])[::2]
+            late.append((matches(query.tokens[some], made.tokens[::2], own) * shares[:, None, :]).sum(-1))
             with torch.no_grad():
-                own = taught.weights.padded(row)[0] > 0
-                best = matches(t_tokens, taught.tokens.padded(row)[0].float(), own)
+                own = taught.weights.padded(row[::2])[0] > 0
+                best = matches(t_tokens, taught.tokens.padded(row[::2])[0].float(), own)
                 t_late.append((best * t_shares[:, None, :]).sum(-1))
         vectors, wanted = torch.cat(pooled), torch.cat(t_pooled)
         near = 2 - (vectors * wanted).sum(-1).mean() - (query.pooled * t_query).sum(-1).mean()
@@ -373,7 +380,7 @@ class Training:
                 loss = imitation(six, twelve, self.corpus, mixed_texts(self.corpus, chance, self.documents))
             loss.backward()
             stage.note = f"{loss.item():.3f}"
-            if step % 3 == 0:
+            if step % 2 == 0:
                 with automatic():
                     kept = self.distillation.loss(six, self.documents // 2, self.queries // 2)
                 (0.5 * kept).backward()
