@@ -49,7 +49,7 @@ def test_documents_are_embedded_once_and_questions_in_every_run(tmp_path: Path) 
 
 
 def test_the_embedder_of_a_run_can_be_named() -> None:
-    assert embedder_of(BenchOptions(benchmark="sample", embedder="deep")).name == "vmemo-encoder-2-deep"
+    assert embedder_of(BenchOptions(benchmark="sample", embedder="deep")).name == "vmemo-encoder-2.1-deep"
 
 
 def test_a_finished_run_leaves_no_files(retrieval_run: MeasuredRun) -> None:

@@ -82,30 +82,30 @@ class RevisionFiles(ModelFiles):
 
 
 _SHARED_FILES = {
-    "tokens.npz": "a646c5140996cd44b46f4dfacaa11cb804dc5c83e6502dbc3428ee8fb367a6a4",
+    "tokens.npz": "ca2ff3990a15b72450000bce99068dd30710fb443249dad01b3abf3505d7b20d",
     "tokens.spm": "985956a10b46ff3db3563c167d79d4ed8154ef4c3017ca50b6672bd04aeb3df7",
-    "words.npy": "83671a437e59efdca0940711aec0ef4faf027116541049fe57e138f6875c94ac",
+    "words.npy": "75ef584f4627f82d9a8d571d2c0fe6801b152b1944a3a9bbcbb455879ed279de",
 }
 """The tokenizer, and the vector of each token."""
 
 ENCODER = EmbeddingModel(
-    name="vmemo-encoder-2",
+    name="vmemo-encoder-2.1",
     dimension=384,
     max_tokens=512,
     network="encoder.onnx",
     folder=Path(__file__).parent / "encoder",
     files=MappingProxyType(
-        {"encoder.onnx": "e2608c885f65b3ef4bb1712ff69512b45f2852d54ecb7680a875053855b60e4a", **_SHARED_FILES}
+        {"encoder.onnx": "c7ae006dcb0098cc6a4cf6c3124ea6212a4832f2801901e01728bd6b82ef3311", **_SHARED_FILES}
     ),
 )
 """vmemo's own memory encoder, int8, 6 layers: a pooled vector to search by, token vectors, and a reader of messages."""
 
 DEEP = replace(
     ENCODER,
-    name="vmemo-encoder-2-deep",
+    name="vmemo-encoder-2.1-deep",
     network="deep.onnx",
     files=MappingProxyType(
-        {"deep.onnx": "7efea852628397871f235ce6b47ba33386866bd05defe8e5e21ab6b7a65681cc", **_SHARED_FILES}
+        {"deep.onnx": "828684227a31d82d673401376f021b0a183626100a7a5f01e01796f69ae6cc9e", **_SHARED_FILES}
     ),
 )
 """The same with 12 layers, in a vector space of its own."""

@@ -46,7 +46,7 @@ def copied_model(folder: Path) -> Path:
 
 def test_it_is_an_embedder_of_384_dimensions() -> None:
     embedder: Embedder = SHARED
-    assert (embedder.name, embedder.dimension) == ("vmemo-encoder-2", 384)
+    assert (embedder.name, embedder.dimension) == ("vmemo-encoder-2.1", 384)
 
 
 def test_no_texts_give_no_vectors() -> None:
@@ -137,7 +137,7 @@ def test_concurrent_queries_get_their_own_vectors_from_shared_passes() -> None:
 
 def test_the_deep_encoder_has_a_vector_space_of_its_own() -> None:
     deep = PackagedEmbedder(DEEP)
-    assert (deep.name, deep.dimension) == ("vmemo-encoder-2-deep", 384)
+    assert (deep.name, deep.dimension) == ("vmemo-encoder-2.1-deep", 384)
     answers = embed(["Caroline adopted a cat.", "The train leaves at nine."], embedder=deep)
     assert int((answers @ embed(["Which pet does Caroline have?"], "query", deep)[0]).argmax()) == 0
 

@@ -35,7 +35,7 @@ CHANGE = StatementPair(
 def test_the_packaged_model_implements_the_port() -> None:
     model = PackagedRevisionModel(REVISION)
     assert isinstance(model, RevisionModel)
-    assert model.encoder == "vmemo-encoder-2"
+    assert model.encoder == "vmemo-encoder-2.1"
     assert score() == []
 
 

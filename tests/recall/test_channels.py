@@ -44,7 +44,7 @@ def scores(ranking: Ranking) -> dict[str, float]:
 
 def test_a_request_holds_every_enabled_channel() -> None:
     made = request(limit=17)
-    assert (made.scope, made.space, made.limit) == (SCOPE, "vmemo-encoder-2", 17)
+    assert (made.scope, made.space, made.limit) == (SCOPE, "vmemo-encoder-2.1", 17)
     assert (list(made.keyword), made.verbatim, made.names_in) == (["Which?", "Who?"], "Which?", "Which?")
     assert [vector.tolist() for vector in made.semantic] == [[1.0, 1.0], [0.0, 0.0]]
     assert made.temporal is not None

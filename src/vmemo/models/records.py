@@ -689,7 +689,7 @@ class Bank(Record):
     created_at: Instant = Field(default_factory=utc_now)
 
 
-DEEP_EMBEDDER = "vmemo-encoder-2-deep"
+DEEP_EMBEDDER = "vmemo-encoder-2.1-deep"
 """The name of the packaged embedder that `embedder="deep"` selects."""
 
 

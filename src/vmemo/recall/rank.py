@@ -184,6 +184,12 @@ REORDERED = 5
 """Best candidates among which a newer fact moves above one that it may have outdated."""
 AGED = 64
 """Best candidates that the question's tense orders."""
+NEAR = 600_000_000
+"""Microseconds between two statements of which one may explain the other."""
+SHORT = 30
+"""Tokens up to which a statement may be clear only by its neighbour."""
+FROM_BEFORE, FROM_AFTER = 0.15, 0.05
+"""Shares of the score of the fact before, and of the one after."""
 TENSE_WEIGHT = 0.6
 """Score between the earliest and the latest of them for a question about the present, where the best have about 2.5."""
 LEAST_TENSE = 0.05
@@ -249,7 +255,7 @@ def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) ->
     """Order candidates by fused score, reranker and tense, each newer fact above those that it replaced or outdated."""
     analysis = run.analysis
     with run.timer.stage("order"):
-        reranked = by_tense(reorder(found.fused, scores), run.question.tense or 0.0)
+        reranked = by_tense(with_neighbours(reorder(found.fused, scores)), run.question.tense or 0.0)
         ordered = in_order(
             reranked,
             applicable(found.revisions, reranked.take(slice(REORDERED)), analysis),
@@ -257,6 +263,22 @@ def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) ->
             brought_in=BROUGHT_IN,
         )
     return replace(found, ordered=ordered, scores=scores)
+
+
+def with_neighbours(candidates: Ranking) -> Ranking:
+    """Add shares of the scores of the facts just before and after each: an answer is often clear only by its question.
+
+    Facts of one conversation have consecutive numbers.
+    """
+    order = np.argsort(candidates.numbers)
+    number, tokens, time = candidates.rows[order].T
+    near = (np.diff(number) == 1) & (np.abs(np.diff(time)) <= NEAR) & (number[:-1] > 0)
+    moved = candidates.scores.copy()
+    first = np.flatnonzero(near & (tokens[1:] <= SHORT))
+    moved[order[first + 1]] += FROM_BEFORE * candidates.scores[order[first]]
+    first = np.flatnonzero(near & (tokens[:-1] <= SHORT))
+    moved[order[first]] += FROM_AFTER * candidates.scores[order[first + 1]]
+    return candidates.scored(moved)
 
 
 def by_tense(candidates: Ranking, tense: float) -> Ranking:
