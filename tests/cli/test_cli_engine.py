@@ -46,7 +46,7 @@ def test_retain_uses_the_given_model(invoke: Run, tmp_path: Path, llm: str) -> N
     assert result.exit_code == 0, result.output
     assert "1 message stored, 1 fact derived in 1 episode, 0 skipped, 1 model call" in result.stdout
     (found,) = json.loads(invoke("inspect", "facts", "--db", db, "--json").stdout)["facts"]
-    assert (found["text"], found["engine"].partition("#")[2]) == ("Ana works at Contoso.", "scripted/extract-10")
+    assert (found["text"], found["engine"].partition("#")[2]) == ("Ana works at Contoso.", "scripted/extract-11")
 
 
 def test_the_model_can_be_set_in_the_environment(invoke: Run, tmp_path: Path, llm: str) -> None:

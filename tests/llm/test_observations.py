@@ -164,7 +164,7 @@ def test_a_statement_of_which_a_fact_has_ended_is_marked_in_every_prompt(sqlite_
         tell(memory, "a tent", "a kite")
         memory.process_sync()
         (asked,) = [each.user for each in server.received if each.step == "observe"][1:]
-        assert "S1 partly outdated | Alice has a dog" in asked
+        assert 'S1 partly outdated ("Alice has a boat.") | Alice has a dog' in asked
 
 
 @pytest.mark.usefixtures("three_facts")

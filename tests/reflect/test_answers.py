@@ -141,7 +141,7 @@ def test_the_schema_says_that_one_side_of_a_comparison_is_no_answer(sqlite_url: 
     with memory:
         assert not memory.reflect_sync("Is the cat or the dog older?", max_lookups=0).found
     found = str(model.received[0].schema)
-    assert "false if memory does not answer the question, or lacks one side of a comparison" in found
+    assert "false if memory does not hold what is asked, or lacks one side of a comparison" in found
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,9 @@ def test_there_are_at_most_three_lookup_rounds(sqlite_url: str) -> None:
         answer = memory.reflect_sync("What is the dog called?")
         assert len(model.received) == 4
         assert len(answer.lookups) == 9
-        assert "3 more rounds are allowed." in model.received[0].system
-        assert "1 more round is allowed." in model.received[2].system
+        assert "up to 3 rounds in all" in model.received[0].system
+        assert ["more round" in asked.user for asked in model.received] == [False, True, True, False]
+        assert "(1 more round allowed)" in model.received[2].user
         assert ["calls" in asked_fields(asked) for asked in model.received] == [True, True, True, False]
         last = f"{model.received[3].system}{model.received[3].schema}".lower()
         assert not [word for word in ("calls", "tool", "lookup", "timeline") if word in last]

@@ -10,8 +10,9 @@ import pytest
 from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import HitStatus, Role
-from vmemo.reflect.evidence import Evidence, Source
-from vmemo.reflect.pipeline import extractive_answer
+from vmemo.reflect.evidence import Evidence, Source, excerpt
+from vmemo.reflect.pipeline import close_hits, extractive_answer
+from vmemo.text.tokens import terms
 
 ASKED = datetime(2024, 6, 1, 12, tzinfo=UTC)
 MORNING = datetime(2024, 5, 8, 9, 30, tzinfo=UTC)
@@ -22,11 +23,21 @@ def a_hit(id: str, text: str, at: datetime = MORNING, status: HitStatus = "curre
     return Hit(fact=Fact.of({**plain, "recorded_at": at, **more}), score=1.0, status=status)
 
 
-def lines(hits: Sequence[Hit], asked_at: datetime = ASKED) -> list[str]:
-    """Return the marks and notes of each fact, without its dates and text, in the order in which they are shown."""
+def a_claim(text: str, words: str, *, replaced_by: str = "b", **more: object) -> dict[str, object]:
+    start = text.index(words)
+    plain = {"text": words, "start": start, "end": start + len(words), "replaced_by": replaced_by}
+    return {**plain, "outdated": 0.5, **more}
+
+
+def rendered(hits: Sequence[Hit], asked_at: datetime = ASKED) -> str:
     evidence = Evidence(asked_at, count_tokens)
     evidence.add(hits, 10_000)
-    return [line.partition(" | ")[0] for line in evidence.render("F").splitlines()[1:-1] if " | " in line]
+    return evidence.render("F")
+
+
+def lines(hits: Sequence[Hit], asked_at: datetime = ASKED) -> list[str]:
+    """Return the marks and notes of each fact, without its dates and text, in the order in which they are shown."""
+    return [line.partition(" | ")[0] for line in rendered(hits, asked_at).splitlines()[1:-1] if " | " in line]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +52,57 @@ def test_a_former_fact_names_its_replacement() -> None:
     assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F2 (former, changed by F1)", "F1"]
 
 
-def test_a_former_fact_of_several_statements_changed_in_part() -> None:
-    new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
-    old = a_hit("a", "Mira works at Initech. She has two cats.", status="former")
-    assert lines([new, old]) == ["F2 (former, in part changed by F1)", "F1"]
+def test_a_mark_is_on_the_part_that_may_be_outdated_and_names_the_newer_fact_if_it_is_shown() -> None:
+    new, old = a_hit("b", "Mira works at Globex."), "Mira works at Initech. She has two cats."
+    part = a_hit("a", old, status="maybe_outdated", claims=[a_claim(old, "Mira works at Initech.")])
+    all_of_it = "Mira works at Hooli."
+    whole = a_hit("c", all_of_it, status="maybe_outdated", claims=[a_claim(all_of_it, all_of_it)])
+    assert "| [maybe outdated: Mira works at Initech.] She has two cats." in rendered([part])
+    assert lines([whole]) == ["F1 (maybe outdated)"]
+    assert "| [maybe outdated, see F1: Mira works at Initech.] She has two cats." in rendered([new, part])
+    assert lines([new, whole]) == ["F1", "F2 (maybe outdated, see F1)"]
+    ended = a_hit("a", old, claims=[a_claim(old, "She has two cats.", invalid_at=MORNING)])
+    assert "| Mira works at Initech. [former, see F1: She has two cats.]" in rendered([new, ended])
+
+
+@pytest.mark.parametrize("text", ["I'm so happy for you!", "Good evening.", "Congrats, that sounds like fun!"])
+def test_a_cheer_is_not_marked_as_outdated(text: str) -> None:
+    said = f"Ana: {text} I live in Rome."
+    hit = a_hit("a", said, status="maybe_outdated", claims=[a_claim(said, text), a_claim(said, "I live in Rome.")])
+    assert f"| Ana: {text} [maybe outdated: I live in Rome.]" in rendered([hit])
+
+
+CODE = """Open the file first, because it may be missing, and then close it again.
+
+```python
+def load(path):
+    if not path.exists(): pass
+    return open(path), path.stat().st_size, 42
+```
+
+Call `load(a, b: c, d)` once, and log the size of what it returns. The timeout is 30 seconds, as far as I know."""
+
+
+@pytest.mark.parametrize("question", ["What is the timeout?", "How big is the path's stat?", "How do I call load?"])
+@pytest.mark.parametrize("tokens", [20, 40, 60])
+def test_code_is_never_cut(question: str, tokens: int) -> None:
+    text = excerpt(CODE, frozenset(terms(question)), tokens, count_tokens)
+    assert ("def load" in text, text.count("```")) in ((True, 2), (False, 0))
+    assert ("`load(a, b: c, d)`" in text) == ("`load" in text)
+    cut = a_hit("a", CODE).truncate(tokens, count_tokens)
+    assert cut is not None
+    assert cut.text.count("```") in (0, 2)
+
+
+def test_fewer_facts_are_near_enough_if_the_best_one_stands_out() -> None:
+    def kept(second: float, *, may_search: bool) -> int:
+        long = "Mira works at Initech, on the third floor, in the room at the end. " * 10
+        scores = [1.0, second, *([0.8] * 8), *([0.45] * 5)]
+        hits = [a_hit(str(n), long).model_copy(update={"score": score}) for n, score in enumerate(scores)]
+        return len(close_hits(hits, may_search=may_search))
+
+    assert (kept(0.95, may_search=True), kept(0.85, may_search=True)) == (15, 10)
+    assert kept(0.85, may_search=False) == 15
 
 
 def test_the_end_of_a_fact_is_shown_if_what_changed_it_is_not() -> None:

@@ -78,7 +78,7 @@ def test_an_opinion_is_stored_with_reason_confidence_and_evidence(url: str) -> N
         (opinion,) = memory.opinions_sync()
         assert (opinion.network, opinion.confidence, opinion.mentioned_at) == ("opinion", 0.7, asked)
         assert [mention.name for mention in opinion.entities] == ["Vera"]
-        assert opinion.engine == "fake/reflect-15"
+        assert opinion.engine == "fake/reflect-16"
         chain = memory.why_sync(opinion.id)
         assert [behind.fact.text for behind in chain.basis] == ["Alice: Remote work suits Vera."]
         assert chain.basis[0].messages[0].content == "Remote work suits Vera."
@@ -345,7 +345,6 @@ def test_an_opinion_based_on_a_verbatim_message_changes_with_facts_about_what_it
     with memory:
         memory.retain_sync([said("That cat likes fish.")], infer=False)
         (opinion,) = memory.reflect_sync("What do you think of the cat that likes fish?").formed
-        assert [mention.name for mention in opinion.entities] == (["Tom"] if known else [])
         memory.retain_sync([said("Yesterday the neighbours were bitten by Tom.", NOON + timedelta(days=1))])
         memory.process_sync()
         assert [(change.stance, change.after) for change in memory.trajectory_sync(opinion.id)] == [("weaken", 0.55)]

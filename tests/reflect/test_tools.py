@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import JsonValue
-from reflect_fixtures import NOON, answers_in_turn, citing, memory_with_model, retain_lines, said, says, shown
+from reflect_fixtures import LINE, NOON, answers_in_turn, citing, memory_with_model, retain_lines, said, says, shown
 
 from vmemo import Message
 from vmemo_conformance.fake_llm import FakeLLM, ReceivedRequest
@@ -105,6 +105,43 @@ def test_what_a_timeline_leaves_out_is_shown_by_asking_with_the_days_that_it_nam
     assert all(after <= NOON + timedelta(days=int(day)) <= before + timedelta(days=1) for day in days)
 
 
+def test_what_tools_find_stands_under_a_heading_of_its_own_after_what_the_first_call_had(sqlite_url: str) -> None:
+    retain_boats(sqlite_url)
+    call: dict[str, JsonValue] = {"tool": "search", "query": "the boat"}
+    model, _ = after_calls(sqlite_url, "Which roses are in the gardens?", call, max_tokens=300)
+    first, second = model.received
+    old, _, new = second.user.partition("New facts, which the last tool calls found:")
+    assert second.system == first.system
+    assert old == f"{first.user}\n\n", "a provider's cache of prompts serves the second call"
+    assert "boat" not in old
+    assert len([text for text in dict(LINE.findall(new)).values() if "boat" in text]) == 3
+
+
+def test_a_timeline_does_not_ask_for_the_same_days_again(sqlite_url: str) -> None:
+    story = "The boat sailed to harbour number {0} with {1} crates of fish, and came back in the rain to the pier."
+    day = "2024-01-09"
+    retain_lines(sqlite_url, "I like roses.", *(later(1, story.format(n, 100 + n)) for n in range(1, 40)))
+    whole: dict[str, JsonValue] = {"tool": "timeline", "query": "the boat sailed"}
+    _, told = after_calls(sqlite_url, "Which roses do I like?", whole, max_tokens=600)
+    assert f"ask again with `after` {day} and `before` {day}" in told
+    _, told = after_calls(sqlite_url, "Which roses do I like?", {**whole, "after": day, "before": day}, max_tokens=600)
+    assert "more did not fit\n" in told
+
+
+def test_a_count_of_what_the_assistant_said_has_its_own_words(sqlite_url: str) -> None:
+    retain_lines(
+        sqlite_url,
+        "I like roses in my garden.",
+        later(1, "I bought a red boat in Oslo."),
+        said("Buy a green boat.", NOON + timedelta(days=3), speaker=None, role="assistant"),
+    )
+    call: dict[str, JsonValue] = {"tool": "count", "query": "buy a boat"}
+    for question, own in (("How many boats did you recommend?", True), ("How many boats were bought?", False)):
+        model, told = after_calls(sqlite_url, question, call, max_tokens=600)
+        mark = next(mark for mark, text in shown(model.received[1]).items() if "green boat" in text)
+        assert (mark in told.partition("count: ")[2]) == own
+
+
 def test_long_replies_are_shortened_to_what_is_asked_and_a_search_shows_them_whole(sqlite_url: str) -> None:
     advice = (
         "Here are some ideas for the garden. Roses need six hours of sun and a good soil. The rake costs 38 euros at "
@@ -144,7 +181,7 @@ def test_a_count_groups_what_says_the_same(sqlite_url: str) -> None:
         "I like roses in my garden.",
         later(1, "I bought a red boat in Oslo last summer with Ben."),
         later(2, "I bought a blue boat in Bergen."),
-        later(3, "With Ben I bought a red boat in Oslo last summer, cheap."),
+        later(3, "With Ben I bought a red boat in Oslo last summer."),
         said("Buy a green boat.", NOON + timedelta(days=3), speaker=None, role="assistant"),
     )
     model, told = after_calls(

@@ -22,9 +22,8 @@ from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, Message
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, dimension_of, encodings, paged
 from vmemo.retain.context import RetainContext
 from vmemo.retain.local_extraction import continued_line
-from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name, folded_names
-from vmemo.text.temporal.annotation import OWN_WORDS_ENGINES, embedded_text
+from vmemo.text.temporal.annotation import OWN_WORDS_ENGINES, embed_facts, embedded_text
 from vmemo.text.tokens import terms
 
 PAGE = 1000

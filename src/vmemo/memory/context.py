@@ -15,7 +15,7 @@ from vmemo.memory.session import MemorySession
 from vmemo.models import Entity, EntityId, Fact, FactId, Hit, Message, MessageId, utc_now
 from vmemo.models.prompt_context import ContextLog, ContextPrompt, PromptContext, Section
 from vmemo.models.recalled import Recalled
-from vmemo.models.records import rests_on_ended
+from vmemo.models.records import ended_behind
 from vmemo.models.requests import ContextRequest, RecallRequest
 from vmemo.models.search import Vector
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
@@ -161,7 +161,7 @@ async def _profile(session: MemorySession, user: _User, at: datetime) -> list[Hi
     basis = {fact.id: fact for fact in await session.reads.facts(session.bank, FactSelect(ids=ids))}
     facts = sorted(facts, key=lambda fact: all(mention.id != entity.id for mention in fact.entities))
     return [
-        Hit(fact=fact, score=0.0, status="maybe_outdated" if rests_on_ended(fact, basis, at) else "current")
+        Hit(fact=fact, score=0.0, status="maybe_outdated" if ended_behind(fact, basis, at) else "current")
         for fact in facts
     ]
 

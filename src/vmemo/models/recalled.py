@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
@@ -64,12 +64,16 @@ def truncate(
 
     The text is cut at the last of the `preferred` places that fits, or else at the end of a sentence or line; if whole
     sentences use too little of the tokens, after a word, if possible not between a number and what belongs to it.
+    A block of code is cut only if nothing stands before it.
     """
     text = text.removesuffix(TRUNCATED)
     start = text[: max_tokens * MAX_TOKEN_LENGTH]
+    fences = [match.start() for match in re.finditer("```", start)]
     first = [] if preferred is None else [(preferred, 0.0)]
     for ends, least in (*first, (_SENTENCE_END, max_tokens * MIN_SHARE), (_PHRASE_END, 0.0), (_WORD_END, 0.0)):
-        cut = _longest(start, [match.end() for match in ends.finditer(start)], max_tokens, count)
+        found = (match.end() for match in ends.finditer(start))
+        places = [end for end in found if ends is _WORD_END or bisect_left(fences, end) % 2 == 0]
+        cut = _longest(start, places, max_tokens, count)
         if cut is not None and count(cut) >= least:
             return cut
     return None

@@ -641,11 +641,12 @@ def is_supported(observation: Fact, basis: Mapping[FactId, Fact], now: datetime)
     return held > MIN_SUPPORT * len(observation.basis)
 
 
-def rests_on_ended(observation: Fact, basis: Mapping[FactId, Fact], at: datetime) -> bool:
-    """Return True if a fact behind an observation, or a claim of it, had ended by then, or is no longer stored."""
+def ended_behind(observation: Fact, basis: Mapping[FactId, Fact], at: datetime) -> list[str]:
+    """Return the facts behind an observation, and claims of them, that had ended by then or are no longer stored."""
     behind = [basis.get(id) for id in observation.basis]
-    ends = [end.invalid_at for fact in behind if fact for end in (fact, *fact.claims)]
-    return None in behind or any(end is not None and end <= at for end in ends)
+    parts = [part for fact in behind if fact for part in (fact, *fact.claims)]
+    ended = [part.text for part in parts if part.invalid_at is not None and part.invalid_at <= at]
+    return [*ended, *(["a forgotten fact"] if None in behind else [])]
 
 
 class Disposition(Record):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vmemo.models import Fact, Hit, HitStatus, Message, Network, NewerFact, Reranking
 from vmemo.models.recalled import INSTRUCTION_SHARE, MIN_TRUNCATED, Explanation, Recalled, fit_instructions
-from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType, rests_on_ended
+from vmemo.models.records import FEEDBACK, Channel, EpisodeId, FactId, MessageId, QueryType, ended_behind
 from vmemo.models.search import RevisionEdge, Scope
 from vmemo.ports import BankReader, TokenCounter
 from vmemo.recall.answerable import SIGNALS, AnswerEstimate, AnswerEvidence, answer_evidence, judge
@@ -376,7 +376,7 @@ def _observed_before(facts: Mapping[int, Fact], reader: BankReader, at: datetime
         return set()
     numbers = reader.numbers([id for fact in observed.values() for id in fact.basis])
     basis = {fact.id: fact for fact in reader.load(list(numbers.values())).facts.values()}
-    return {number for number, fact in observed.items() if rests_on_ended(fact, basis, at)}
+    return {number for number, fact in observed.items() if ended_behind(fact, basis, at)}
 
 
 def _with_visible_claims(

@@ -21,7 +21,7 @@ from vmemo.ports import LLMRequest
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.tools import MAX_CALLS, LookupCall, LookupResult, LooseText
-from vmemo.text.temporal.format import format_weekday_date
+from vmemo.text.temporal.format import count_noun, format_weekday_date
 
 ShortText = Annotated[str, Field(max_length=2000)]
 
@@ -52,7 +52,7 @@ class GeneratedAnswer(AnswerSchema):
     calls: list[LookupCall] = Field(default_factory=list[LookupCall])
     steps: list[LooseText] = Field(default_factory=list[LooseText])
     found: bool = Field(
-        default=True, description="false if memory does not answer the question, or lacks one side of a comparison"
+        default=True, description="false if memory does not hold what is asked, or lacks one side of a comparison"
     )
     text: Annotated[str, Field(max_length=20_000)]
     opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
@@ -125,10 +125,10 @@ def build_ask(question: Question, evidence: Evidence, results: Sequence[LookupRe
         name=" ".join(question.profile.name.split()),
         character=describe_character(question.profile),
         most=str(MAX_CALLS),
-        left=f"{rounds_left} more {'round is' if rounds_left == 1 else 'rounds are'} allowed.",
+        rounds=count_noun(question.max_lookups, "round"),
         today=format_weekday_date(question.asked_at.date()),
         question=_asked(question, evidence),
-        memory="\n\n".join(_sections(question, evidence, results)),
+        memory="\n\n".join(_sections(question, evidence, results, rounds_left)),
     )
     unused = [name for part, name in _FIELDS.items() if part not in parts]
     return replace(request, schema=_without(request.schema, unused))
@@ -171,7 +171,7 @@ def _without(schema: Mapping[str, JsonValue], unused: Sequence[str]) -> Mapping[
     return {**rest, "properties": kept, **({"$defs": used} if used else {})}
 
 
-def _sections(question: Question, evidence: Evidence, results: Sequence[LookupResult]) -> Iterator[str]:
+def _sections(question: Question, evidence: Evidence, results: Sequence[LookupResult], left: int) -> Iterator[str]:
     if evidence.instructions:
         yield "The user's standing instructions, newest first:\n" + quote(
             escape_marks(f"{fact.mentioned_at:%d %B %Y} | {fact.text}") for fact in evidence.instructions
@@ -181,10 +181,14 @@ def _sections(question: Question, evidence: Evidence, results: Sequence[LookupRe
         yield f"Your background (mark B):\n{background}"
     for letter, heading in _HEADINGS.items():
         if letter == "F" or evidence.has(letter):
-            yield f"{heading}:\n{evidence.render(letter)}"
+            yield f"{heading}:\n{evidence.render(letter, new=False)}"
+    if evidence.new:
+        # They follow what the call before had, so that a provider's cache of prompts serves both.
+        yield f"New facts, which the last tool calls found:\n{evidence.render('F', new=True)}"
     if results:
         lines = [f"{each.lookup.tool}: {escape_marks(each.lookup.query)} | {each.note}" for each in results]
-        yield "Tool calls so far, with the marks of what they found:\n" + quote(lines)
+        allowed = f"{count_noun(left, 'more round')} allowed" if left else "answer now"
+        yield f"Tool calls so far, with the marks of what they found ({allowed}):\n" + quote(lines)
 
 
 def engine_label(model: str) -> str:

@@ -16,22 +16,13 @@ from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease, NewFact
 from vmemo.models.records import first_expiry
-from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
-from vmemo.ports import Context, Embedder, Store, encodings
+from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.ports import Context, Store
 from vmemo.reflect.answer_checks import AnswerChecks
 from vmemo.reflect.answer_prompt import FormedOpinion, GeneratedAnswer, OpinionAssessment, ShortText, engine_label
 from vmemo.reflect.citations import parse_marks, without_citations
 from vmemo.reflect.evidence import Evidence
-from vmemo.text.names import find_names
-from vmemo.text.names.compare import fold_name, folded_names
-from vmemo.text.temporal.annotation import embedded_text
-
-
-async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
-    found = await encodings(embedder, texts, "document")
-    return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
-
+from vmemo.text.temporal.annotation import embed_facts
 
 STEP = 0.15
 """Change of confidence when a fact reinforces or weakens an opinion."""
@@ -223,7 +214,7 @@ async def form_opinions(
 ) -> Changes:
     """Write the opinions of an answer that pass the checks, and its revisions of held opinions; return the changes."""
     usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
-    facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
+    facts = [_opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
     formed = await embed_facts(facts, context.embedder)
     revisions = _revisions(answer, checks)
     while formed or revisions:
@@ -236,9 +227,7 @@ async def form_opinions(
     return Changes(bank=bank)
 
 
-async def _opinion(
-    bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: datetime, context: Context
-) -> Fact:
+def _opinion(bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: datetime, context: Context) -> Fact:
     supporting = evidence.facts(mark for mark in parse_marks(formed.facts) if mark[0] in "FS")
     messages = (id for fact in supporting if fact.engine == "verbatim" for id in fact.messages)
     text = _storable(formed.text)
@@ -251,7 +240,7 @@ async def _opinion(
         mentioned_at=asked_at,
         valid_at=asked_at,
         confidence=formed.confidence or 0.0,
-        entities=await _entities(bank, text, supporting, context),
+        entities=entities_in(text, supporting),
         messages=tuple(dict.fromkeys(messages)),
         basis=tuple(dict.fromkeys(id for fact in supporting for id in _basis(fact))),
         supersedes=next(map(evidence.fact_id, parse_marks([formed.instead_of])), None),
@@ -269,22 +258,6 @@ def _basis(fact: Fact) -> tuple[FactId, ...]:
     if fact.engine == "verbatim":
         return ()
     return fact.basis if fact.network == "observation" else (fact.id,)
-
-
-async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Context) -> tuple[Mention, ...]:
-    """Return the entities of an opinion's evidence that its text names; without any there, the known ones it names."""
-    found = entities_in(text, facts)
-    if all(fact.entities for fact in facts):
-        return found
-    known: dict[str, Mention] = {}
-    names = [each.name for each in find_names(text)]
-    entities = await context.store.entities(bank, EntitySelect(names=names)) if names else []
-    for name in map(fold_name, names):
-        called = [each for each in entities if name in folded_names(each.name, each.aliases)]
-        # A name that several entities have is left out.
-        if len(called) == 1:
-            known[called[0].id] = Mention(id=called[0].id, name=called[0].name, type=called[0].type)
-    return tuple({**known, **{mention.id: mention for mention in found}}.values())
 
 
 def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]:

@@ -94,8 +94,9 @@ WHOLE_REPLIES, LONG_REPLY = 2, 60
 """Best facts that are shown whole, and tokens to which others are shortened that the agent itself said."""
 MIN_SHARE = 0.25
 """Share of the best score that a fact must have to be shown."""
-NEAR_SHARE = 0.4
-"""The same for facts beyond a small budget, if more can be found with tools."""
+NEAR_SHARE, LEADING_SHARE, LEAD = 0.4, 0.5, 0.1
+"""The same for facts beyond a small budget, if more can be found with tools; the second if the best fact leads the next
+one by the third, a share of its score. Chosen on conversations of four authors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +141,16 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
     if unknown and not await store.messages(bank, MessageSelect(limit=1)):
         return None
     evidence = Evidence(question.asked_at, context.context.counter, recalled_instructions=recalled.instructions)
-    hits = close_hits(recalled.hits, NEAR_SHARE if question.max_lookups else MIN_SHARE)
+    hits = close_hits(recalled.hits, may_search=question.max_lookups > 0)
     await evidence.load_sources(hits, bank, store)
+    asked = recalled.explanation
+    own = asked is not None and asked.type == "assistant"
     short = [evidence.shortened(hit, question.text, LONG_REPLY) if evidence.is_own(hit) else hit for hit in hits]
-    evidence.add([*hits[:WHOLE_REPLIES], *short[WHOLE_REPLIES:]], _first_tokens(question))
+    whole = MAX_FACTS if own else WHOLE_REPLIES
+    evidence.add([*hits[:whole], *short[whole:]], _first_tokens(question))
     context.streamer.fact_id = evidence.fact_id
-    tense = recalled.explanation.tense if recalled.explanation else "present"
-    tense = None if tense == "present" else tense
-    tools = LookupTools(bank=bank, store=store, recall=context.recall, evidence=evidence, tense=tense)
+    tense = None if asked is None or asked.tense == "present" else asked.tense
+    tools = LookupTools(bank=bank, store=store, recall=context.recall, evidence=evidence, tense=tense, own=own)
     results: list[LookupResult] = []
     rounds_left = question.max_lookups
     while True:
@@ -165,10 +168,15 @@ async def generate(question: Question, context: ReflectContext) -> tuple[Generat
         calls = checks.new_calls(generated)
         if not calls and (generated.text.strip() or not rounds_left):
             return generated, checks
+        before = dict(evidence.hits)
         for shares, call in zip(range(min(rounds_left, 2) * len(calls), 0, -1), calls, strict=False):
             # The calls of a round share half of the tokens that are left, those of the last round all.
             results.append(await tools.run(call, (question.max_tokens - evidence.tokens) // shares))
             context.streamer.emit(results[-1].lookup)
+        evidence.new.clear()
+        evidence.new.update(
+            mark for mark, hit in evidence.hits.items() if mark[0] == "F" and before.get(mark) is not hit
+        )
         # Without a new call and without an answer, the next round must answer.
         rounds_left = rounds_left - 1 if calls else 0
 
@@ -180,14 +188,15 @@ def _first_tokens(question: Question) -> int:
     return max(1, int(question.max_tokens * share))
 
 
-def close_hits(hits: Sequence[Hit], share: float) -> list[Hit]:
-    """Return the first hits, and of the others those near enough to the best; beyond a small budget, by `share`.
+def close_hits(hits: Sequence[Hit], *, may_search: bool) -> list[Hit]:
+    """Return the first hits, and of the others those near enough to the best; beyond a small budget, nearer ones.
 
     Observations and opinions have a share of the tokens of their own.
     """
-    best = max((hit.score for hit in hits), default=0.0)
+    best, second = [*sorted((hit.score for hit in hits), reverse=True), 0.0, 0.0][:2]
+    far = LEADING_SHARE if second < (1 - LEAD) * best else NEAR_SHARE
     used = accumulate(hit.tokens for hit in hits)
-    least = (MIN_SHARE if total <= SMALL_BUDGET else share for total in used)
+    least = (far if may_search and total > SMALL_BUDGET else MIN_SHARE for total in used)
     return [
         hit
         for place, (hit, least_share) in enumerate(zip(hits, least, strict=True))

@@ -14,10 +14,10 @@ from vmemo.llm.structured import AnswerSchema, StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
 from vmemo.models.recalled import TRUNCATED
-from vmemo.models.records import first_expiry, is_supported, is_true, least_facts, rests_on_ended
+from vmemo.models.records import ended_behind, first_expiry, is_supported, is_true, least_facts
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Context, LLMRequest, Store
-from vmemo.reflect.opinions import embed_facts
+from vmemo.text.temporal.annotation import embed_facts
 
 PAGE = 200
 """New facts of an entity that are read at a time."""
@@ -41,8 +41,8 @@ class EntityProfile:
     """All statements that lost their support and are still stored as current."""
     support: Mapping[FactId, Sequence[FactId]]
     """The facts behind each of these that are still true."""
-    weakened: Collection[FactId]
-    """Statements that have support and rest on a fact that ended as well, wholly or in part."""
+    weakened: Mapping[FactId, Sequence[str]]
+    """Statements that have support and rest on a fact that ended as well, wholly or in part, with what ended."""
     seen: int
     facts: Sequence[Fact]
     cursor: FactId | None
@@ -118,7 +118,7 @@ async def _load(
         statements=statements,
         outdated=outdated[-MAX_OUTDATED:],
         unsupported=[each for each in outdated if each.expired_at is None],
-        weakened={each.id for each in statements if rests_on_ended(each, basis, now)},
+        weakened={each.id: ended for each in statements if (ended := ended_behind(each, basis, now))},
         support={e.id: [id for id in e.basis if is_true(basis.get(id), now)] for e in (*statements, *outdated)},
         seen=len(facts) - len(new) if rebuilt or not isinstance(seen, int) else seen,
         facts=sorted(new, key=lambda fact: -fact.importance) if rebuilt else new,
@@ -234,7 +234,9 @@ class ProfilePrompt:
         lines: list[str] = []
         for number, profile in self.profiles.items():
             lines.append(f"{number} | {profile.entity.name} ({profile.entity.type.lower()})")
-            marks = dict.fromkeys(profile.weakened, " partly outdated") | {e.id: " outdated" for e in profile.outdated}
+            ended = {id: ", ".join(map(_shortened, texts)) for id, texts in profile.weakened.items()}
+            marks = {id: f' partly outdated ("{text}")' for id, text in ended.items()}
+            marks |= {each.id: " outdated" for each in profile.outdated}
             shown = (*profile.statements, *profile.outdated)
             lines += [f"{numbers[each.id]}{marks.get(each.id, '')} | {_shortened(each.text)}" for each in shown]
         return lines

@@ -34,8 +34,6 @@ SHORT = 20
 """Tokens of a statement in short; it is shown whole if tokens are left in the end."""
 WIDE = 4
 """Multiple of the tokens that a timeline, a count or a search within dates recalls before it selects."""
-SAME = 0.8
-"""Share of common terms from which two statements say the same."""
 EVENT_FACTS = 3
 """Best facts about an event among which one with a date is looked for."""
 MAX_EVENT_TIMES = 2
@@ -102,13 +100,14 @@ class LookupResult:
 
 @dataclass(frozen=True, kw_only=True)
 class LookupTools:
-    """Runs calls, which add facts to the evidence. `tense` is that of the question."""
+    """Runs calls, which add facts to the evidence. `tense` is that of the question, which may ask for `own` words."""
 
     bank: BankId
     store: Store
     recall: Recall
     evidence: Evidence
     tense: QuestionTense | None
+    own: bool = False
 
     async def run(self, call: LookupCall, max_tokens: int) -> LookupResult:
         """Run one call, which adds at most `max_tokens` of facts."""
@@ -132,25 +131,22 @@ class LookupTools:
     async def _timeline(self, call: LookupCall, limit: int) -> str:
         found = _on_subject(await self._recall(call.query, limit, tense="former", wide=True))
         hits = [hit for hit in found if self._is_within(hit, _day(call.after), _day(call.before))]
-        people = [hit for hit in hits if not self.evidence.is_own(hit)]
+        people = [hit for hit in hits if self.own or not self.evidence.is_own(hit)]
         self.evidence.add(people, int((limit - self.evidence.tokens) * PEOPLE_SHARE), whole=True)
         short = [self.evidence.shortened(hit, call.query, SHORT) for hit in people]
         self.evidence.add(short, limit - self.evidence.tokens)
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
-        return self._complete(hits, self.evidence.marks(hits), pages=True)
+        return self._complete(hits, self.evidence.marks(hits), call)
 
     async def _count(self, call: LookupCall, limit: int) -> str:
         found = _on_subject(await self._recall(call.query, limit, tense=self.tense, wide=True))
-        hits = [hit for hit in found if not self.evidence.is_own(hit)] or found
+        hits = [hit for hit in found if self.own or not self.evidence.is_own(hit)] or found
         self.evidence.add(hits, limit - self.evidence.tokens, whole=True)
-        groups: list[list[str]] = []
+        groups: dict[frozenset[str], list[str]] = {}
         for mark in self.evidence.marks(hits):
-            same = next((group for group in groups if self._say_the_same(group[0], mark)), None)
-            if same is None:
-                groups.append([mark])
-            else:
-                same.append(mark)
-        return self._complete(hits, [one + (f" (again in {', '.join(more)})" if more else "") for one, *more in groups])
+            groups.setdefault(frozenset(terms(self.evidence.hits[mark].text)), []).append(mark)
+        marks = [f"{one} (again in {', '.join(more)})" if more else one for one, *more in groups.values()]
+        return self._complete(hits, marks)
 
     async def _between(self, call: LookupCall, limit: int) -> str:
         first, second = [await self._event(event, limit) for event in (call.query, call.other)]
@@ -188,19 +184,17 @@ class LookupTools:
         spans = (mentioned_day(fact, asked_at), *(time.period for time in times_of(fact, asked_at)))
         return any(span.last >= (after or date.min) and span.first <= (before or date.max) for span in spans)
 
-    def _say_the_same(self, one: str, other: str) -> bool:
-        first, second = (set(terms(self.evidence.hits[mark].text)) for mark in (one, other))
-        return len(first & second) >= SAME * len(first | second)
-
-    def _complete(self, hits: Sequence[Hit], marks: Sequence[str], *, pages: bool = False) -> str:
-        """Return the marks, and how many statements did not fit; with `pages`, also the days of the next of them."""
+    def _complete(self, hits: Sequence[Hit], marks: Sequence[str], paged: LookupCall | None = None) -> str:
+        """Return the marks, and how many statements did not fit; also the days of the next of a `paged` call."""
         shown, asked_at = {hit.id for hit in self.evidence.hits.values()}, self.evidence.asked_at
         left_out = [hit for hit in hits if hit.id not in shown and not says_nothing(hit)]
         if not left_out:
             return ", ".join(marks) or "nothing"
         days = sorted(mentioned_day(hit.fact, asked_at).first for hit in left_out)
         page = days[: max(1, len(marks))]
-        ask = f"; for the next {len(page)} ask again with `after` {page[0]} and `before` {page[-1]}" if pages else ""
+        # The same days again would be the same call.
+        more = paged is not None and (page[0], page[-1]) != (_day(paged.after), _day(paged.before))
+        ask = f"; for the next {len(page)} ask again with `after` {page[0]} and `before` {page[-1]}" if more else ""
         return f"{', '.join(marks) or 'nothing'}; {len(days)} more did not fit{ask}"
 
 

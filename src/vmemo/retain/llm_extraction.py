@@ -94,6 +94,10 @@ class ExtractionInput:
     def context(self, expected: Sequence[str]) -> str:
         """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
         names = [" = ".join(_distinct_names(entity)) for entity in self.entities]
+        said, listed = " ".join(fact.text for fact in self.known), {each.id for each in self.entities}
+        # A fact may call what it is about otherwise: "Joan" for "Joan (Pauline's sister)".
+        about = {each.id: each.name for fact in self.known for each in fact.entities if each.name not in said}
+        names += [name for id, name in about.items() if id not in listed]
         known: list[str] = []
         for day, facts in groupby(self.numbered.items(), lambda item: f"{item[1].mentioned_at:%d %b %Y}:"):
             known += [day, *(f"{id} {fact.text_with_ends}" for id, fact in facts)]
@@ -210,7 +214,7 @@ MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
 _FACTS_PER_TOPIC: dict[Style, str] = {
-    "narrative": "up to five per subject (a long line has several)",
+    "narrative": "at most five on each subject (a long line may have several)",
     "atomic": "as many as there are, each a single statement that cannot be divided further",
 }
 
@@ -368,12 +372,6 @@ def _usable_result(
 
     drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
     causes = llm_answers.causes_by_fact(drafts, answer.facts)
-    skipped += [
-        Skipped(what=f"`causes` of fact {n}: {fact.what}"[:200], reason=f"fact {cause.fact} is {problem}")
-        for n, fact in usable.items()
-        for cause in fact.causes
-        if (problem := "the fact itself" if cause.fact == n else "" if cause.fact in drafts else "no usable fact")
-    ]
     conversation = [*source.before, *source.messages]
     users = agent_users(conversation)
     personas = {message.id for message in conversation if begins_persona(message.content)}

@@ -25,12 +25,12 @@ from vmemo.models.changes import AddedSource, ExtractionResult, FactClosure, Fac
 from vmemo.models.records import with_feedback
 from vmemo.models.search import Scope, Scored, Vector
 from vmemo.models.select import FactSelect
-from vmemo.ports import Context, Embedder, Store, encodings, fact_revisions
+from vmemo.ports import Context, Store, fact_revisions
 from vmemo.retain.llm_answers import PairVerdicts, describe_fact
 from vmemo.text.instructions import answer_aspects, cues_end, occasion_terms
 from vmemo.text.own_words import own_parts, own_words
 from vmemo.text.split import claim_spans
-from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, speaker_in
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, speaker_in
 from vmemo.text.tokens import terms
 from vmemo.text.wording import needs_context, wording
 
@@ -129,18 +129,12 @@ MAX_COMPARED_FACTS = 8
 """Known facts that a new one of a language model is compared with."""
 COMPARED_COSINE = 0.85
 """Least cosine of one that shares no entity with the new fact."""
-SHARED_ENTITY_COSINE = 0.8
-"""Least cosine of one that shares an entity."""
+SHARED_ENTITY_COSINE, DEED_COSINE = 0.8, 0.9
+"""Least cosine of one that shares an entity, and of two deeds of the agent, which all name its user."""
 MIN_SHARED_TERMS = 2
 """Terms that a new fact shares with a known one that it names, if they have no entity in common."""
 MAX_MERGED_CHARACTERS = 240
 """Characters of a merged text; longer facts stay apart."""
-
-
-async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
-    encoded = await encodings(embedder, texts, "document")
-    return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -188,10 +182,19 @@ async def similar_pairs(new: Sequence[NewFact], drafts: Sequence[FactDraft], nea
         for at, item in enumerate(new)
         for id in dict.fromkeys((*scores[at], *named[at]))
         if id in known and id != item.fact.id
-        if scores[at].get(id, 0.0) >= COMPARED_COSINE
-        or not {each.id for each in item.fact.entities}.isdisjoint(each.id for each in known[id].entities)
+        if scores[at].get(id, 0.0) >= _least_cosine(item.fact, known[id])
         or (id in named[at] and _may_revise(item.fact, known[id]))
     ]
+
+
+def _least_cosine(one: Fact, other: Fact) -> float:
+    if one.network == other.network == "experience":
+        return DEED_COSINE
+    return SHARED_ENTITY_COSINE if _share_entity(one, other) else COMPARED_COSINE
+
+
+def _share_entity(one: Fact, other: Fact) -> bool:
+    return not {each.id for each in one.entities}.isdisjoint(each.id for each in other.entities)
 
 
 def speaker_of(fact: Fact) -> str:
@@ -235,8 +238,8 @@ def is_current(fact: Fact, at: datetime | None = None) -> bool:
 
 
 def _may_revise(one: Fact, other: Fact) -> bool:
-    """Return True if facts without a common name may be about the same; an instruction is ended in other words."""
-    if other.instruction:
+    """Return True if facts may be about the same; an instruction is ended in other words."""
+    if other.instruction or _share_entity(one, other):
         return True
     shared = len(set(terms(one.text)) & set(terms(other.text)))
     return shared >= MIN_SHARED_TERMS or (shared > 0 and one.network == other.network == "experience")

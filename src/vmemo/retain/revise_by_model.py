@@ -41,8 +41,6 @@ CANDIDATES = 12
 """Nearest earlier statements that a new one is compared with."""
 LEADING = 3
 """Place of the statement whose cosine the lead of the others is measured from."""
-MAX_SUSPECTED = 6
-"""Pairs of facts that a language model is asked about because the revision model suspects them."""
 
 
 class Comparison(NamedTuple):
@@ -149,29 +147,6 @@ def with_claims(done: revise.Revision, outdated: Sequence[tuple[Fact, Claim]]) -
     ]
     stored = older.keys() - {item.fact.id for item in done.facts}
     return replace(done, facts=facts, claims={**done.claims, **{id: all_claims(older[id]) for id in sorted(stored)}})
-
-
-async def suspected_pairs(
-    new: Sequence[NewFact], shown: AbstractSet[FactId], near: revise.Neighbours, context: Context
-) -> list[revise.FactPair]:
-    """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
-    model = context.revision_model
-    if model is None or not new:
-        return []
-    found = [
-        each
-        for each in await _pairs(revise.Revision(facts=list(new)), near)
-        if each.older.fact.id not in shown and not is_past_event(each.older.fact)
-    ]
-    scores = await model.score([each.pair for each in found])
-    places = {item.fact.id: at for at, item in enumerate(new)}
-    suspected = [
-        (score, revise.FactPair(places[each.newer.fact.id], each.older.fact))
-        for each, score in zip(found, scores, strict=True)
-        if score >= CLOSE and each.newer.fact.id in places and each.older.fact.id not in places
-    ]
-    best = sorted(suspected, key=lambda item: -item[0])[:MAX_SUSPECTED]
-    return [pair for _, pair in best]
 
 
 def is_past_event(fact: Fact) -> bool:

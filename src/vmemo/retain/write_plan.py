@@ -22,8 +22,8 @@ from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
 from vmemo.retain.entities import EntityResolution, identify_names
 from vmemo.retain.reader import read_drafts
-from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
-from vmemo.text.temporal.annotation import EDITED_BY_HAND, embedded_text, with_date
+from vmemo.retain.revise_by_model import revise_by_model
+from vmemo.text.temporal.annotation import EDITED_BY_HAND, embed_facts, embedded_text, with_date
 from vmemo.text.tokens import terms
 
 MESSAGE_CHARACTERS = 1600
@@ -194,9 +194,6 @@ async def _revise(
         return await revise_by_model(decided, near, context)
     pairs = await revise.similar_pairs(new, result.drafts, near)
     judged = revise.verdicts_from_engine(result.drafts, pairs)
-    suspected = await suspected_pairs(new, result.known, near, context)
-    known = {(pair.new, pair.known.id) for pair in pairs}
-    pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
         judged |= await revise.judge_pairs(unclear, new, llm)
@@ -209,7 +206,7 @@ async def _embed_reworded(done: revise.Revision, context: RetainContext) -> revi
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
     facts = [done.facts[at].fact for at in again]
     counted = [fact.model_copy(update={"tokens": context.counter(fact.text)}) for fact in facts]
-    for at, item in zip(again, await revise.embed_facts(counted, context.embedder), strict=True):
+    for at, item in zip(again, await embed_facts(counted, context.embedder), strict=True):
         done.facts[at] = item
     return done
 

@@ -34,8 +34,8 @@ from vmemo.models.changes import (
 from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store, paged
 from vmemo.retain.entities import EntityResolution, resolve, sightings
-from vmemo.retain.revise import embed_facts
 from vmemo.text.names.compare import fold_name
+from vmemo.text.temporal.annotation import embed_facts
 from vmemo_sync.data import BankData, EntityDecision, NamedEntity, canonical_order, pin_of, stated_by_user
 from vmemo_sync.read import curated_facts, entity_decisions, identity, pinned_facts, pinned_now
 from vmemo_sync.state import PAGE

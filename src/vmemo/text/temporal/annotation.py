@@ -20,7 +20,10 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from vmemo.models import Fact
+from vmemo.models.changes import NewFact
 from vmemo.models.records import COMPUTED_DATE
+from vmemo.ports import Embedder, encodings
 from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.pattern_files import read_patterns
 from vmemo.text.temporal.calendar_days import DayRange
@@ -575,6 +578,12 @@ def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENG
     if engine in OWN_WORDS_ENGINES:
         text = _with_likely_dates(text, [each.time for each in _read_by_tense(text, mentioned_at, southern=False)])
     return with_date(after_line(after, text), mentioned_at)
+
+
+async def embed_facts(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+    encoded = await encodings(embedder, texts, "document")
+    return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
 
 
 def after_line(line: str, text: str) -> str:
