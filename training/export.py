@@ -30,7 +30,8 @@ LEAST, LEAST_IN_BATCH = 0.99, 0.99999
 """The least cosine between the network and `encoder.py`, and between a text alone and in a batch.
 
 Float arithmetic in another order moves a number across the border of two steps now and then, and later layers amplify
-that: with a relative change of 1e-6 of its input, `encoder.py` itself has a cosine of 0.9958 to 1, 0.9996 in the mean, and twelve layers differ more.
+that: with a relative change of 1e-6 of its input, `encoder.py` itself has a cosine of 0.9958 to 1, 0.9996 in the mean,
+and twelve layers differ more.
 """
 SAMPLES = (
     "Where does Maya live now?",

@@ -345,7 +345,7 @@ def test_facts_about_the_conversation_itself_are_skipped_and_reported(sqlite_url
         ]
 
 
-def test_a_cause_that_is_no_other_fact_is_left_out(sqlite_url: str) -> None:
+def test_a_cause_that_is_no_fact_is_left_out_and_reported(sqlite_url: str) -> None:
     def tell(asked: ReceivedRequest) -> JsonValue:
         causes: JsonValue = [{"fact": 1, "relation": "causes"}, {"fact": 7, "relation": "enables"}]
         return {"facts": [{"what": "Alice saw a fox.", "lines": [1], "causes": causes}]}
@@ -353,7 +353,8 @@ def test_a_cause_that_is_no_other_fact_is_left_out(sqlite_url: str) -> None:
     with scripted_memory(sqlite_url, tell) as (memory, _):
         done = memory.retain_sync([said("I saw a fox.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice saw a fox."]
-        assert done.skipped == ()
+        reported = [(each.what, each.reason) for each in done.skipped]
+        assert reported == [("`causes` of fact 1: Alice saw a fox.", "fact 7 is no usable fact")]
 
 
 def test_a_message_cannot_close_its_quotation(sqlite_url: str) -> None:

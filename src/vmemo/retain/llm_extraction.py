@@ -372,6 +372,12 @@ def _usable_result(
 
     drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
     causes = llm_answers.causes_by_fact(drafts, answer.facts)
+    skipped += [
+        Skipped(what=f"`causes` of fact {n}: {fact.what}"[:200], reason=f"fact {cause.fact} is no usable fact")
+        for n, fact in usable.items()
+        for cause in fact.causes
+        if cause.fact not in drafts
+    ]
     conversation = [*source.before, *source.messages]
     users = agent_users(conversation)
     personas = {message.id for message in conversation if begins_persona(message.content)}
