@@ -328,7 +328,8 @@ async def find_edges(store: Store, query: EdgesOf) -> list[FoundEdge]:
 
 async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
     """Return the token vectors of facts, None for a fact that has none."""
-    return list(await store.read(bank, lambda reader: reader.token_vectors(numbers_of(reader, facts))))
+    found = await store.read(bank, lambda reader: reader.token_vectors(numbers_of(reader, facts)))
+    return [None if tokens is None else tokens.vectors for tokens in found]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
-from vmemo.models.search import Ranking, TokenVectors
+from vmemo.models.search import Ranking, StoredTokens, TokenVectors
 from vmemo.models.settings import Fusion
 from vmemo.ports import Reranker
 from vmemo.recall.run import RecallRun
@@ -168,29 +168,30 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
     return scores.tolist()
 
 
-def token_matches(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float32]:
+def token_matches(question: TokenVectors, documents: Sequence[StoredTokens | None]) -> NDArray[np.float32]:
     """Return for each document the best match of each of the question's tokens; NaN without token vectors."""
-    counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
+    counts = np.array([0 if document is None else len(document.scales) for document in documents], np.int64)
     matches = np.full((len(documents), len(question)), np.nan, np.float32)
-    known = [vectors for vectors in documents if vectors is not None and len(vectors)]
-    if known:
-        similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
+    known = [document for document in documents if document is not None]
+    if counts.any():
+        similarity = _product(np.concatenate([each.components for each in known]), np.ascontiguousarray(question.T))
+        similarity *= np.concatenate([each.scales for each in known])[:, None]
         starts = np.cumsum(counts[counts > 0]) - counts[counts > 0]
         matches[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0)
     return matches
 
 
-def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
+def late_interaction(question: TokenVectors, documents: Sequence[StoredTokens | None]) -> NDArray[np.float64]:
     """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
     return token_matches(question, documents).sum(axis=1).astype(np.float64)
 
 
-def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
+def _product(rows: NDArray[np.int8] | TokenVectors, columns: TokenVectors) -> TokenVectors:
     """Return the matrix product in parts so small that BLAS stays in this thread: waking others takes longer."""
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)
     for start in range(0, len(rows), size):
-        np.matmul(rows[start : start + size], columns, out=product[start : start + size])
+        np.matmul(rows[start : start + size].astype(np.float32), columns, out=product[start : start + size])
     return product
 
 

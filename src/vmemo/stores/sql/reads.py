@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import JsonValue
@@ -44,12 +44,12 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
-from vmemo.models.search import Edges, RevisionEdge, Scope, Scored, TokenVectors
+from vmemo.models.search import Edges, RevisionEdge, Scope, Scored, StoredTokens
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
 from vmemo.stores.sql import schema, statements
-from vmemo.stores.sql.rows import LINK_KINDS, facts_of_rows, named_entities
+from vmemo.stores.sql.rows import LINK_KINDS, entities_named, facts_of_rows, named_entities
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -417,9 +417,9 @@ def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
     return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
 
 
-Key = TypeVar("Key", int, EpisodeId, FactId)
+Key = TypeVar("Key", int, EntityId, EpisodeId, FactId)
 Value = TypeVar("Value")
-LoadedKey = tuple[BankId, int | EpisodeId | FactId, int]
+LoadedKey = tuple[BankId, int | EntityId | EpisodeId | FactId, int]
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
 LATEST = 50
@@ -446,7 +446,7 @@ def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> lis
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
     """Return the facts of a selection."""
     rows = _fact_rows(connection, bank, wanted)
-    found = facts_of_rows(connection, bank, name, rows)
+    found = facts_of_rows(name, rows, partial(entities_named, connection, bank))
     if not wanted.with_embeddings:
         return found
     vectors = embeddings(connection, bank, [row[SEQ] for row in rows])
@@ -467,8 +467,8 @@ def _by_numbers(table: Table) -> AnySelect:
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
 
 
-MOST_FACTS, MOST_TOKENS = 4096, 1024
-"""Facts, numbers, titles and links that are kept in memory once loaded, and facts whose token vectors are."""
+MOST_LOADED = 4096
+"""Facts, token vectors, numbers, titles and links that are kept in memory once loaded."""
 
 
 def _own_copy(fact: Fact) -> Fact:
@@ -487,8 +487,9 @@ class LoadedRecords:
         self.facts: dict[LoadedKey, Fact] = {}
         """Their access counts are those at the time of loading."""
         self.numbers: dict[LoadedKey, int] = {}
-        self.tokens: dict[LoadedKey, TokenVectors | None] = {}
+        self.tokens: dict[LoadedKey, StoredTokens | None] = {}
         self.titles: dict[LoadedKey, str] = {}
+        self.entities: dict[LoadedKey, Mention] = {}
         self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
         self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
         """The surroundings of facts that a graph search reads, and the links between older and newer facts."""
@@ -496,9 +497,8 @@ class LoadedRecords:
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
         for name, loaded in vars(self).items():
-            most = MOST_TOKENS if name == "tokens" else MOST_FACTS
-            if len(loaded) > most:
-                setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
+            if len(loaded) > MOST_LOADED:
+                setattr(self, name, dict(list(loaded.items())[-MOST_LOADED // 2 :]))
 
 
 class SqlBankSearch(BankSearch):
@@ -560,8 +560,12 @@ class SqlBankSearch(BankSearch):
 
     def _load_facts(self, numbers: Sequence[int]) -> dict[int, Fact]:
         rows = _rows_by_number(self._connection, facts, self._bank, numbers)
-        found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
+        found = facts_of_rows(self._name, rows, self._entities) if rows else []
         return {row[SEQ]: fact for row, fact in zip(rows, found, strict=True)}
+
+    def _entities(self, wanted: Iterable[EntityId]) -> dict[EntityId, Mention]:
+        load = partial(entities_named, self._connection, self._bank)
+        return self._known(self._loaded.entities, dict.fromkeys(wanted, self._revision), load)
 
     def _titles(self, wanted: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
         def load(missing: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
@@ -570,11 +574,11 @@ class SqlBankSearch(BankSearch):
 
         return self._known(self._loaded.titles, dict.fromkeys(wanted, self._revision), load)
 
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[StoredTokens | None]:
         found = self._known(self._loaded.tokens, dict.fromkeys(facts, self._purges), self._load_tokens)
         return [found[fact] for fact in facts]
 
-    def _load_tokens(self, facts: Sequence[int]) -> dict[int, TokenVectors | None]:
+    def _load_tokens(self, facts: Sequence[int]) -> dict[int, StoredTokens | None]:
         with self._reading():
             stored = {fact: (width, packed) for fact, width, packed in self._stored_tokens(facts)}
         return dict(zip(facts, decode_tokens([stored.get(fact) for fact in facts]), strict=True))
