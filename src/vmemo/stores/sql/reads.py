@@ -467,8 +467,8 @@ def _by_numbers(table: Table) -> AnySelect:
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
 
 
-MOST_LOADED = 4096
-"""Facts, token vectors, numbers, titles and links that are kept in memory once loaded."""
+MOST_FACTS, MOST_LOADED = 8192, 4096
+"""Facts, and token vectors, numbers, names, titles and links, that are kept in memory once loaded."""
 
 
 def _own_copy(fact: Fact) -> Fact:
@@ -497,8 +497,9 @@ class LoadedRecords:
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
         for name, loaded in vars(self).items():
-            if len(loaded) > MOST_LOADED:
-                setattr(self, name, dict(list(loaded.items())[-MOST_LOADED // 2 :]))
+            most = MOST_FACTS if name == "facts" else MOST_LOADED
+            if len(loaded) > most:
+                setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
 
 
 class SqlBankSearch(BankSearch):
