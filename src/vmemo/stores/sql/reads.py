@@ -490,7 +490,7 @@ class LoadedRecords:
         self.tokens: dict[LoadedKey, StoredTokens | None] = {}
         self.titles: dict[LoadedKey, str] = {}
         self.entities: dict[LoadedKey, Mention] = {}
-        self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
+        self.around: dict[LoadedKey, tuple[Sequence[Edges], Sequence[tuple[int, int]]]] = {}
         self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
         """The surroundings of facts that a graph search reads, and the links between older and newer facts."""
 
