@@ -10,7 +10,7 @@ import numpy as np
 
 from vmemo.models import BankId, Interval, QueryType
 from vmemo.models.requests import RecallRequest
-from vmemo.models.search import Encoding, Scope, StageTimer
+from vmemo.models.search import Encoding, Scope, StageTimer, StoredTokens, TokenVectors
 from vmemo.models.settings import Settings
 from vmemo.ports import Store
 from vmemo.recall.run import RecallRun
@@ -48,3 +48,8 @@ def a_run(  # noqa: PLR0913 - each is a part of a recall
         max_tokens=max_tokens,
         top_k=top_k,
     )
+
+
+def stored(texts: Sequence[TokenVectors | None]) -> list[StoredTokens | None]:
+    """Return token vectors as a store returns them."""
+    return [None if text is None else StoredTokens(text, np.ones(len(text), np.float32)) for text in texts]

@@ -44,6 +44,7 @@ from vmemo.models.search import (
     SearchRequest,
     SearchResult,
     StatementPair,
+    StoredTokens,
     TokenVectors,
     Vectors,
 )

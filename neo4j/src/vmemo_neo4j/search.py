@@ -22,8 +22,8 @@ from vmemo.models.search import (
     RevisionEdge,
     Scope,
     Scored,
+    StoredTokens,
     TemporalSearch,
-    TokenVectors,
     Vector,
     Vectors,
 )

@@ -37,7 +37,11 @@ def fuse(
         return Ranking(), Ranking()
     rows = np.concatenate([each.ranking.rows for each in every])
     weighted = np.concatenate([each.weight * points(each.ranking, method) for each in every])
-    _, first, place = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+    by_number = np.argsort(rows[:, 0], kind="stable")
+    ordered = rows[by_number, 0]
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
+    first, place = by_number[new], np.empty(len(rows), np.int64)
+    place[by_number] = np.cumsum(new) - 1
     found: list[Ranking] = []
     for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
         scores = np.bincount(place[:count], weighted[:count], len(first)).astype(np.float64)
@@ -50,11 +54,18 @@ def fuse(
 def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dict[int, dict[Channel, ChannelPlacement]]:
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[int, dict[Channel, ChannelPlacement]] = {number: {} for number in wanted}
-    for channel, ranking, _ in rankings:
-        for rank, (number, score) in enumerate(zip(ranking.numbers.tolist(), ranking.scores.tolist(), strict=True), 1):
-            channels = found.get(number)
-            if channels is not None and (channel not in channels or rank < channels[channel].rank):
-                channels[channel] = ChannelPlacement(rank, score)
+    if not rankings:
+        return found
+    numbers = np.concatenate([each.ranking.numbers for each in rankings])
+    scores = np.concatenate([each.ranking.scores for each in rankings])
+    starts = np.cumsum([0, *[len(each.ranking) for each in rankings]])
+    places = np.flatnonzero(np.isin(numbers, np.array(wanted, np.int64), kind="sort"))
+    owners = np.searchsorted(starts, places, side="right") - 1
+    cells = (numbers[places], scores[places], owners, places - starts[owners] + 1)
+    for number, score, owner, rank in zip(*[each.tolist() for each in cells], strict=True):
+        channel, channels = rankings[owner].channel, found[number]
+        if channel not in channels or rank < channels[channel].rank:
+            channels[channel] = ChannelPlacement(rank, score)
     return found
 
 
@@ -206,8 +217,8 @@ def reorder(candidates: Ranking, reranking: RerankScores) -> Ranking:
         return candidates
     scores = reranking.scores
     known = scores[~np.isnan(scores)]
-    place_of = {number: place for place, number in enumerate(candidates.numbers.tolist())}
-    places = np.array([place_of[number] for number in reranking.numbers])
+    by_number = np.argsort(candidates.numbers)
+    places = by_number[np.searchsorted(candidates.numbers, np.array(reranking.numbers), sorter=by_number)]
     if reranking.weight is None:
         places = places[~np.isnan(scores)]
         order = np.argsort(-known[np.argsort(places)], kind="stable")

@@ -179,6 +179,8 @@ _READ: dict[str, Callable[[Any], object]] = {
 
 def fields_of(kind: type[Record], table: Table, rows: Sequence[Cells]) -> list[dict[str, object]]:
     """Return the fields of records that are columns of a table, from its rows; the inverse of `row_values`."""
+    if not rows:
+        return []
     names, columns = _columns(kind, table)
     cells = list(zip(*rows, strict=True))
     # By column, because most cells of one need no conversion.
@@ -186,7 +188,7 @@ def fields_of(kind: type[Record], table: Table, rows: Sequence[Cells]) -> list[d
         cells[place] if read is None else [None if cell is None else read(cell) for cell in cells[place]]
         for place, read in columns
     ]
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] if rows else []
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 @cache

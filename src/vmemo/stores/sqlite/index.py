@@ -128,8 +128,9 @@ class ComparedVectors:
         count = self._vectors.count
         if not count:
             return 0.0
-        sample = self.cosines(np.arange(0, count, max(1, count // SAMPLE)))
-        return float(sample.mean() - 2 * sample.std())
+        sample = self.cosines(np.arange(0, count, max(1, count // SAMPLE))).astype(np.float64)
+        mean = sample.sum() / len(sample)
+        return float(mean - 2 * np.sqrt(max(0.0, sample.dot(sample) / len(sample) - mean * mean)))
 
     def _candidates(self, allowed: Mask, wanted: int) -> Rows:
         rows = np.flatnonzero(allowed)
@@ -261,24 +262,19 @@ class Postings:
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""
-        scores = np.zeros(self.count, np.float32)
-        for term in sorted(set(terms)) if self.count else ():
-            self._add(scores, term_hash(term))
-        return scores
+        found = [[segment.of(term_hash(term)) for segment in self.segments] for term in sorted(set(terms))]
+        holders = np.array([sum([len(rows) for rows, _ in each]) for each in found], np.float64)
+        if not holders.any():
+            return np.zeros(self.count, np.float32)
+        rarity = np.repeat(np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)), holders.astype(np.int64))
+        at = np.concatenate([rows for each in found for rows, _ in each])
+        often = np.concatenate([counts for each in found for _, counts in each])
+        points = rarity * often * (K1 + 1) / (often + self._norms[at])
+        return np.bincount(at, points, self.count).astype(np.float32)
 
     @cached_property
-    def _mean_length(self) -> float:
-        return max(float(self.lengths.mean()), 1.0)
-
-    def _add(self, scores: NDArray[np.float32], term: int) -> None:
-        found = [segment.of(term) for segment in self.segments]
-        holders = sum(len(rows) for rows, _ in found)
-        rarity = np.float32(np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)))
-        for rows, counts in found:
-            # As numbers of the machine's own size, which numpy would convert them to twice.
-            at, often = rows.astype(np.intp), counts.astype(np.float32)
-            norms = K1 * (1 - B + B * self.lengths[at] / self._mean_length)
-            scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
+    def _norms(self) -> NDArray[np.float32]:
+        return K1 * (1 - B + B * self.lengths / max(float(self.lengths.mean()), 1.0))
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
