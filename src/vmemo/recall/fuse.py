@@ -40,13 +40,14 @@ def fuse(
     by_number = np.argsort(rows[:, 0], kind="stable")
     ordered = rows[by_number, 0]
     new = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
-    first, place = by_number[new], np.empty(len(rows), np.int64)
-    place[by_number] = np.cumsum(new) - 1
+    by_first = np.argsort(by_number[new])
+    first, ranks, place = by_number[new][by_first], np.empty(len(by_first), np.int64), np.empty(len(rows), np.int64)
+    ranks[by_first] = np.arange(len(first))
+    place[by_number] = ranks[np.cumsum(new) - 1]
     found: list[Ranking] = []
     for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
-        scores = np.bincount(place[:count], weighted[:count], len(first)).astype(np.float64)
-        order = np.lexsort((first, -scores))
-        order = order[first[order] < count]
+        scores = np.bincount(place[:count], weighted[:count]).astype(np.float64)
+        order = np.argsort(-scores, kind="stable")
         found.append(Ranking(rows[first[order]], scores[order]))
     return found[0], found[1]
 
@@ -54,18 +55,11 @@ def fuse(
 def placements(rankings: Sequence[ChannelRanking], wanted: Sequence[int]) -> dict[int, dict[Channel, ChannelPlacement]]:
     """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[int, dict[Channel, ChannelPlacement]] = {number: {} for number in wanted}
-    if not rankings:
-        return found
-    numbers = np.concatenate([each.ranking.numbers for each in rankings])
-    scores = np.concatenate([each.ranking.scores for each in rankings])
-    starts = np.cumsum([0, *[len(each.ranking) for each in rankings]])
-    places = np.flatnonzero(np.isin(numbers, np.array(wanted, np.int64), kind="sort"))
-    owners = np.searchsorted(starts, places, side="right") - 1
-    cells = (numbers[places], scores[places], owners, places - starts[owners] + 1)
-    for number, score, owner, rank in zip(*[each.tolist() for each in cells], strict=True):
-        channel, channels = rankings[owner].channel, found[number]
-        if channel not in channels or rank < channels[channel].rank:
-            channels[channel] = ChannelPlacement(rank, score)
+    for channel, ranking, _ in rankings:
+        for rank, (number, score) in enumerate(zip(ranking.numbers.tolist(), ranking.scores.tolist(), strict=True), 1):
+            channels = found.get(number)
+            if channels is not None and (channel not in channels or rank < channels[channel].rank):
+                channels[channel] = ChannelPlacement(rank, score)
     return found
 
 

@@ -106,9 +106,10 @@ class ComparedVectors:
     def distances(self) -> Distances:
         """The number of signs by which each row differs from the query."""
         bits, count = self._vectors.bits, self._vectors.count
-        total = np.zeros(count, np.uint16)
+        total, differing, signs = np.zeros(count, np.uint16), np.empty(count, np.uint64), np.empty(count, np.uint8)
         for word, sign in zip(bits, _sign_bits(self._query[None, :], len(bits))[0], strict=True):
-            total += np.bitwise_count(word[:count] ^ sign)
+            np.bitwise_xor(word[:count], sign, out=differing)
+            total += np.bitwise_count(differing, out=signs)
         return total
 
     def nearest(self, allowed: Mask, limit: int, exact: int = EXACT) -> tuple[Rows, NDArray[np.float32]]:
@@ -133,8 +134,10 @@ class ComparedVectors:
         return float(mean - 2 * np.sqrt(max(0.0, sample.dot(sample) / len(sample) - mean * mean)))
 
     def _candidates(self, allowed: Mask, wanted: int) -> Rows:
-        rows = np.flatnonzero(allowed)
-        return rows if len(rows) <= wanted else rows[_smallest(self.distances[rows], wanted)]
+        if np.count_nonzero(allowed) <= wanted:
+            return np.flatnonzero(allowed)
+        farthest = np.uint16(64 * len(self._vectors.bits) + 1)
+        return np.flatnonzero(_smallest(np.where(allowed, self.distances, farthest), wanted))
 
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
@@ -266,10 +269,11 @@ class Postings:
         holders = np.array([sum([len(rows) for rows, _ in each]) for each in found], np.float64)
         if not holders.any():
             return np.zeros(self.count, np.float32)
-        rarity = np.repeat(np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)), holders.astype(np.int64))
-        at = np.concatenate([rows for each in found for rows, _ in each])
-        often = np.concatenate([counts for each in found for _, counts in each])
-        points = rarity * often * (K1 + 1) / (often + self._norms[at])
+        rarity = (K1 + 1) * np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)).astype(np.float32)
+        # As numbers of the machine's own size, which numpy would convert them to twice.
+        at = np.concatenate([rows for each in found for rows, _ in each], dtype=np.intp)
+        often = np.concatenate([counts for each in found for _, counts in each], dtype=np.float32)
+        points = np.repeat(rarity, holders.astype(np.int64)) * often / (often + self._norms[at])
         return np.bincount(at, points, self.count).astype(np.float32)
 
     @cached_property
@@ -442,7 +446,8 @@ class BankIndex:
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         scores = self.postings.scores(terms)
-        rows = np.flatnonzero((scores > 0) & allowed)
+        rows = np.flatnonzero(scores)
+        rows = rows[allowed[rows]]
         order = best(scores[rows], limit)
         rows = rows[order]
         return self._ranking(rows, scores[rows])
@@ -484,14 +489,23 @@ class BankIndex:
         if not scope.past_expiry:
             self._leave_out_expired(mask, now)
         if scope.networks:
-            lets = np.array([network in scope.networks for network in NETWORKS])
-            mask &= lets[self.column("network")]
+            mask &= self._within(frozenset(scope.networks))
         if scope.occurred is not None:
             start, end = _bounds(scope.occurred)
             mask &= (self.column("start") < end) & (self.column("end") > start)
         if only is not None:
             mask &= np.isin(self.column("seq"), np.array(only, np.int64))
         return mask
+
+    def _within(self, networks: frozenset[Network]) -> Mask:
+        if networks not in self._masks:
+            lets = np.array([network in networks for network in NETWORKS])
+            self._masks[networks] = lets[self.column("network")]
+        return self._masks[networks]
+
+    @cached_property
+    def _masks(self) -> dict[frozenset[Network], Mask]:
+        return {}
 
     def current(self, now: int) -> Mask:
         """Facts that are believed and true now, and have not expired."""
