@@ -26,7 +26,7 @@ TokenVectors: TypeAlias = NDArray[np.float32]
 class StoredTokens(NamedTuple):
     """Token vectors of a document as stores keep them: small numbers, and the factor that gives a row length one."""
 
-    components: NDArray[np.int8] | TokenVectors
+    components: NDArray[np.int8 | np.float32]
     scales: NDArray[np.float32]
 
     @property

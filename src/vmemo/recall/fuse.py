@@ -37,13 +37,9 @@ def fuse(
         return Ranking(), Ranking()
     rows = np.concatenate([each.ranking.rows for each in every])
     weighted = np.concatenate([each.weight * points(each.ranking, method) for each in every])
-    by_number = np.argsort(rows[:, 0], kind="stable")
-    ordered = rows[by_number, 0]
-    new = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
-    by_first = np.argsort(by_number[new])
-    first, ranks, place = by_number[new][by_first], np.empty(len(by_first), np.int64), np.empty(len(rows), np.int64)
-    ranks[by_first] = np.arange(len(first))
-    place[by_number] = ranks[np.cumsum(new) - 1]
+    _, first, place = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
+    first, place = first[by_first], np.argsort(by_first)[place]
     found: list[Ranking] = []
     for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
         scores = np.bincount(place[:count], weighted[:count]).astype(np.float64)
@@ -191,7 +187,7 @@ def late_interaction(question: TokenVectors, documents: Sequence[StoredTokens | 
     return token_matches(question, documents).sum(axis=1).astype(np.float64)
 
 
-def _product(rows: NDArray[np.int8] | TokenVectors, columns: TokenVectors) -> TokenVectors:
+def _product(rows: NDArray[np.int8 | np.float32], columns: TokenVectors) -> TokenVectors:
     """Return the matrix product in parts so small that BLAS stays in this thread: waking others takes longer."""
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)

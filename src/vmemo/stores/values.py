@@ -211,10 +211,8 @@ def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint8]:
 def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[StoredTokens | None]:
     """Return the token vectors of texts in order, from their width and packed vectors; None for a text without."""
     widths = {item[0] for item in stored if item is not None}
-    if len(widths) > 1:
+    if len(widths) != 1:
         return [None if item is None else decode_tokens([item])[0] for item in stored]
-    if not widths:
-        return [None] * len(stored)
     [width] = widths
     size = 3 * -(-width // 8)
     rows = _decoded(b"".join([item[1] for item in stored if item is not None]), width)

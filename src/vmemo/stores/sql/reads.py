@@ -13,19 +13,7 @@ from functools import cache, partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import JsonValue
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    bindparam,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, func, literal_column, or_, select
 
 from vmemo.models import (
     BankId,
@@ -285,7 +273,7 @@ def _preceding(statement: AnySelect, bank: int, message: Message) -> AnySelect:
     """Return the statement of the messages that precede one in its document, the latest first."""
     at, number, time = messages.c.timestamp, messages.c.seq, micros(message.timestamp)
     own = select(number).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
-    earlier = or_(at < time, and_(at == time, number < own))
+    earlier = or_(at < time, (at == time) & (number < own))
     same = messages.c.document.is_not_distinct_from(message.document)
     return statement.where(same, earlier).order_by(at.desc(), number.desc())
 
@@ -454,14 +442,12 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
 
 
 def _rows_by_number(connection: Connection, table: Table, bank: int, numbers: Sequence[int]) -> Sequence[AnyRow]:
-    return rows_of(connection, _by_numbers(table), {"bank": bank, "seqs": listed(numbers)}) if numbers else ()
+    return rows_of(connection, _by_numbers(table), {"of_bank": bank, "seqs": listed(numbers)}) if numbers else ()
 
 
 @cache
 def _by_numbers(table: Table) -> AnySelect:
-    return select(table).where(
-        statements.bank_column(table) == bindparam("bank", type_=BigInteger), among(table.c.seq, later("seqs"))
-    )
+    return select(table).where(statements.of_numbers(table))
 
 
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
@@ -617,7 +603,7 @@ class SqlBankSearch(BankSearch):
 _ENGINE = OWN_WORDS_ENGINES[0]
 _OPENINGS = select(
     facts.c.seq, facts.c.id, func.substr(facts.c.text, 1, 200), facts.c.record.contains(f'"engine":"{_ENGINE}"')
-).where(statements.bank_column(facts) == bindparam("bank", type_=BigInteger), among(facts.c.seq, later("seqs")))
+).where(statements.of_numbers(facts))
 
 
 def scored(
@@ -625,7 +611,7 @@ def scored(
 ) -> list[list[Scored]]:
     """Return the facts that searches found, given by their numbers and scores."""
     wanted = listed({seq for seqs, _ in found for seq in seqs})
-    rows = rows_of(connection, _OPENINGS, {"bank": bank, "seqs": wanted})
+    rows = rows_of(connection, _OPENINGS, {"of_bank": bank, "seqs": wanted})
     known = {seq: (FactId(id), speaker_in(text, _ENGINE if own else "")) for seq, id, text, own in rows}
     return [[Scored(known[seq][0], score, known[seq][1]) for seq, score in zip(*each, strict=True)] for each in found]
 

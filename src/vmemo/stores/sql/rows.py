@@ -231,7 +231,6 @@ REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind
 _RECORDED = tuple(name for name in Fact.model_fields if name not in facts.c and name not in ("bank", "embedding"))
 """The fields of a fact that only its record has."""
 _LISTS = ("messages", "episodes", "basis")
-_TUPLES = (*_LISTS, "entities")
 
 
 def _record(fact: Fact, order: Callable[[str], int]) -> str:
@@ -242,34 +241,31 @@ def _record(fact: Fact, order: Callable[[str], int]) -> str:
     return dump({**values, "entities": [[mention.id, mention.name_in_text] for mention in mentioned]})
 
 
-Named = Callable[[Set[str]], Mapping[str, Mention]]
-"""Returns mentions of entities by id."""
-
-
-def facts_of_rows(bank: BankId, rows: Sequence[Cells], named: Named) -> list[Fact]:
-    """Return the facts of rows, without embeddings. Facts share mentions: most mention the same few entities."""
+def facts_of_rows(
+    bank: BankId, rows: Sequence[Cells], named: Callable[[Set[EntityId]], Mapping[EntityId, Mention]]
+) -> list[Fact]:
+    """Return the facts of rows, without embeddings. They share what `named` returns: mentions of entities by id."""
     at = facts.columns.keys().index("record")
     written = f"[{','.join([row[at] for row in rows])}]"
     records: list[dict[str, Any]] = from_json(written, cache_strings="keys")
     known = named({id for record in records for id, _ in record["entities"]})
-    own: dict[str, object] = {"bank": bank, "embedding": None}
     found: list[Fact] = []
     for fields, record in zip(fields_of(Fact, facts, rows), records, strict=True):
         record["entities"] = [
             Mention.trusted({**known[id].__dict__, "name_in_text": said}) if said else known[id]
             for id, said in record["entities"]
         ]
-        for each in _TUPLES:
+        for each in (*_LISTS, "entities"):
             record[each] = tuple(record[each])
-        found.append(Fact.trusted({**fields, **record, **own}))
+        found.append(Fact.trusted({**fields, **record, "bank": bank, "embedding": None}))
     return found
 
 
-def entities_named(connection: Connection, bank: int, ids: Iterable[str]) -> dict[str, Mention]:
+def entities_named(connection: Connection, bank: int, ids: Iterable[EntityId]) -> dict[EntityId, Mention]:
     """Return mentions of entities by id."""
     rows = rows_of(connection, _NAMES, {"of_bank": bank, "ids": listed(ids)})
     return {
-        id: Mention.trusted({"id": EntityId(id), "name": name, "type": type, "name_in_text": ""})
+        EntityId(id): Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": ""})
         for id, name, type, _ in rows
     }
 

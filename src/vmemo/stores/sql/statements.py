@@ -137,6 +137,12 @@ def by_numbers(table: sa.FromClause, bank: int, seqs: Listable) -> ColumnElement
     return sa.and_(bank_column(table) == bank, among(table.c.seq, seqs))
 
 
+def of_numbers(table: sa.FromClause) -> ColumnElement[bool]:
+    """Return the condition for rows of the bank and with the numbers that are bound when the statement runs."""
+    bank = bank_column(table) == sa.bindparam("of_bank", type_=sa.BigInteger)
+    return sa.and_(bank, among(table.c.seq, later("seqs")))
+
+
 def refers_to(table: sa.FromClause, column: str, to: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition that a column refers to another row of the same bank."""
     return sa.and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
@@ -179,10 +185,8 @@ _READ: dict[str, Callable[[Any], object]] = {
 
 def fields_of(kind: type[Record], table: Table, rows: Sequence[Cells]) -> list[dict[str, object]]:
     """Return the fields of records that are columns of a table, from its rows; the inverse of `row_values`."""
-    if not rows:
-        return []
     names, columns = _columns(kind, table)
-    cells = list(zip(*rows, strict=True))
+    cells: list[Cells] = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     # By column, because most cells of one need no conversion.
     values = [
         cells[place] if read is None else [None if cell is None else read(cell) for cell in cells[place]]

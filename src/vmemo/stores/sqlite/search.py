@@ -33,17 +33,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import (
-    COMPARED,
-    LINKS,
-    EntityFacts,
-    Found,
-    Indexed,
-    accepts_messages,
-    all_of,
-    fact_words,
-    link_edge,
-)
+from vmemo.stores.search import COMPARED, LINKS, EntityFacts, Indexed, accepts_messages, all_of, fact_words, link_edge
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -310,7 +300,7 @@ class SqliteGraph:
             found = [edge for edge, kept in zip(found, near.tolist(), strict=True) if kept]
         return found
 
-    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, EntityFacts]:
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], EntityFacts]:
         links = self.linked(query) if query.facts else []
         named = self.index.mentions.counts(query.entities)
         nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
@@ -407,8 +397,9 @@ class SqliteBankReader(SqlBankSearch):
         self._revision, self._purges = index.revision, index.purges
         self._translated = reading
         self._index = index
-        self._filtered: list[tuple[Scope, Mask]] = []
-        self._compared: list[tuple[Vector, ComparedVectors]] = []
+        # By identity; each keeps its key.
+        self._filtered: dict[int, tuple[Scope, Mask]] = {}
+        self._compared: dict[int, tuple[Vector, ComparedVectors]] = {}
 
     def _reading(self) -> AbstractContextManager[None]:
         return self._translated()
@@ -420,11 +411,9 @@ class SqliteBankReader(SqlBankSearch):
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
-        for known, compared in self._compared:
-            if known is vector:
-                return compared
-        self._compared.append((vector, ComparedVectors(self._index.vectors, vector)))
-        return self._compared[-1][1]
+        if id(vector) not in self._compared:
+            self._compared[id(vector)] = vector, ComparedVectors(self._index.vectors, vector)
+        return self._compared[id(vector)][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         if space is not None:
@@ -433,13 +422,10 @@ class SqliteBankReader(SqlBankSearch):
 
     def allowed(self, scope: Scope) -> Mask:
         """Return the facts that a scope accepts, found once for each scope."""
-        for known, mask in self._filtered:
-            if known is scope:
-                return mask
-        only = filtered(self._connection, self._bank, scope)
-        mask = self._index.allowed(scope, micros(utc_now()), only)
-        self._filtered.append((scope, mask))
-        return mask
+        if id(scope) not in self._filtered:
+            only = filtered(self._connection, self._bank, scope)
+            self._filtered[id(scope)] = scope, self._index.allowed(scope, micros(utc_now()), only)
+        return self._filtered[id(scope)][1]
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         return self._index.nearest(self._compare(vector), self.allowed(scope), limit, floor)
