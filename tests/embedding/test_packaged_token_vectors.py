@@ -12,11 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
-from recall_runs import stored
+from recall_runs import late_interaction
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
-from vmemo.recall.fuse import late_interaction
 from vmemo_models import ENCODER
 
 WIDTH = 48
@@ -138,16 +137,14 @@ def test_company_does_not_move_vectors(kind: TextKind) -> None:
 def test_company_does_not_change_what_late_interaction_prefers() -> None:
     together = [encoding.tokens for encoding in encode(list(ANSWERS.values()))]
     for number, question in enumerate(encode(list(ANSWERS), "query")):
-        scores = late_interaction(tokens_of(question), stored(together))
+        scores = late_interaction(tokens_of(question), together)
         assert int(np.nanargmax(scores)) == number
 
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_late_interaction_prefers_the_answer_to_every_unrelated_text(question: str) -> None:
     asked = tokens_of(encode([question], "query")[0])
-    answer, *others = late_interaction(
-        asked, stored([encode([text])[0].tokens for text in [ANSWERS[question], *OTHERS]])
-    )
+    answer, *others = late_interaction(asked, [encode([text])[0].tokens for text in [ANSWERS[question], *OTHERS]])
     assert answer is not None
     assert all(other is not None and answer > other for other in others)
 
@@ -157,7 +154,7 @@ def test_a_text_without_words_keeps_its_start_marker_and_can_be_reranked(text: s
     document = encode([text])[0]
     assert tokens_of(document).shape == (1, WIDTH)
     asked = tokens_of(encode([text], "query")[0])
-    scores = late_interaction(asked, stored([document.tokens, encode(["Oscar"])[0].tokens]))
+    scores = late_interaction(asked, [document.tokens, encode(["Oscar"])[0].tokens])
     assert all(score is not None and -1.001 <= score <= 1.001 for score in scores)
 
 

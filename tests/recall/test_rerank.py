@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 import pytest
 
-from recall_runs import BANK, a_run as query, stored
+from recall_runs import BANK, a_run as query, late_interaction
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId
 from vmemo.models.search import Ranking, TokenVectors
@@ -20,7 +20,6 @@ from vmemo.recall.fuse import (
     LATE_WEIGHT,
     RERANKED_TEXTS,
     RerankScores,
-    late_interaction,
     late_shortlist,
     reorder,
     score_texts,
@@ -105,7 +104,7 @@ class Judge:
 
 def late(asked: RecallRun, candidates: Ranking, tokens: Mapping[int, TokenVectors]) -> Reranked:
     numbers = late_shortlist(candidates, asked)
-    found = late_interaction(ASKED, stored([tokens.get(number) for number in numbers]))
+    found = late_interaction(ASKED, [tokens.get(number) for number in numbers])
     return Reranked.of(candidates, RerankScores(numbers, found, LATE_WEIGHT))
 
 
@@ -121,23 +120,24 @@ def reading(asked: RecallRun, candidates: Ranking, judge: Judge, facts: Facts | 
 def test_each_token_of_the_question_adds_its_best_match() -> None:
     first = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]], np.float32)
     second = np.array([[-1.0, 0.0]], np.float32)
-    assert late_interaction(ASKED, stored([first, second])).tolist() == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
+    assert late_interaction(ASKED, [first, second]).tolist() == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
 
 
 def test_a_token_of_the_question_is_weighted_by_the_length_of_its_vector() -> None:
-    asked = ASKED * np.array([[3.0], [0.5]], np.float32)
-    assert late_interaction(asked, stored([np.eye(2, dtype=np.float32)])).tolist() == [3.5]
+    assert late_interaction(ASKED * np.array([[3.0], [0.5]], np.float32), [np.eye(2, dtype=np.float32)]).tolist() == [
+        3.5
+    ]
 
 
 def test_a_document_without_tokens_has_no_score_and_the_others_keep_theirs() -> None:
     empty = np.zeros((0, 2), np.float32)
-    found = late_interaction(ASKED, stored([None, row(0.5), empty, row(0.25), None]))
+    found = late_interaction(ASKED, [None, row(0.5), empty, row(0.25), None])
     assert np.array_equal(found, [np.nan, 0.5, np.nan, 0.25, np.nan], equal_nan=True)
 
 
 def test_documents_without_tokens_have_no_scores() -> None:
     assert late_interaction(ASKED, []).tolist() == []
-    assert np.isnan(late_interaction(ASKED, stored([None, np.zeros((0, 2), np.float32)]))).all()
+    assert np.isnan(late_interaction(ASKED, [None, np.zeros((0, 2), np.float32)])).all()
 
 
 # The shortlist

@@ -106,6 +106,8 @@ class RerankScores:
     numbers: Sequence[int] = ()
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     weight: float | None = None
+    matches: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """The matches of the first of them with each token of the question, if late interaction compared them."""
 
     @property
     def count(self) -> int:
@@ -119,7 +121,9 @@ class RerankScores:
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
         weight = self.weight if self.numbers else other.weight
-        return RerankScores([*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight)
+        return RerankScores(
+            [*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight, self.matches
+        )
 
 
 def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
@@ -180,11 +184,6 @@ def token_matches(question: TokenVectors, documents: Sequence[StoredTokens | Non
         starts = np.cumsum(counts[counts > 0]) - counts[counts > 0]
         matches[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0)
     return matches
-
-
-def late_interaction(question: TokenVectors, documents: Sequence[StoredTokens | None]) -> NDArray[np.float64]:
-    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
-    return token_matches(question, documents).sum(axis=1).astype(np.float64)
 
 
 def _product(rows: NDArray[np.int8 | np.float32], columns: TokenVectors) -> TokenVectors:
