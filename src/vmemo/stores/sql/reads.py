@@ -454,7 +454,7 @@ _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among
 
 
 MOST_FACTS, MOST_LOADED = 8192, 4096
-"""Facts, and token vectors, numbers, names, titles and links, that are kept in memory once loaded."""
+"""Facts and their token vectors, and numbers, names, titles and links, that are kept in memory once loaded."""
 
 
 def _own_copy(fact: Fact) -> Fact:
@@ -483,7 +483,7 @@ class LoadedRecords:
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
         for name, loaded in vars(self).items():
-            most = MOST_FACTS if name == "facts" else MOST_LOADED
+            most = MOST_FACTS if name in ("facts", "tokens") else MOST_LOADED
             if len(loaded) > most:
                 setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
 

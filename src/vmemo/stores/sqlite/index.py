@@ -106,10 +106,9 @@ class ComparedVectors:
     def distances(self) -> Distances:
         """The number of signs by which each row differs from the query."""
         bits, count = self._vectors.bits, self._vectors.count
-        total, differing, signs = np.zeros(count, np.uint16), np.empty(count, np.uint64), np.empty(count, np.uint8)
+        total = np.zeros(count, np.uint16)
         for word, sign in zip(bits, _sign_bits(self._query[None, :], len(bits))[0], strict=True):
-            np.bitwise_xor(word[:count], sign, out=differing)
-            total += np.bitwise_count(differing, out=signs)
+            total += np.bitwise_count(word[:count] ^ sign)
         return total
 
     def nearest(self, allowed: Mask, limit: int, exact: int = EXACT) -> tuple[Rows, NDArray[np.float32]]:
@@ -142,11 +141,9 @@ class ComparedVectors:
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
     """Return the mask of so many smallest distances, and of those that equal the largest of them, if they are few."""
-    # Distances are small numbers, so that counting them takes less time than sorting.
-    counts = np.cumsum(np.bincount(distances))
-    largest = np.searchsorted(counts, wanted)
+    largest = np.partition(distances, wanted - 1)[wanted - 1]
     chosen = distances <= largest
-    if (more := int(counts[largest]) - wanted) > wanted:
+    if (more := np.count_nonzero(chosen) - wanted) > wanted:
         # A bank may hold any number of equal vectors.
         chosen[np.flatnonzero(distances == largest)[-more:]] = False
     return chosen
@@ -265,16 +262,16 @@ class Postings:
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""
-        found = [[segment.of(term_hash(term)) for segment in self.segments] for term in sorted(set(terms))]
-        holders = np.array([sum([len(rows) for rows, _ in each]) for each in found], np.float64)
-        if not holders.any():
-            return np.zeros(self.count, np.float32)
-        rarity = (K1 + 1) * np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)).astype(np.float32)
-        # As numbers of the machine's own size, which numpy would convert them to twice.
-        at = np.concatenate([rows for each in found for rows, _ in each], dtype=np.intp)
-        often = np.concatenate([counts for each in found for _, counts in each], dtype=np.float32)
-        points = np.repeat(rarity, holders.astype(np.int64)) * often / (often + self._norms[at])
-        return np.bincount(at, points, self.count).astype(np.float32)
+        scores = np.zeros(self.count, np.float32)
+        for term in sorted(set(terms)) if self.count else ():
+            found = [segment.of(term_hash(term)) for segment in self.segments]
+            holders = sum([len(rows) for rows, _ in found])
+            rarity = np.float32((K1 + 1) * np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)))
+            for rows, counts in found if holders else ():
+                # As numbers of the machine's own size, which numpy would convert them to twice.
+                at, often = rows.astype(np.intp), counts.astype(np.float32)
+                scores[at] += rarity * often / (often + self._norms[at])
+        return scores
 
     @cached_property
     def _norms(self) -> NDArray[np.float32]:
@@ -446,8 +443,7 @@ class BankIndex:
 
     def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         scores = self.postings.scores(terms)
-        rows = np.flatnonzero(scores)
-        rows = rows[allowed[rows]]
+        rows = np.flatnonzero((scores > 0) & allowed)
         order = best(scores[rows], limit)
         rows = rows[order]
         return self._ranking(rows, scores[rows])
