@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vmemo.models import BankId, Interval, QueryType
 from vmemo.models.requests import RecallRequest
-from vmemo.models.search import Encoding, Scope, StageTimer
+from vmemo.models.search import Encoding, Scope, StageTimer, StoredTokens, TokenVectors
 from vmemo.models.settings import Settings
 from vmemo.ports import Store
+from vmemo.recall.fuse import token_matches
 from vmemo.recall.run import RecallRun
 from vmemo.settings import build
 from vmemo.text.questions import QueryAnalysis
@@ -48,3 +50,9 @@ def a_run(  # noqa: PLR0913 - each is a part of a recall
         max_tokens=max_tokens,
         top_k=top_k,
     )
+
+
+def late_interaction(question: TokenVectors, texts: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
+    """Return the sum of the best matches of the question's tokens for each text."""
+    known = [None if text is None else StoredTokens(text, np.ones(len(text), np.float32)) for text in texts]
+    return token_matches(question, known).sum(axis=1).astype(np.float64)

@@ -44,6 +44,7 @@ from vmemo.models.search import (
     SearchRequest,
     SearchResult,
     StatementPair,
+    StoredTokens,
     TokenVectors,
     Vectors,
 )
@@ -127,7 +128,7 @@ class BankReader(Protocol):
 
     def search(self, request: SearchRequest) -> SearchResult: ...
     def edges(self, query: EdgeQuery) -> Sequence[Edges]: ...
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]: ...
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[StoredTokens | None]: ...
     def revisions(self, scope: Scope, facts: Sequence[int]) -> Sequence[RevisionEdge]: ...
     def load(self, numbers: Sequence[int]) -> Loaded: ...
     def ids(self, numbers: Sequence[int]) -> Mapping[int, str]: ...
@@ -148,7 +149,8 @@ def fact_tokens(reader: BankReader, facts: Sequence[FactId]) -> list[TokenVector
     """Return the token vectors of facts by ids, in their order; None for a fact without them."""
     numbers = reader.numbers(facts)
     found = dict(zip(numbers, reader.token_vectors(list(numbers.values())), strict=True))
-    return [found.get(id) for id in facts]
+    stored = [found.get(id) for id in facts]
+    return [None if tokens is None else tokens.vectors for tokens in stored]
 
 
 class Store(Protocol):

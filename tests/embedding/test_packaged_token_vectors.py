@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from sentencepiece import SentencePieceProcessor
 
+from recall_runs import late_interaction
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
-from vmemo.recall.fuse import late_interaction
 from vmemo_models import ENCODER
 
 WIDTH = 48

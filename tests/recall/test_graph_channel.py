@@ -10,7 +10,7 @@ import numpy as np
 from vmemo.models import BankId, EntityId, LinkKind, Mention
 from vmemo.models.search import EdgeQuery, Edges, Ranking, Scope
 from vmemo.ports import BankReader
-from vmemo.recall.rank import DECAY, FLOOR, MULTIPLIERS, GraphActivation, GraphRanking
+from vmemo.recall.rank import DECAY, FLOOR, MULTIPLIERS, GraphRanking, spread_activation
 
 SCOPE = Scope(bank=BankId("bank"))
 VECTOR = np.ones(2, np.float32)
@@ -56,10 +56,7 @@ def reached(
 ) -> GraphRanking:
     hits = Ranking.of((graph.number(name), 5, 0, score) for name, score in entries)
     base = EdgeQuery(scope=SCOPE, space="space", vector=VECTOR)
-    activation = GraphActivation(base, hits, map(graph.number, names), expansions=expansions)
-    while (query := activation.next_query()) is not None:
-        activation.follow(graph.edges(query))
-    return activation.result(limit=1000)
+    return spread_activation(graph.edges, base, hits, map(graph.number, names), expansions=expansions, limit=1000)
 
 
 def scores(found: GraphRanking, graph: Graph) -> dict[str, float]:

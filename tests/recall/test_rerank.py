@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import numpy as np
 import pytest
 
-from recall_runs import BANK, a_run as query
+from recall_runs import BANK, a_run as query, late_interaction
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId
 from vmemo.models.search import Ranking, TokenVectors
@@ -20,7 +20,6 @@ from vmemo.recall.fuse import (
     LATE_WEIGHT,
     RERANKED_TEXTS,
     RerankScores,
-    late_interaction,
     late_shortlist,
     reorder,
     score_texts,

@@ -52,7 +52,8 @@ SECRET = a_message(
     metadata={"brillig": "borogove"},
 )
 ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph", "Çõntràriän"])
-TOKENS = decode_tokens([(40, b"slithytovesgyre")])[0]
+[STORED] = decode_tokens([(40, b"slithytovesgyre")])
+TOKENS = None if STORED is None else STORED.vectors
 """Token vectors whose stored bytes can be read."""
 TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
     zibaldone marginalia krakatau contrarian slithytovesgyre""".split()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from vmemo.models.search import TokenVectors
+from vmemo.models.search import StoredTokens, TokenVectors
 from vmemo.stores.values import decode_tokens, encode_tokens
 from vmemo_conformance.samples import some_tokens
 
@@ -37,11 +37,11 @@ def test_texts_without_token_vectors_keep_their_places() -> None:
     given = [some_tokens(2, 8), some_tokens(3, 8)]
     first, second = encode_tokens(given)
     found = decode_tokens([None, (8, first), None, (8, second)])
-    assert [None if each is None else each.shape for each in found] == [None, (2, 8), None, (3, 8)]
+    assert [None if each is None else each.vectors.shape for each in found] == [None, (2, 8), None, (3, 8)]
     assert found[0] is None
     assert np.array_equal(_known(found)[1], _known(decode_tokens([(8, second)]))[0])
     assert list(decode_tokens([None, None])) == [None, None]
 
 
-def _known(found: Sequence[TokenVectors | None]) -> list[TokenVectors]:
-    return [each for each in found if each is not None]
+def _known(found: Sequence[StoredTokens | None]) -> list[TokenVectors]:
+    return [each.vectors for each in found if each is not None]

@@ -39,7 +39,7 @@ from vmemo.models.search import (
     Vector,
 )
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import BankReader, Store, TextKind
+from vmemo.ports import BankReader, Store, TextKind, fact_tokens
 from vmemo.text.tokens import terms
 from vmemo_conformance.embedders import HashEmbedder
 
@@ -328,7 +328,7 @@ async def find_edges(store: Store, query: EdgesOf) -> list[FoundEdge]:
 
 async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
     """Return the token vectors of facts, None for a fact that has none."""
-    return list(await store.read(bank, lambda reader: reader.token_vectors(numbers_of(reader, facts))))
+    return await store.read(bank, lambda reader: fact_tokens(reader, facts))
 
 
 @dataclass(frozen=True)

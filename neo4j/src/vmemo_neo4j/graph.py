@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from vmemo.models import LinkKind, RevisionKind
 from vmemo.models.search import EdgeQuery, Edges, RevisionEdge
-from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS, GraphSteps, link_edge
+from vmemo.stores.search import COMPARED, LINKS, REVISION_LINKS, EntityFacts, by_entity, link_edge
 from vmemo.stores.values import instant
 from vmemo_neo4j.connection import Transaction
 from vmemo_neo4j.filters import CypherFilter, CypherParameters
@@ -23,7 +23,7 @@ _REVISIONS: Final = "|".join(LINK_TYPES[kind] for kind in sorted(REVISION_LINKS)
 
 
 @dataclass(frozen=True)
-class Neo4jGraph(GraphSteps):
+class Neo4jGraph:
     """`GraphReads` of one scope; `wait` runs a statement on the loop of the connections."""
 
     tx: Transaction
@@ -44,7 +44,12 @@ class Neo4jGraph(GraphSteps):
         )
         return [link_edge(source, other, KINDS[type], weight, onward) for source, *other, type, onward, weight in rows]
 
-    def entities_of_nodes(self, query: EdgeQuery) -> Sequence[Cells]:
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], EntityFacts]:
+        links, nodes = self.linked(query) if query.facts else (), self._entities_of_nodes(query)
+        new = sorted({entity for _, entity, _ in nodes} - chosen)
+        return links, nodes, by_entity(self._most_similar(query, new)) if new else {}
+
+    def _entities_of_nodes(self, query: EdgeQuery) -> Sequence[Cells]:
         return self._table(
             "CALL () { UNWIND $facts AS source MATCH (:Fact {bank: $bank, seq: source})-[:MENTIONS]->(e:Entity) "
             "RETURN source, e UNION ALL "
@@ -61,7 +66,7 @@ class Neo4jGraph(GraphSteps):
             ),
         )
 
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Cells]:
+    def _most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Sequence[Cells]:
         values = self._parameters(query, entities=list(entities), compared=COMPARED, fan=query.fan)
         return self._table(
             "UNWIND $entities AS number MATCH (e:Entity {bank: $bank, seq: number}) CALL (e) { "

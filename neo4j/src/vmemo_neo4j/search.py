@@ -22,8 +22,8 @@ from vmemo.models.search import (
     RevisionEdge,
     Scope,
     Scored,
+    StoredTokens,
     TemporalSearch,
-    TokenVectors,
     Vector,
     Vectors,
 )
@@ -194,7 +194,7 @@ class Neo4jBankSearch(BankSearch):
         self.prepare(query.scope, query.space)
         return self._edges.find(Neo4jGraph(self._tx, self._filter(query.scope), self._wait), query)
 
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[StoredTokens | None]:
         rows = self._by_number("Fact", "n.token_width, n.token_vectors", facts)
         stored = {seq: (width, packed) for seq, width, packed in rows if packed is not None}
         return decode_tokens([stored.get(fact) for fact in facts])

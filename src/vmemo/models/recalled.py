@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from functools import cache
 from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -216,6 +217,7 @@ class Hit(Record):
 
     def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
         """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
+        count = cache(count)
         text = truncate(self.text, max_tokens, count, _STEP_END if self.fact.is_procedure else None)
         if text is None:
             return None

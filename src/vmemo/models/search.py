@@ -23,6 +23,17 @@ TokenVectors: TypeAlias = NDArray[np.float32]
 """Short vectors of a text's tokens as rows. A document's have length one, a query's the weight of each token."""
 
 
+class StoredTokens(NamedTuple):
+    """Token vectors of a document as stores keep them: small numbers, and the factor that gives a row length one."""
+
+    components: NDArray[np.int8 | np.float32]
+    scales: NDArray[np.float32]
+
+    @property
+    def vectors(self) -> TokenVectors:
+        return self.components * self.scales[:, None]
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """The packaged reader's judgement of a text and of each of its tokens."""

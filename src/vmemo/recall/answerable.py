@@ -113,7 +113,11 @@ def answer_evidence(
     if answer_weights(embedder) is None or question.tokens is None:
         return AnswerEvidence(bool(len(best)), np.zeros((0, 0)), (), cosines)
     numbers = best[best > 0].tolist()
-    matches = token_matches(question.tokens, reader.token_vectors(numbers))
+    compared = {number: place for place, number in enumerate(found.late.numbers[: len(found.late.matches)])}
+    if numbers and compared.keys() >= set(numbers):
+        matches = found.late.matches[[compared[number] for number in numbers]]
+    else:
+        matches = token_matches(question.tokens, reader.token_vectors(numbers))
     lengths = np.maximum(np.linalg.norm(question.tokens, axis=1), 1e-9)
     aligned = (matches[~np.isnan(matches).any(axis=1)] / lengths).astype(np.float64)
     unread = [number for number in numbers[:READ] if number not in texts]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Channel, ChannelCandidate, ChannelPlacement, FactId
-from vmemo.models.search import Ranking, TokenVectors
+from vmemo.models.search import Ranking, StoredTokens, TokenVectors
 from vmemo.models.settings import Fusion
 from vmemo.ports import Reranker
 from vmemo.recall.run import RecallRun
@@ -38,11 +38,12 @@ def fuse(
     rows = np.concatenate([each.ranking.rows for each in every])
     weighted = np.concatenate([each.weight * points(each.ranking, method) for each in every])
     _, first, place = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
+    first, place = first[by_first], np.argsort(by_first)[place]
     found: list[Ranking] = []
     for count in (sum([len(each.ranking) for each in rankings]), len(rows)):
-        scores = np.bincount(place[:count], weighted[:count], len(first)).astype(np.float64)
-        order = np.lexsort((first, -scores))
-        order = order[first[order] < count]
+        scores = np.bincount(place[:count], weighted[:count]).astype(np.float64)
+        order = np.argsort(-scores, kind="stable")
         found.append(Ranking(rows[first[order]], scores[order]))
     return found[0], found[1]
 
@@ -105,6 +106,8 @@ class RerankScores:
     numbers: Sequence[int] = ()
     scores: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     weight: float | None = None
+    matches: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """The matches of the first of them with each token of the question, if late interaction compared them."""
 
     @property
     def count(self) -> int:
@@ -118,7 +121,9 @@ class RerankScores:
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
         weight = self.weight if self.numbers else other.weight
-        return RerankScores([*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight)
+        return RerankScores(
+            [*self.numbers, *other.numbers], np.concatenate([self.scores, other.scores]), weight, self.matches
+        )
 
 
 def fitting(tokens: Sequence[int] | NDArray[np.int64], max_tokens: int | None, top_k: int | None) -> int:
@@ -168,29 +173,25 @@ async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list
     return scores.tolist()
 
 
-def token_matches(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float32]:
+def token_matches(question: TokenVectors, documents: Sequence[StoredTokens | None]) -> NDArray[np.float32]:
     """Return for each document the best match of each of the question's tokens; NaN without token vectors."""
-    counts = np.array([0 if vectors is None else len(vectors) for vectors in documents], np.int64)
+    counts = np.array([0 if document is None else len(document.scales) for document in documents], np.int64)
     matches = np.full((len(documents), len(question)), np.nan, np.float32)
-    known = [vectors for vectors in documents if vectors is not None and len(vectors)]
-    if known:
-        similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
+    known = [document for document in documents if document is not None]
+    if counts.any():
+        similarity = _product(np.concatenate([each.components for each in known]), np.ascontiguousarray(question.T))
+        similarity *= np.concatenate([each.scales for each in known])[:, None]
         starts = np.cumsum(counts[counts > 0]) - counts[counts > 0]
         matches[counts > 0] = np.maximum.reduceat(similarity, starts, axis=0)
     return matches
 
 
-def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> NDArray[np.float64]:
-    """Return for each document the sum of the best matches of the question's tokens; NaN without token vectors."""
-    return token_matches(question, documents).sum(axis=1).astype(np.float64)
-
-
-def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
+def _product(rows: NDArray[np.int8 | np.float32], columns: TokenVectors) -> TokenVectors:
     """Return the matrix product in parts so small that BLAS stays in this thread: waking others takes longer."""
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)
     for start in range(0, len(rows), size):
-        np.matmul(rows[start : start + size], columns, out=product[start : start + size])
+        np.matmul(rows[start : start + size].astype(np.float32), columns, out=product[start : start + size])
     return product
 
 
@@ -205,8 +206,8 @@ def reorder(candidates: Ranking, reranking: RerankScores) -> Ranking:
         return candidates
     scores = reranking.scores
     known = scores[~np.isnan(scores)]
-    place_of = {number: place for place, number in enumerate(candidates.numbers.tolist())}
-    places = np.array([place_of[number] for number in reranking.numbers])
+    by_number = np.argsort(candidates.numbers)
+    places = by_number[np.searchsorted(candidates.numbers, np.array(reranking.numbers), sorter=by_number)]
     if reranking.weight is None:
         places = places[~np.isnan(scores)]
         order = np.argsort(-known[np.argsort(places)], kind="stable")

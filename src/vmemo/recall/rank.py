@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from vmemo.models.search import (
     TemporalSearch,
 )
 from vmemo.ports import BankReader
-from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_interaction, late_shortlist, reorder
+from vmemo.recall.fuse import LATE_WEIGHT, ChannelRanking, RerankScores, fuse, late_shortlist, reorder, token_matches
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import QueryAnalysis, is_over
 
@@ -64,12 +65,16 @@ def max_expansions(type: QueryType, nodes: int) -> int:
     return max(LEAST_EXPANSIONS, nodes // 10 if type == "multi-hop" else nodes // 25)
 
 
+Reached = tuple[float, Sequence[int], Edges]
+"""The activation of a fact, its row in a ranking, and the edges by which it was reached."""
+
+
 @dataclass(frozen=True, eq=False)
 class GraphRanking:
     """Facts by activation, and the edges by which each was reached."""
 
     ranking: Ranking = field(default_factory=Ranking)
-    reached_by: Mapping[int, Edges] = field(default_factory=dict[int, Edges])
+    reached: Mapping[int, Reached] = field(default_factory=dict[int, Reached])
 
     def paths(
         self, facts: Sequence[int], named: Mapping[int, Mention], reader: BankReader
@@ -88,77 +93,69 @@ class GraphRanking:
 
     def _path(self, fact: int) -> list[tuple[int, Edges]]:
         steps: list[tuple[int, Edges]] = []
-        while fact in self.reached_by and len(steps) < len(self.reached_by):
-            steps.append((fact, self.reached_by[fact]))
-            fact = self.reached_by[fact].source
+        while fact in self.reached and len(steps) < len(self.reached):
+            steps.append((fact, self.reached[fact][2]))
+            fact = steps[-1][1].source
         return steps[::-1]
 
 
-class GraphActivation:
-    """Spreading activation, one wave of edges at a time. A node is the number of a fact, or of an entity with a minus.
+def spread_activation(
+    edges: Callable[[EdgeQuery], Iterable[Edges]],
+    base: EdgeQuery,
+    entries: Ranking,
+    entities: Iterable[int],
+    *,
+    expansions: int,
+    limit: int,
+) -> GraphRanking:
+    """Return the facts that activation reaches from entry points along edges, the strongest nodes first.
 
-    Each wave is fetched by the caller: `next_query()` names the nodes to expand and `follow()` takes their edges.
-    A fact is reached only along an edge: entry points were found by other channels.
+    A node is the number of a fact, or of an entity with a minus. A fact is reached only along an edge, because
+    other channels found the entry points. Only the strongest path to a fact counts.
     """
-
-    def __init__(self, base: EdgeQuery, entries: Ranking, entities: Iterable[int], *, expansions: int) -> None:
-        self._base = base
-        self._expansions = expansions
-        best = zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True)
-        self._activation = {-entity: 1.0 for entity in entities}
-        self._activation |= {fact: score for fact, score in best if score >= ENTRY_FLOOR}
-        self._scores: dict[int, float] = {}
-        self._rows: dict[int, Sequence[int]] = {}
-        self._reached_by: dict[int, Edges] = {}
-        self._expanded: set[int] = set()
-
-    def next_query(self) -> EdgeQuery | None:
-        """Return the query for the edges of the strongest nodes that are not expanded yet, or None at the end."""
-        if len(self._expanded) >= self._expansions:
-            return None
-        waiting = [(-strength, node) for node, strength in self._activation.items() if node not in self._expanded]
-        if not waiting:
-            return None
-        waves = heapq.nsmallest(WAVE_SIZE, waiting)
-        wave = [node for _, node in waves]
-        self._expanded.update(wave)
+    best = zip(entries.numbers[:ENTRIES].tolist(), entries.scores[:ENTRIES].tolist(), strict=True)
+    known = {-entity: 1.0 for entity in entities} | {fact: score for fact, score in best if score >= ENTRY_FLOOR}
+    reached: dict[int, Reached] = {}
+    expanded: set[int] = set()
+    while len(expanded) < expansions:
+        waves = heapq.nsmallest(WAVE_SIZE, [(-known[node], node) for node in known.keys() - expanded])
+        if not waves:
+            break
+        expanded.update(node for _, node in waves)
         # No edge of a lower weight can pass on enough activation.
         least = FLOOR / max(-waves[0][0] * DECAY * max(MULTIPLIERS.values()), 1e-9)
-        facts, entities = [node for node in wave if node > 0], [-node for node in wave if node < 0]
-        return replace(self._base, facts=facts, entities=entities, least=least)
+        facts, named = [node for _, node in waves if node > 0], [-node for _, node in waves if node < 0]
+        for found in edges(replace(base, facts=facts, entities=named, least=least)):
+            activation = known[found.source] * found.weight * DECAY * MULTIPLIERS[found.kind]
+            if activation >= FLOOR:
+                _reach(found, activation, known, reached, expanded)
+    order = sorted(reached.values(), key=itemgetter(0), reverse=True)[:limit]
+    rows = np.array([row for _, row, _ in order], np.int64).reshape(len(order), 3)
+    return GraphRanking(Ranking(rows, np.array([activation for activation, _, _ in order])), reached)
 
-    def follow(self, found: Iterable[Edges]) -> None:
-        """Pass activation along edges; only the strongest path to a fact counts."""
-        known, scores, reached_by, rows = self._activation, self._scores, self._reached_by, self._rows
-        for edges in found:
-            source, kind, weight, targets, _ = edges
-            activation = known[source] * weight * DECAY * MULTIPLIERS[kind]
-            if activation < FLOOR:
-                continue
-            for row in targets:
-                target = row[0]
-                if activation <= scores.get(target, 0.0) or target == source:
-                    continue
-                # Only a node that was expanded has edges on which a path goes on.
-                if target in self._expanded and source in reached_by and self._is_cycle(source, target):
-                    continue
-                scores[target] = activation
-                reached_by[target] = edges
-                rows[target] = row
-                if activation > known.get(target, 0.0):
-                    known[target] = activation
 
-    def result(self, limit: int) -> GraphRanking:
-        """Return the facts that were reached, by activation."""
-        order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
-        rows = np.array([self._rows[fact] for fact in order], np.int64).reshape(len(order), 3)
-        return GraphRanking(Ranking(rows, np.array([self._scores[fact] for fact in order])), self._reached_by)
+def _reach(
+    edges: Edges, activation: float, known: dict[int, float], reached: dict[int, Reached], expanded: Collection[int]
+) -> None:
+    source = edges.source
+    for row in edges.targets:
+        target = row[0]
+        before = reached.get(target)
+        if (before is not None and activation <= before[0]) or target == source:
+            continue
+        # Only a node that was expanded has edges on which a path goes on.
+        if target in expanded and source in reached and _passes(source, target, reached):
+            continue
+        reached[target] = activation, row, edges
+        if activation > known.get(target, 0.0):
+            known[target] = activation
 
-    def _is_cycle(self, node: int, target: int) -> bool:
-        """Return True if the path to a node already passes the target of an edge from it."""
-        while node in self._reached_by and node != target:
-            node = self._reached_by[node].source
-        return node == target
+
+def _passes(node: int, target: int, reached: Mapping[int, Reached]) -> bool:
+    """Return True if the path to a node already passes the target of an edge from it."""
+    while node in reached and node != target:
+        node = reached[node][2].source
+    return node == target
 
 
 # All channels.
@@ -378,10 +375,7 @@ def _follow_graph(run: RecallRun, reader: BankReader, result: SearchResult) -> G
     )
     entries = result.semantic[0] if result.semantic else Ranking()
     expansions = max_expansions(run.analysis.type, run.nodes)
-    activation = GraphActivation(base, entries, result.entities, expansions=expansions)
-    while (query := activation.next_query()) is not None:
-        activation.follow(reader.edges(query))
-    return activation.result(run.nodes)
+    return spread_activation(reader.edges, base, entries, result.entities, expansions=expansions, limit=run.nodes)
 
 
 def _late_scores(run: RecallRun, reader: BankReader, candidates: Ranking) -> RerankScores:
@@ -391,7 +385,8 @@ def _late_scores(run: RecallRun, reader: BankReader, candidates: Ranking) -> Rer
         if run.context.reranker != "late" or question is None:
             return RerankScores()
         numbers = late_shortlist(candidates, run)
-        return RerankScores(numbers, late_interaction(question, reader.token_vectors(numbers)), LATE_WEIGHT)
+        matches = token_matches(question, reader.token_vectors(numbers))
+        return RerankScores(numbers, matches.sum(axis=1).astype(np.float64), LATE_WEIGHT, matches)
 
 
 PROBABLE = 0.75

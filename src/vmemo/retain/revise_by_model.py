@@ -250,8 +250,8 @@ def comparable(one: Fact, other: Fact) -> bool:
 
     A standing instruction is compared with another one only, and a person's statement with none of another person.
     """
-    speakers = {revise.speaker_of(one), revise.speaker_of(other)} - {""}
-    if one.instruction != other.instruction or len(speakers) > 1:
+    speaker, other_speaker = revise.speaker_of(one), revise.speaker_of(other)
+    if one.instruction != other.instruction or (speaker and other_speaker and speaker != other_speaker):
         return False
     same_tags = one.tags == other.tags or set(one.tags) == set(other.tags)
     return same_tags and set(one.messages).isdisjoint(other.messages)

@@ -7,6 +7,7 @@ parameters of the statement.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, assert_never, get_args
@@ -246,7 +247,7 @@ def link_edge(source: int, target: Sequence[int], kind: LinkKind, weight: float,
 
 
 Found = Sequence[Sequence[Any]]
-_EntityFacts = dict[int, list[Sequence[int]]]
+EntityFacts = Mapping[int, Sequence[Sequence[int]]]
 """The facts that each entity leads to, with their tokens and times, by the number of the entity."""
 
 
@@ -256,31 +257,26 @@ class GraphReads(Protocol):
     `linked` are the edges along stored links, at most `LINKS` of a fact in each direction. `expand` returns them, the
     entities of a query's nodes, and the most similar facts of those entities that are not `chosen`. The entities that
     facts mention have source, number and weight, and so have given ones, which are their own sources with a minus sign;
-    rarer ones weigh more. Their facts have the entity, the fact, tokens and time.
+    rarer ones weigh more.
     """
 
     def linked(self, query: EdgeQuery) -> Sequence[Edges]: ...
-    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, Found]: ...
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, EntityFacts]: ...
 
 
-class GraphSteps(GraphReads):
-    """Reads of the graph by one statement for each part."""
-
-    @abstractmethod
-    def entities_of_nodes(self, query: EdgeQuery) -> Found: ...
-    @abstractmethod
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> Found: ...
-    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Found, Found]:
-        links, nodes = self.linked(query) if query.facts else (), self.entities_of_nodes(query)
-        new = sorted({entity for _, entity, _ in nodes} - chosen)
-        return links, nodes, self.most_similar(query, new) if new else ()
+def by_entity(found: Found) -> EntityFacts:
+    """Return the facts of entities from rows of entity, fact, tokens and time."""
+    facts = defaultdict[int, list[Sequence[int]]](list)
+    for entity, *fact in found:
+        facts[entity].append(fact)
+    return facts
 
 
 class EdgeSearch:
     """The edge queries of one read transaction. The facts of an entity are chosen once for a question."""
 
     def __init__(self) -> None:
-        self._chosen: dict[tuple[int, int, int, float], tuple[EdgeQuery, _EntityFacts]] = {}
+        self._chosen: dict[tuple[int, int, int, float], tuple[EdgeQuery, dict[int, Sequence[Sequence[int]]]]] = {}
 
     def find(self, reads: GraphReads, query: EdgeQuery) -> list[Edges]:
         kinds = query.kinds or FOLLOWED_LINKS
@@ -290,10 +286,9 @@ class EdgeSearch:
         # The first query keeps what the identities stand for.
         chosen = self._chosen.setdefault(asked, (query, {}))[1]
         links, nodes, facts = reads.expand(query, chosen.keys())
-        for entity, *fact in facts:
-            chosen.setdefault(entity, []).append(fact)
-        entities = (Edges(source, "entity", weight, chosen.setdefault(id, []), id) for source, id, weight in nodes)
-        return [*(link for link in links if link.kind in kinds), *entities]
+        chosen.update(facts)
+        entities = [Edges(source, "entity", weight, chosen.setdefault(id, ()), id) for source, id, weight in nodes]
+        return [*[link for link in links if link.kind in kinds], *entities]
 
 
 Indexed = tuple[int, NewFact]

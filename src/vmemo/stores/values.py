@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +16,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, SchemaTooNew, StoreError
 from vmemo.models import Claim, Message, MessageState
-from vmemo.models.search import Encoding, TokenVectors
+from vmemo.models.search import Encoding, StoredTokens, TokenVectors
 
 UNPROCESSED: tuple[MessageState, ...] = ("pending", "grouped")
 """States of messages that wait to be processed."""
@@ -80,8 +81,11 @@ class _NoMetadata(dict[str, JsonValue]):
     __setitem__ = __ior__ = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
 
+_NONE = _NoMetadata()
+
+
 def metadata_of(text: str) -> dict[str, JsonValue]:
-    return _NoMetadata() if text == "{}" else json.loads(text)
+    return _NONE if text == "{}" else json.loads(text)
 
 
 def storable(text: str) -> bool:
@@ -163,8 +167,8 @@ def term_hash(term: str) -> int:
 
 MAGNITUDES = np.array([0.1, 0.31, 0.56, 0.9], np.float32)
 _BOUNDS = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
-_VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
-"""The component of each code."""
+_VALUES = np.rint(100 * np.concatenate([MAGNITUDES, -MAGNITUDES])).astype(np.int8)
+"""The component of each code, in hundredths."""
 _FOUR = np.array([0, 3, 6, 9], np.uint16)
 """The bits by which the codes of four components are shifted."""
 _DECODED = _VALUES[(np.arange(1 << 12, dtype=np.uint16)[:, None] >> _FOUR) & np.uint16(7)]
@@ -204,27 +208,25 @@ def _magnitudes(relative: NDArray[np.float32]) -> NDArray[np.uint8]:
     return found
 
 
-def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[TokenVectors | None]:
+def decode_tokens(stored: Sequence[tuple[int, bytes] | None]) -> Sequence[StoredTokens | None]:
     """Return the token vectors of texts in order, from their width and packed vectors; None for a text without."""
     widths = {item[0] for item in stored if item is not None}
-    if len(widths) > 1:
+    if len(widths) != 1:
         return [None if item is None else decode_tokens([item])[0] for item in stored]
-    if not widths:
-        return [None] * len(stored)
     [width] = widths
     size = 3 * -(-width // 8)
-    packed = [item[1] for item in stored if item is not None]
-    ends = np.cumsum([len(each) // size for each in packed])
-    decoded = iter(np.split(_decoded(b"".join(packed), width), ends[:-1]))
-    return [None if item is None else next(decoded) for item in stored]
+    rows = _decoded(b"".join([item[1] for item in stored if item is not None]), width)
+    scales = (1.0 / np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32, casting="unsafe"))).astype(np.float32)
+    spans = pairwise(accumulate([0 if item is None else len(item[1]) // size for item in stored], initial=0))
+    # Copies, because a part would keep all of them in memory.
+    parts = [StoredTokens(rows[start:end].copy(), scales[start:end].copy()) for start, end in spans]
+    return [None if item is None else part for item, part in zip(stored, parts, strict=True)]
 
 
-def _decoded(packed: bytes, width: int) -> TokenVectors:
+def _decoded(packed: bytes, width: int) -> NDArray[np.int8]:
     first, middle, last = np.frombuffer(packed, np.uint8).reshape(-1, 3).T.astype(np.uint16)
     # Numbers of the type that `take` works with, which it would convert others to.
     twelve = np.empty((len(first), 2), np.intp)
     twelve[:, 0] = first | ((middle & 15) << 8)
     twelve[:, 1] = (middle >> 4) | (last << 4)
-    vectors = np.take(_DECODED, twelve, axis=0).reshape(-1, width + -width % 8)[:, :width]
-    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    return vectors
+    return np.take(_DECODED, twelve, axis=0).reshape(-1, width + -width % 8)[:, :width]

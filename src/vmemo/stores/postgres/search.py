@@ -34,9 +34,11 @@ from vmemo.stores.search import (
     LINKS,
     MOST_TEXTS,
     Collection,
+    EntityFacts,
     Indexed,
     IndexedTexts,
     accepts_messages,
+    by_entity,
     fact_words,
     is_wide,
     link_edge,
@@ -215,7 +217,7 @@ class PostgresGraph:
     def linked(self, query: EdgeQuery) -> list[Edges]:
         return self._edges(fetch_built(self.connection, lambda values: self._links(values, query)))
 
-    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], Sequence[Cells]]:
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], EntityFacts]:
         def statement(values: Parameters) -> str:
             bank, vector = values.add(self.filter.bank, "bigint"), query.vector.tolist()
             return f"""
@@ -250,7 +252,7 @@ FROM (
         rows = fetch_built(self.connection, statement)
         links = [row for row in rows if row[4] is not None]
         nodes = [(row[0], row[1], row[6]) for row in rows if row[4] is None and row[6] is not None]
-        return self._edges(links), nodes, [row[:4] for row in rows if row[6] is None]
+        return self._edges(links), nodes, by_entity([row[:4] for row in rows if row[6] is None])
 
     @staticmethod
     def _edges(rows: Sequence[Cells]) -> list[Edges]:

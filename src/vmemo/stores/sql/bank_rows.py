@@ -32,20 +32,8 @@ from vmemo.models.changes import Changes, NoteChange, ProfileChange, Rename
 from vmemo.models.results import Backlog, DailyCount, ProcessingProblem, Spending, Status
 from vmemo.ports import HIDDEN, BankNotFound, HiddenBank
 from vmemo.stores.search import SearchIndex
-from vmemo.stores.sql import queue, statements
-from vmemo.stores.sql.schema import (
-    banks,
-    entities,
-    episodes,
-    facts,
-    jobs,
-    links,
-    messages,
-    metadata,
-    notes,
-    profiles,
-    spending,
-)
+from vmemo.stores.sql import queue, schema, statements
+from vmemo.stores.sql.schema import banks, entities, episodes, facts, jobs, links, messages, notes, profiles, spending
 from vmemo.stores.sql.statements import AnyRow, among, rows_of
 from vmemo.stores.values import UNPROCESSED, demand_embedder, instant, micros
 
@@ -264,7 +252,7 @@ def drop_derived(connection: Connection, bank: int, index: SearchIndex) -> None:
 
 def _clear(connection: Connection, bank: int, index: SearchIndex) -> None:
     index.drop_bank(connection, bank)
-    for table in metadata.sorted_tables:
+    for table in schema.metadata.sorted_tables:
         if "bank" in table.c:
             connection.execute(delete(table).where(table.c.bank == bank))
     connection.execute(delete(banks).where(banks.c.seq == bank))

@@ -11,38 +11,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 
-from sqlalchemy import (
-    BigInteger,
-    BindParameter,
-    ColumnElement,
-    Connection,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, case, delete, func, insert, select, update
 
 from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, MessageFailure, NewJob, delivery_jobs, events_of
 from vmemo.models.results import Job, Spending
 from vmemo.models.webhooks import SignedWebhook
-from vmemo.stores.sql import rows
+from vmemo.stores.sql import rows, statements
 from vmemo.stores.sql.schema import banks, jobs, messages, spending, webhooks
-from vmemo.stores.sql.statements import (
-    AnyRow,
-    AnySelect,
-    Cell,
-    among,
-    insert_missing,
-    later,
-    listed,
-    of_bank,
-    record_of,
-    row_values,
-)
+from vmemo.stores.sql.statements import AnyRow, AnySelect, Cell, among, later, listed, of_bank, record_of, row_values
 from vmemo.stores.values import dump, micros, storable_error
 
 CHANNEL = "vmemo_work"
@@ -51,7 +28,7 @@ _FREED = {"owner": None, "until": None}
 _NEW = insert(jobs)
 
 
-def held(now: int | BindParameter[int]) -> ColumnElement[bool]:
+def held(now: int | ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition that a job is leased; never NULL, so that it can be negated."""
     return func.coalesce(jobs.c.until, 0) > now
 
@@ -265,7 +242,7 @@ def webhooks_of(connection: Connection, bank: int) -> list[SignedWebhook]:
 
 def save_webhooks(connection: Connection, bank: int, changes: Changes) -> None:
     for webhook in changes.webhooks:
-        insert_missing(connection, webhooks, row_values(webhooks, bank, webhook))
+        statements.insert_missing(connection, webhooks, row_values(webhooks, bank, webhook))
     for id, at in changes.disabled_webhooks.items():
         same = webhooks.c.bank == bank, webhooks.c.id == id
         connection.execute(update(webhooks).where(*same).values(disabled_at=micros(at)))

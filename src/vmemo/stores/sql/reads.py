@@ -9,23 +9,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import JsonValue
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    bindparam,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, func, literal_column, or_, select
 
 from vmemo.models import (
     BankId,
@@ -44,12 +32,12 @@ from vmemo.models import (
 )
 from vmemo.models.changes import EntityMention
 from vmemo.models.records import FEEDBACK, TIME_ORDERED, ShortId
-from vmemo.models.search import Edges, RevisionEdge, Scope, Scored, TokenVectors
+from vmemo.models.search import Edges, RevisionEdge, Scope, Scored, StoredTokens
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Loaded
 from vmemo.stores.search import BankSearch, EdgeSearch, all_of, messages_in_time, tag_conditions, visible_facts
 from vmemo.stores.sql import schema, statements
-from vmemo.stores.sql.rows import LINK_KINDS, facts_of_rows, named_entities
+from vmemo.stores.sql.rows import LINK_KINDS, entities_named, facts_of_rows, named_entities
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -285,7 +273,7 @@ def _preceding(statement: AnySelect, bank: int, message: Message) -> AnySelect:
     """Return the statement of the messages that precede one in its document, the latest first."""
     at, number, time = messages.c.timestamp, messages.c.seq, micros(message.timestamp)
     own = select(number).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
-    earlier = or_(at < time, and_(at == time, number < own))
+    earlier = or_(at < time, (at == time) & (number < own))
     same = messages.c.document.is_not_distinct_from(message.document)
     return statement.where(same, earlier).order_by(at.desc(), number.desc())
 
@@ -417,9 +405,9 @@ def _most_mentioned(bank: int, statement: AnySelect) -> AnySelect:
     return joined.order_by(func.coalesce(counted.c.number, 0).desc(), entities.c.seq)
 
 
-Key = TypeVar("Key", int, EpisodeId, FactId)
+Key = TypeVar("Key", int, EntityId, EpisodeId, FactId)
 Value = TypeVar("Value")
-LoadedKey = tuple[BankId, int | EpisodeId | FactId, int]
+LoadedKey = tuple[BankId, int | EntityId | EpisodeId | FactId, int]
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
 LATEST = 50
@@ -446,7 +434,7 @@ def messages_of(connection: Connection, bank: int, wanted: MessageSelect) -> lis
 def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect, embeddings: Embeddings) -> list[Fact]:
     """Return the facts of a selection."""
     rows = _fact_rows(connection, bank, wanted)
-    found = facts_of_rows(connection, bank, name, rows)
+    found = facts_of_rows(name, rows, partial(entities_named, connection, bank))
     if not wanted.with_embeddings:
         return found
     vectors = embeddings(connection, bank, [row[SEQ] for row in rows])
@@ -454,21 +442,19 @@ def facts_of(connection: Connection, bank: int, name: BankId, wanted: FactSelect
 
 
 def _rows_by_number(connection: Connection, table: Table, bank: int, numbers: Sequence[int]) -> Sequence[AnyRow]:
-    return rows_of(connection, _by_numbers(table), {"bank": bank, "seqs": listed(numbers)}) if numbers else ()
+    return rows_of(connection, _by_numbers(table), {"of_bank": bank, "seqs": listed(numbers)}) if numbers else ()
 
 
 @cache
 def _by_numbers(table: Table) -> AnySelect:
-    return select(table).where(
-        statements.bank_column(table) == bindparam("bank", type_=BigInteger), among(table.c.seq, later("seqs"))
-    )
+    return select(table).where(statements.of_numbers(table))
 
 
 _TITLES = select(episodes.c.id, episodes.c.title).where(of_bank(episodes), among(episodes.c.id, later("ids")))
 
 
-MOST_FACTS, MOST_TOKENS = 4096, 1024
-"""Facts, numbers, titles and links that are kept in memory once loaded, and facts whose token vectors are."""
+MOST_FACTS, MOST_LOADED = 8192, 4096
+"""Facts and their token vectors, and numbers, names, titles and links, that are kept in memory once loaded."""
 
 
 def _own_copy(fact: Fact) -> Fact:
@@ -487,16 +473,17 @@ class LoadedRecords:
         self.facts: dict[LoadedKey, Fact] = {}
         """Their access counts are those at the time of loading."""
         self.numbers: dict[LoadedKey, int] = {}
-        self.tokens: dict[LoadedKey, TokenVectors | None] = {}
+        self.tokens: dict[LoadedKey, StoredTokens | None] = {}
         self.titles: dict[LoadedKey, str] = {}
-        self.around: dict[LoadedKey, tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]] = {}
+        self.entities: dict[LoadedKey, Mention] = {}
+        self.around: dict[LoadedKey, tuple[Sequence[Edges], Sequence[tuple[int, int]]]] = {}
         self.revisions: dict[LoadedKey, Sequence[tuple[int, int, int, RevisionEdge]]] = {}
         """The surroundings of facts that a graph search reads, and the links between older and newer facts."""
 
     def trim(self) -> None:
         """Drop the older half of what has become too much; searches go on with the former dictionaries."""
         for name, loaded in vars(self).items():
-            most = MOST_TOKENS if name == "tokens" else MOST_FACTS
+            most = MOST_FACTS if name in ("facts", "tokens") else MOST_LOADED
             if len(loaded) > most:
                 setattr(self, name, dict(list(loaded.items())[-most // 2 :]))
 
@@ -560,8 +547,12 @@ class SqlBankSearch(BankSearch):
 
     def _load_facts(self, numbers: Sequence[int]) -> dict[int, Fact]:
         rows = _rows_by_number(self._connection, facts, self._bank, numbers)
-        found = facts_of_rows(self._connection, self._bank, self._name, rows) if rows else []
+        found = facts_of_rows(self._name, rows, self._entities) if rows else []
         return {row[SEQ]: fact for row, fact in zip(rows, found, strict=True)}
+
+    def _entities(self, wanted: Iterable[EntityId]) -> dict[EntityId, Mention]:
+        load = partial(entities_named, self._connection, self._bank)
+        return self._known(self._loaded.entities, dict.fromkeys(wanted, self._revision), load)
 
     def _titles(self, wanted: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
         def load(missing: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
@@ -570,11 +561,11 @@ class SqlBankSearch(BankSearch):
 
         return self._known(self._loaded.titles, dict.fromkeys(wanted, self._revision), load)
 
-    def token_vectors(self, facts: Sequence[int]) -> Sequence[TokenVectors | None]:
+    def token_vectors(self, facts: Sequence[int]) -> Sequence[StoredTokens | None]:
         found = self._known(self._loaded.tokens, dict.fromkeys(facts, self._purges), self._load_tokens)
         return [found[fact] for fact in facts]
 
-    def _load_tokens(self, facts: Sequence[int]) -> dict[int, TokenVectors | None]:
+    def _load_tokens(self, facts: Sequence[int]) -> dict[int, StoredTokens | None]:
         with self._reading():
             stored = {fact: (width, packed) for fact, width, packed in self._stored_tokens(facts)}
         return dict(zip(facts, decode_tokens([stored.get(fact) for fact in facts]), strict=True))
@@ -612,7 +603,7 @@ class SqlBankSearch(BankSearch):
 _ENGINE = OWN_WORDS_ENGINES[0]
 _OPENINGS = select(
     facts.c.seq, facts.c.id, func.substr(facts.c.text, 1, 200), facts.c.record.contains(f'"engine":"{_ENGINE}"')
-).where(statements.bank_column(facts) == bindparam("bank", type_=BigInteger), among(facts.c.seq, later("seqs")))
+).where(statements.of_numbers(facts))
 
 
 def scored(
@@ -620,7 +611,7 @@ def scored(
 ) -> list[list[Scored]]:
     """Return the facts that searches found, given by their numbers and scores."""
     wanted = listed({seq for seqs, _ in found for seq in seqs})
-    rows = rows_of(connection, _OPENINGS, {"bank": bank, "seqs": wanted})
+    rows = rows_of(connection, _OPENINGS, {"of_bank": bank, "seqs": wanted})
     known = {seq: (FactId(id), speaker_in(text, _ENGINE if own else "")) for seq, id, text, own in rows}
     return [[Scored(known[seq][0], score, known[seq][1]) for seq, score in zip(*each, strict=True)] for each in found]
 

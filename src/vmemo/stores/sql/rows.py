@@ -241,26 +241,33 @@ def _record(fact: Fact, order: Callable[[str], int]) -> str:
     return dump({**values, "entities": [[mention.id, mention.name_in_text] for mention in mentioned]})
 
 
-def facts_of_rows(connection: Connection, bank: int, name: BankId, rows: Sequence[Cells]) -> list[Fact]:
-    """Return the facts of rows, without embeddings. Facts share mentions: most mention the same few entities."""
+def facts_of_rows(
+    bank: BankId, rows: Sequence[Cells], named: Callable[[Set[EntityId]], Mapping[EntityId, Mention]]
+) -> list[Fact]:
+    """Return the facts of rows, without embeddings. They share what `named` returns: mentions of entities by id."""
     at = facts.columns.keys().index("record")
-    records: list[dict[str, Any]] = from_json(f"[{','.join([row[at] for row in rows])}]")
-    ids = listed({id for record in records for id, _ in record["entities"]})
-    known = {row[0]: row for row in rows_of(connection, _NAMES, {"of_bank": bank, "ids": ids})}
-    mentions: dict[tuple[str, str], Mention] = {}
+    written = f"[{','.join([row[at] for row in rows])}]"
+    records: list[dict[str, Any]] = from_json(written, cache_strings="keys")
+    known = named({id for record in records for id, _ in record["entities"]})
     found: list[Fact] = []
-    for row, record in zip(rows, records, strict=True):
-        values = fields_of(Fact, facts, row) | record
-        for each in _LISTS:
-            values[each] = tuple(record[each])
-        pairs = [(id, said) for id, said in record["entities"]]
-        for id, said in pairs:
-            if (id, said) not in mentions:
-                named = {"id": id, "name": known[id][1], "type": known[id][2], "name_in_text": said}
-                mentions[id, said] = Mention.trusted(named)
-        values["entities"], values["bank"], values["embedding"] = tuple([mentions[each] for each in pairs]), name, None
-        found.append(Fact.trusted(values))
+    for fields, record in zip(fields_of(Fact, facts, rows), records, strict=True):
+        record["entities"] = [
+            Mention.trusted({**known[id].__dict__, "name_in_text": said}) if said else known[id]
+            for id, said in record["entities"]
+        ]
+        for each in (*_LISTS, "entities"):
+            record[each] = tuple(record[each])
+        found.append(Fact.trusted({**fields, **record, "bank": bank, "embedding": None}))
     return found
+
+
+def entities_named(connection: Connection, bank: int, ids: Iterable[EntityId]) -> dict[EntityId, Mention]:
+    """Return mentions of entities by id."""
+    rows = rows_of(connection, _NAMES, {"of_bank": bank, "ids": listed(ids)})
+    return {
+        EntityId(id): Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": ""})
+        for id, name, type, _ in rows
+    }
 
 
 _NAMES = select(entities.c.id, entities.c.name, entities.c.type, entities.c.seq).where(

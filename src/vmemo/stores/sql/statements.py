@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from operator import itemgetter
 from sqlite3 import Connection as RawConnection
 from typing import Any, TypeVar, cast
 
@@ -138,6 +137,12 @@ def by_numbers(table: sa.FromClause, bank: int, seqs: Listable) -> ColumnElement
     return sa.and_(bank_column(table) == bank, among(table.c.seq, seqs))
 
 
+def of_numbers(table: sa.FromClause) -> ColumnElement[bool]:
+    """Return the condition for rows of the bank and with the numbers that are bound when the statement runs."""
+    bank = bank_column(table) == sa.bindparam("of_bank", type_=sa.BigInteger)
+    return sa.and_(bank, among(table.c.seq, later("seqs")))
+
+
 def refers_to(table: sa.FromClause, column: str, to: sa.FromClause) -> ColumnElement[bool]:
     """Return the condition that a column refers to another row of the same bank."""
     return sa.and_(bank_column(to) == table.c.bank, to.c.seq == table.c[column])
@@ -178,30 +183,33 @@ _READ: dict[str, Callable[[Any], object]] = {
 }
 
 
-def fields_of(kind: type[Record], table: Table, row: Cells) -> dict[str, object]:
-    """Return the fields of a record that are columns of a table, from its row; the inverse of `row_values`."""
-    names, values, converted = _columns(kind, table)
-    found = dict(zip(names, values(row), strict=True))
-    for name, read in converted:
-        if (value := found[name]) is not None:
-            found[name] = read(value)
-    return found
+def fields_of(kind: type[Record], table: Table, rows: Sequence[Cells]) -> list[dict[str, object]]:
+    """Return the fields of records that are columns of a table, from its rows; the inverse of `row_values`."""
+    names, columns = _columns(kind, table)
+    cells: list[Cells] = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+    # By column, because most cells of one need no conversion.
+    values = [
+        cells[place] if read is None else [None if cell is None else read(cell) for cell in cells[place]]
+        for place, read in columns
+    ]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 @cache
 def _columns(
     kind: type[Record], table: Table
-) -> tuple[Sequence[str], Callable[[Cells], Cells], Sequence[tuple[str, Callable[[Any], object]]]]:
-    """Return the columns that are fields of a record, a function that takes them from a row, and conversions."""
+) -> tuple[Sequence[str], Sequence[tuple[int, Callable[[Any], object] | None]]]:
+    """Return the columns that are fields of a record, and the place and the conversion of each."""
     named = [each for each in table.columns if each.name in kind.model_fields and each.name != "bank"]
-    places = [table.columns.keys().index(each.name) for each in named]
-    converted = [(each.name, _READ[stored]) for each in named if (stored := each.info.get("stores"))]
-    return [each.name for each in named], itemgetter(*places), converted
+    places = table.columns.keys()
+    columns = [(places.index(each.name), _READ.get(each.info.get("stores", ""))) for each in named]
+    return [each.name for each in named], columns
 
 
 def record_of(kind: type[AnyRecord], table: Table, row: Cells, **more: object) -> AnyRecord:
     """Return the record of a row, which begins with the columns of a table; `more` are its other fields."""
-    return kind.trusted(fields_of(kind, table, row) | more)
+    [fields] = fields_of(kind, table, [row])
+    return kind.trusted(fields | more)
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:

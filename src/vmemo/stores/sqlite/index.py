@@ -128,21 +128,22 @@ class ComparedVectors:
         count = self._vectors.count
         if not count:
             return 0.0
-        sample = self.cosines(np.arange(0, count, max(1, count // SAMPLE)))
-        return float(sample.mean() - 2 * sample.std())
+        sample = self.cosines(np.arange(0, count, max(1, count // SAMPLE))).astype(np.float64)
+        mean = sample.sum() / len(sample)
+        return float(mean - 2 * np.sqrt(max(0.0, sample.dot(sample) / len(sample) - mean * mean)))
 
     def _candidates(self, allowed: Mask, wanted: int) -> Rows:
-        rows = np.flatnonzero(allowed)
-        return rows if len(rows) <= wanted else rows[_smallest(self.distances[rows], wanted)]
+        if np.count_nonzero(allowed) <= wanted:
+            return np.flatnonzero(allowed)
+        farthest = np.uint16(64 * len(self._vectors.bits) + 1)
+        return np.flatnonzero(_smallest(np.where(allowed, self.distances, farthest), wanted))
 
 
 def _smallest(distances: Distances, wanted: int) -> Mask:
     """Return the mask of so many smallest distances, and of those that equal the largest of them, if they are few."""
-    # Distances are small numbers, so that counting them takes less time than sorting.
-    counts = np.cumsum(np.bincount(distances))
-    largest = np.searchsorted(counts, wanted)
+    largest = np.partition(distances, wanted - 1)[wanted - 1]
     chosen = distances <= largest
-    if (more := int(counts[largest]) - wanted) > wanted:
+    if (more := np.count_nonzero(chosen) - wanted) > wanted:
         # A bank may hold any number of equal vectors.
         chosen[np.flatnonzero(distances == largest)[-more:]] = False
     return chosen
@@ -263,22 +264,18 @@ class Postings:
         """BM25 of every row for these terms; rows without any of them have 0."""
         scores = np.zeros(self.count, np.float32)
         for term in sorted(set(terms)) if self.count else ():
-            self._add(scores, term_hash(term))
+            found = [segment.of(term_hash(term)) for segment in self.segments]
+            holders = sum([len(rows) for rows, _ in found])
+            rarity = np.float32((K1 + 1) * np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)))
+            for rows, counts in found if holders else ():
+                # As numbers of the machine's own size, which numpy would convert them to twice.
+                at, often = rows.astype(np.intp), counts.astype(np.float32)
+                scores[at] += rarity * often / (often + self._norms[at])
         return scores
 
     @cached_property
-    def _mean_length(self) -> float:
-        return max(float(self.lengths.mean()), 1.0)
-
-    def _add(self, scores: NDArray[np.float32], term: int) -> None:
-        found = [segment.of(term) for segment in self.segments]
-        holders = sum(len(rows) for rows, _ in found)
-        rarity = np.float32(np.log(1 + (self.count - holders + 0.5) / (holders + 0.5)))
-        for rows, counts in found:
-            # As numbers of the machine's own size, which numpy would convert them to twice.
-            at, often = rows.astype(np.intp), counts.astype(np.float32)
-            norms = K1 * (1 - B + B * self.lengths[at] / self._mean_length)
-            scores[at] += rarity * often * np.float32(K1 + 1) / (often + norms)
+    def _norms(self) -> NDArray[np.float32]:
+        return K1 * (1 - B + B * self.lengths / max(float(self.lengths.mean()), 1.0))
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
@@ -488,14 +485,23 @@ class BankIndex:
         if not scope.past_expiry:
             self._leave_out_expired(mask, now)
         if scope.networks:
-            lets = np.array([network in scope.networks for network in NETWORKS])
-            mask &= lets[self.column("network")]
+            mask &= self._within(frozenset(scope.networks))
         if scope.occurred is not None:
             start, end = _bounds(scope.occurred)
             mask &= (self.column("start") < end) & (self.column("end") > start)
         if only is not None:
             mask &= np.isin(self.column("seq"), np.array(only, np.int64))
         return mask
+
+    def _within(self, networks: frozenset[Network]) -> Mask:
+        if networks not in self._masks:
+            lets = np.array([network in networks for network in NETWORKS])
+            self._masks[networks] = lets[self.column("network")]
+        return self._masks[networks]
+
+    @cached_property
+    def _masks(self) -> dict[frozenset[Network], Mask]:
+        return {}
 
     def current(self, now: int) -> Mask:
         """Facts that are believed and true now, and have not expired."""

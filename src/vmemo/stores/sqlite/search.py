@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from threading import Lock
 from typing import Any
 
@@ -33,7 +33,7 @@ from vmemo.models.search import (
     TokenVectors,
     Vector,
 )
-from vmemo.stores.search import COMPARED, LINKS, GraphSteps, Indexed, accepts_messages, all_of, fact_words, link_edge
+from vmemo.stores.search import COMPARED, LINKS, EntityFacts, Indexed, accepts_messages, all_of, fact_words, link_edge
 from vmemo.stores.sql.bank_rows import BankState, bank_state
 from vmemo.stores.sql.reads import LoadedRecords, Parameters, ScopeFilter, SqlBankSearch, instruction_statement
 from vmemo.stores.sql.rows import LINK_KINDS, REVISION_KINDS
@@ -275,9 +275,8 @@ SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) A
 CROSS JOIN links ON links.bank = ?1 AND links.source = given.value WHERE {REVISIONS}
 """
 
-Neighbours = tuple[Sequence[tuple[int, Edges]], Sequence[tuple[int, int]]]
-"""The edges along the links of a fact, each with the row of the fact that it leads to, and the entities that the fact
-mentions, each with the number of facts that do."""
+Neighbours = tuple[Sequence[Edges], Sequence[tuple[int, int]]]
+"""The edges along the links of a fact, and the entities that it mentions, each with the number of facts that do."""
 IndexedRevision = tuple[int, int, int, RevisionEdge]
 """The rows of a newer and an older fact, the number of the kind, and their edge."""
 
@@ -285,7 +284,7 @@ _TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT 
 
 
 @dataclass(frozen=True)
-class SqliteGraph(GraphSteps):
+class SqliteGraph:
     """`GraphReads` of one scope: mentions and vectors are those of the index."""
 
     index: BankIndex
@@ -295,23 +294,29 @@ class SqliteGraph(GraphSteps):
 
     def linked(self, query: EdgeQuery) -> list[Edges]:
         least = query.least
-        found = [each for links, _ in self.around(query.facts).values() for each in links if each[1].weight >= least]
-        near = self._near_enough(np.array([row for row, _ in found], np.int64), query.floor)
-        return [edge for (_, edge), kept in zip(found, near.tolist(), strict=True) if kept]
+        found = [edge for edges, _ in self.around(query.facts).values() for edge in edges if edge.weight >= least]
+        if self._filters(query.floor) and found:
+            near = self._near_enough(self.index.at([edge.targets[0][0] for edge in found]), query.floor)
+            found = [edge for edge, kept in zip(found, near.tolist(), strict=True) if kept]
+        return found
 
-    def entities_of_nodes(self, query: EdgeQuery) -> list[Sequence[Any]]:
+    def expand(self, query: EdgeQuery, chosen: Set[int]) -> tuple[Sequence[Edges], Sequence[Cells], EntityFacts]:
+        links = self.linked(query) if query.facts else []
         named = self.index.mentions.counts(query.entities)
         nodes = [(-entity, entity, count) for entity, count in zip(query.entities, named, strict=True)]
         nodes += [(fact, *each) for fact, (_, mentioned) in self.around(query.facts).items() for each in mentioned]
         weighed = [(source, entity, min(max(1, count), query.common) ** -0.5) for source, entity, count in nodes]
-        return [each for each in weighed if each[2] >= query.least]
+        weighed = [each for each in weighed if each[2] >= query.least]
+        new = sorted({entity for _, entity, _ in weighed} - chosen)
+        return links, weighed, self._most_similar(query, new) if new else {}
 
-    def most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> list[Sequence[Any]]:
+    def _most_similar(self, query: EdgeQuery, entities: Sequence[int]) -> EntityFacts:
         """Return the most similar facts of each entity: sign bits choose some, whose cosines are compared."""
         fan, several = query.fan, [rows[-COMPARED:] for rows in self.index.mentions.of_entities(entities)]
-        every, ends = np.concatenate(several), np.cumsum([0, *map(len, several)])
-        kept = np.flatnonzero(self._near_enough(every, query.floor))
-        several = [every[kept[start:end]] for start, end in pairwise(np.searchsorted(kept, ends).tolist())]
+        if self._filters(query.floor):
+            every, ends = np.concatenate(several), np.cumsum([0, *map(len, several)])
+            kept = np.flatnonzero(self._near_enough(every, query.floor))
+            several = [every[kept[start:end]] for start, end in pairwise(np.searchsorted(kept, ends).tolist())]
         for place, rows in enumerate(several):
             if len(rows) > OVERSAMPLE * fan:
                 chosen = np.argpartition(self.compared.distances[rows], OVERSAMPLE * fan)
@@ -321,9 +326,11 @@ class SqliteGraph(GraphSteps):
         for place, rows in enumerate(several):
             if len(rows) > fan:
                 several[place] = rows[np.argpartition(-self.compared.cosines(rows), fan)[:fan]]
-        owners = np.repeat(entities, list(map(len, several))).tolist()
-        found = self.index.ranked(np.concatenate(several)).tolist()
-        return [(entity, *fact) for entity, fact in zip(owners, found, strict=True)]
+        facts = iter(self.index.ranked(np.concatenate(several)).tolist())
+        return {entity: list(islice(facts, len(rows))) for entity, rows in zip(entities, several, strict=True)}
+
+    def _filters(self, floor: float) -> bool:
+        return floor > -1.0 or not self.allowed.all()
 
     def _near_enough(self, rows: Rows, floor: float) -> Mask:
         """Return True for rows that the scope allows and whose cosine reaches the floor."""
@@ -390,8 +397,9 @@ class SqliteBankReader(SqlBankSearch):
         self._revision, self._purges = index.revision, index.purges
         self._translated = reading
         self._index = index
-        self._filtered: list[tuple[Scope, Mask]] = []
-        self._compared: list[tuple[Vector, ComparedVectors]] = []
+        # By identity; each keeps its key.
+        self._filtered: dict[int, tuple[Scope, Mask]] = {}
+        self._compared: dict[int, tuple[Vector, ComparedVectors]] = {}
 
     def _reading(self) -> AbstractContextManager[None]:
         return self._translated()
@@ -403,11 +411,9 @@ class SqliteBankReader(SqlBankSearch):
 
     def _compare(self, vector: Vector) -> ComparedVectors:
         """Return the vectors of the bank, compared with a query once in the whole transaction."""
-        for known, compared in self._compared:
-            if known is vector:
-                return compared
-        self._compared.append((vector, ComparedVectors(self._index.vectors, vector)))
-        return self._compared[-1][1]
+        if id(vector) not in self._compared:
+            self._compared[id(vector)] = vector, ComparedVectors(self._index.vectors, vector)
+        return self._compared[id(vector)][1]
 
     def prepare(self, scope: Scope, space: str | None) -> None:
         if space is not None:
@@ -416,13 +422,10 @@ class SqliteBankReader(SqlBankSearch):
 
     def allowed(self, scope: Scope) -> Mask:
         """Return the facts that a scope accepts, found once for each scope."""
-        for known, mask in self._filtered:
-            if known is scope:
-                return mask
-        only = filtered(self._connection, self._bank, scope)
-        mask = self._index.allowed(scope, micros(utc_now()), only)
-        self._filtered.append((scope, mask))
-        return mask
+        if id(scope) not in self._filtered:
+            only = filtered(self._connection, self._bank, scope)
+            self._filtered[id(scope)] = scope, self._index.allowed(scope, micros(utc_now()), only)
+        return self._filtered[id(scope)][1]
 
     def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
         return self._index.nearest(self._compare(vector), self.allowed(scope), limit, floor)
@@ -469,12 +472,12 @@ ORDER BY score DESC, messages.seq LIMIT {limit}
         index, mentions = self._index, self._index.mentions
         stored = {fact: fetch(self._connection, _LINKED, self._bank, fact, LINKS) for fact in facts}
         rows = index.at(sorted({other for links in stored.values() for other, *_ in links}))
-        known = {to[0]: (row, to) for row, to in zip(rows.tolist(), index.ranked(rows).tolist(), strict=True)}
+        known = {to[0]: to for to in index.ranked(rows).tolist()}
         rows = index.at(facts)
         found: dict[int, Neighbours] = {}
         for fact, mentioned in zip(index.column("seq")[rows].tolist(), mentions.of_facts(rows), strict=True):
             edges = [
-                (known[other][0], link_edge(fact, known[other][1], LINK_KINDS[int(kind)], weight, bool(onward)))
+                link_edge(fact, known[other], LINK_KINDS[int(kind)], weight, bool(onward))
                 for other, kind, weight, onward in stored[fact]
                 if other in known and other != fact
             ]

@@ -245,7 +245,8 @@ def _misspelling_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> flo
         return 0.0
     a, b = differing[0]
     if (
-        min(len(a), len(b)) < MIN_MISSPELLING_LENGTH
+        abs(len(a) - len(b)) > 1
+        or min(len(a), len(b)) < MIN_MISSPELLING_LENGTH
         or not (a.isalpha() and b.isalpha())
         or (nicknames(a) and nicknames(b))
     ):
@@ -258,7 +259,9 @@ def _differ_by_one_edit(one: str, other: str) -> bool:
     """Return True if one letter was added, left out or replaced, or two neighbours exchanged; takes linear time."""
     if one == other or abs(len(one) - len(other)) > 1:
         return False
-    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    first, most = 0, min(len(one), len(other))
+    while first < most and one[first] == other[first]:
+        first += 1
     rest, others = one[first:], other[first:]
     exchanged = rest[:2] == others[1::-1] and rest[2:] == others[2:]
     return exchanged or rest[1:] == others or rest == others[1:] or rest[1:] == others[1:]
