@@ -114,7 +114,7 @@ REVISION = RevisionFiles(
     name="vmemo-revision-3",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "revision",
-    files=MappingProxyType({"weights.json": "7ebb959738647d9bea5b0d535e68e990135ae62ecd7ad0f234489f56ba4f6727"}),
+    files=MappingProxyType({"weights.json": "d15e78596a9c6ff0594f13c24c30f006ae85ca8880b0c9a4fb16d0b6ac6fb2cb"}),
 )
 """Logistic regressions that estimate if a later statement makes an earlier one outdated, and which claims of it."""
 
@@ -122,6 +122,6 @@ ANSWERABLE = RevisionFiles(
     name="vmemo-answerable-1",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "answerable",
-    files=MappingProxyType({"weights.npz": "a92dd12224303fd20d6544e3775beae21f929e3854e4128128b1e19c571f6af0"}),
+    files=MappingProxyType({"weights.npz": "e5904a46346f874cea40301fbd8000e46f16e4590e055b7030f83fcdc3e0a3a5"}),
 )
 """Linear models that estimate if a question asks for advice, and if the facts that a recall found hold its answer."""
