@@ -122,6 +122,6 @@ ANSWERABLE = RevisionFiles(
     name="vmemo-answerable-1",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "answerable",
-    files=MappingProxyType({"weights.npz": "e5904a46346f874cea40301fbd8000e46f16e4590e055b7030f83fcdc3e0a3a5"}),
+    files=MappingProxyType({"weights.npz": "89d6d7df208a080ab792ecb151b8cc65a55b7664420e8a589ddb2b44df66ad1c"}),
 )
 """Linear models that estimate if a question asks for advice, and if the facts that a recall found hold its answer."""
