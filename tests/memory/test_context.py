@@ -383,9 +383,8 @@ def test_most_tokens_of_a_session_come_from_an_unchanged_prefix() -> None:
             total += context.tokens
             before = context.blocks
             alone = memory.context_sync(question)
-            assert all(
-                fact.text in context.text for fact in (*alone.constraints, *(hit.fact for hit in alone.relevant))
-            )
+            shown = (*(fact.text for fact in alone.constraints), *(hit.marked_text for hit in alone.relevant))
+            assert all(text in context.text for text in shown)
             memory.retain_sync(said(f"By the way, chapter {turn} of my novel is done.", 20 + turn, document=f"t{turn}"))
         assert cached / total >= 0.85
         [daniel] = [fact.id for fact in memory.facts_sync() if "Daniel" in fact.text]

@@ -485,7 +485,7 @@ def _frame(fact: Fact) -> Hashable:
 # rule"). A logistic regression (`training/instructions.py`) estimates for each earlier instruction if it is that one.
 MAX_COMPARED = 100
 """Newest instructions of the bank, and last ones of the batch, that a new one is compared with."""
-ENDED = 0.7
+ENDED = 0.65
 """Probability from which an earlier instruction ends: .9 are right, of authors that nothing was trained on."""
 ALONE = 0.1
 """Lead of the only instruction over others."""
