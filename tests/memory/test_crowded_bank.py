@@ -83,7 +83,7 @@ def test_a_count_question_is_answered_from_several_episodes(
     crowded: str, question: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def episodes() -> int:
-        return len({hit.fact.episodes[0] for hit in recalled(crowded, question, max_tokens=110).hits})
+        return len({hit.fact.episodes[0] for hit in recalled(crowded, question, max_tokens=100).hits})
 
     several = episodes()
     monkeypatch.setattr(load, "REPEATED_EPISODE", 1.0)
