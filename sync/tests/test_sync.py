@@ -174,12 +174,12 @@ async def test_files_may_arrive_in_any_order(tmp_path: Path) -> None:
 async def test_what_is_pinned_is_kept_where_it_is_not_derived_until_it_is_unpinned(tmp_path: Path) -> None:
     one, two, three = [Memory(tmp_path / f"{name}.db") for name in ("one", "two", "three")]
     # Alone, Eve instructs the assistant; beside Max, she may speak to him.
-    said = await one.retain("Always answer briefly.", speaker="Eve")
+    said = await one.retain("From now on be brief.", speaker="Eve")
     await two.retain("I work at Google now.", speaker="Max")
     await one.pin(said.derived[0])
     for memory in (one, two, one):
         await sync(memory, tmp_path / "shared", exact=True)
-    assert "Eve: Always answer briefly." in await texts(two)
+    assert "Eve: From now on be brief." in await texts(two)
     assert await content_of(one) == await content_of(two)
     [kept] = await two.store.facts(two.name, FactSelect(pinned=True))
     await two.pin(kept.id, pinned=False)

@@ -32,7 +32,12 @@ def test_long_statements_and_those_of_another_time_keep_their_scores() -> None:
     long, late = ranking((1, 6, 0, 2.0), (2, 80, 1, 1.0)), ranking((1, 6, 0, 2.0), (2, 6, 11, 1.0))
     assert scores(with_neighbours(long))[2] == 1.0
     assert scores(with_neighbours(late)) == {1: 2.0, 2: 1.0}
-    assert scores(with_neighbours(ranking((1, 6, 0, 2.0), (3, 6, 1, 1.0)))) == {1: 2.0, 3: 1.0}
+
+
+def test_the_best_of_one_time_counts_whatever_the_numbers_are() -> None:
+    one = scores(with_neighbours(ranking((1, 6, 0, 1.0), (2, 6, 0, 2.0), (3, 6, 1, 1.0))))
+    other = scores(with_neighbours(ranking((9, 6, 0, 1.0), (4, 6, 0, 2.0), (1, 6, 1, 1.0))))
+    assert list(one.values()) == list(other.values()) == [2.05, 1.3, 1.05]
 
 
 def test_messages_without_facts_are_no_neighbours() -> None:

@@ -181,7 +181,7 @@ REORDERED = 5
 """Best candidates among which a newer fact moves above one that it may have outdated."""
 AGED = 64
 """Best candidates that the question's tense orders."""
-NEAR = 600_000_000
+NEAR = 120_000_000
 """Microseconds between two statements of which one may explain the other."""
 SHORT = 30
 """Tokens up to which a statement may be clear only by its neighbour."""
@@ -263,18 +263,22 @@ def order_candidates(run: RecallRun, found: Candidates, scores: RerankScores) ->
 
 
 def with_neighbours(candidates: Ranking) -> Ranking:
-    """Add shares of the scores of the facts just before and after each: an answer is often clear only by its question.
+    """Add to short statements shares of the scores of those said just before and after.
 
-    Facts of one conversation have consecutive numbers.
+    An answer is often clear only by its question. Of several statements of one time the best counts.
     """
-    order = np.argsort(candidates.numbers)
-    number, tokens, time = candidates.rows[order].T
-    near = (np.diff(number) == 1) & (np.abs(np.diff(time)) <= NEAR) & (number[:-1] > 0)
+    facts = np.flatnonzero(candidates.numbers > 0)
+    if not len(facts):
+        return candidates
+    times, place = np.unique(candidates.rows[facts, 2], return_inverse=True)
+    best = np.zeros(len(times))
+    np.maximum.at(best, place, candidates.scores[facts])
+    near = np.diff(times) <= NEAR
+    shares = np.zeros(len(times))
+    shares[1:] += FROM_BEFORE * best[:-1] * near
+    shares[:-1] += FROM_AFTER * best[1:] * near
     moved = candidates.scores.copy()
-    first = np.flatnonzero(near & (tokens[1:] <= SHORT))
-    moved[order[first + 1]] += FROM_BEFORE * candidates.scores[order[first]]
-    first = np.flatnonzero(near & (tokens[:-1] <= SHORT))
-    moved[order[first]] += FROM_AFTER * candidates.scores[order[first + 1]]
+    moved[facts] += shares[place] * (candidates.tokens[facts] <= SHORT)
     return candidates.scored(moved)
 
 
