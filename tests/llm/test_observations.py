@@ -132,6 +132,25 @@ def test_a_statement_closes_when_a_part_of_the_fact_behind_it_ends(sqlite_url: s
 
 
 @pytest.mark.usefixtures("three_facts")
+def test_a_statement_that_closed_with_a_part_is_shown_to_the_next_update(sqlite_url: str) -> None:
+    model = a_model()
+    model.extracts("my kayak", "Alice rows on Tuesday at Lee's and owns a kayak.", entities=ALICE, since="2024-01-01")
+    ends = {"supersedes": "on Tuesday", "words_that_end": "rows on Tuesday at Lee's", "since": "2024-01-10"}
+    model.extracts("on Friday", "Alice rows on Friday at Lee's.", entities=ALICE, **ends)
+    with scripted_memory(sqlite_url, model, **early()) as (memory, server):
+        tell(memory, "a dog", "a harp")
+        memory.retain_sync([said("I row my kayak.", days(2))])
+        memory.process_sync()
+        memory.retain_sync([said("I row on Friday now.", days(9))])
+        tell(memory, "a tent", "a boat")
+        memory.process_sync()
+        (kayak,) = [fact for fact in memory.facts_sync() if fact.text.startswith("Alice rows on Tuesday")]
+        assert (kayak.invalid_at, len(kayak.claims)) == (None, 1)
+        prompts = [each.user for each in server.received if each.step == "observe"][1:]
+        assert any("outdated | It is recorded: Alice rows on Tuesday" in prompt for prompt in prompts)
+
+
+@pytest.mark.usefixtures("three_facts")
 def test_a_statement_of_which_a_fact_has_ended_is_marked_in_every_prompt(sqlite_url: str) -> None:
     model = a_model()
     model.extracts("I have a kite", "Alice has a kite.", entities=ALICE)

@@ -94,11 +94,12 @@ async def _load(
     last = max(observations, key=lambda each: each.recorded_at, default=None)
     supported = {each.id for each in observations if is_supported(each, basis, now)}
     statements = [each for each in observations if each.id in supported and is_true(each, now)]
-    # A statement that an update closed ended at the time of that update, which recorded others.
+    # A statement that an update closed ended at the time of that update, which recorded others. One that lost support
+    # because a part of a fact ended has ended too, though that fact is true.
     outdated = [
         each
         for each in observations
-        if each.id not in supported and (each.expired_at is None or (last and each.expired_at > last.recorded_at))
+        if (each.id not in supported if each.expired_at is None else last and each.expired_at > last.recorded_at)
     ]
     seen = None if last is None else last.metadata.get("seen")
     newest: FactId | None = None
